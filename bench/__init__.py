@@ -1,1 +1,2 @@
-"""Measurements: one script a claim, `python -m bench.NAME [--quick] [--json]`; `python -m bench` runs them all."""
+"""Measurements: one script a claim, `python -m bench.NAME [--quick] [--json]`; `python -m bench`
+runs them all."""

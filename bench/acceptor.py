@@ -1,11 +1,13 @@
-"""What a variant costs the daemon that accepts it, wherever it was made: near duplicates, and its records.
+"""What a variant costs the daemon that accepts it, wherever it was made: near duplicates, and its
+records.
 
-Claim: at most 2 ms of CPU time a variant. Anchor: none; it bounds how many places one daemon can keep busy
-(docs/scale.md). Command: `python -m bench.acceptor`; `--originals 1000000` for so many tasks to compare with.
+Claim: at most 2 ms of CPU time a variant. Anchor: none; it bounds how many places one daemon can
+keep busy (docs/scale.md). Command: `python -m bench.acceptor`; `--originals 1000000` for so many
+tasks to compare with.
 
-Variants of desk size, 64 in flight, are admitted and written as the service does it: picked, expanded, finished, and
-one failed candidate each, on the disk of the current folder. Making them is left out, and so is handing them out, which
-`bench.compute` measures.
+Variants of desk size, 64 in flight, are admitted and written as the service does it: picked,
+expanded, finished, and one failed candidate each, on the disk of the current folder. Making them is
+left out, and so is handing them out, which `bench.compute` measures.
 """
 
 from __future__ import annotations
@@ -24,18 +26,24 @@ from rods.config import parse_config
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.worlds import desk
 
-AT_ONCE, PICKS = 64, 8  # variants in flight, picks a step
+# variants in flight, picks a step
+AT_ONCE = 64
+PICKS = 8
 
 
 def measure(quick: bool, originals: str = "") -> list[Figure]:
     """CPU milliseconds of the whole process, variants a second, bytes on record."""
     count = 1_000 if quick else 10_000
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        made = create_run(Path(folder) / "run", parse_config({}, where="bench"), desk.generate(7, 100, 0))
+        made = create_run(
+            Path(folder) / "run", parse_config({}, where="bench"), desk.generate(7, 100, 0)
+        )
         known = int(originals) if originals else 10_000
         index = DuplicateIndex(tasks(range(known)), staging=True)
         seconds, spent = asyncio.run(_accepted(made, index, count))
-        size = sum(file.stat().st_size for file in made.path.glob("*.jsonl") if file.name != "tasks.jsonl")
+        size = sum(
+            file.stat().st_size for file in made.path.glob("*.jsonl") if file.name != "tasks.jsonl"
+        )
     return [
         Figure(
             f"accepting a variant beside {known:,} tasks",
@@ -52,8 +60,10 @@ def measure(quick: bool, originals: str = "") -> list[Figure]:
 async def _accepted(made: Run, index: DuplicateIndex, count: int) -> tuple[float, float]:
     log = DaemonLog(made)
     new = list(tasks(range(count), "new"))
-    seed, waiting = next(iter(log.run.training)), iter(range(0, count, PICKS))
-    began, spent = time.perf_counter(), time.process_time()
+    seed = next(iter(log.run.training))
+    waiting = iter(range(0, count, PICKS))
+    began = time.perf_counter()
+    spent = time.process_time()
 
     async def work() -> None:
         for first in waiting:
@@ -61,18 +71,29 @@ async def _accepted(made: Run, index: DuplicateIndex, count: int) -> tuple[float
             for number in range(first, min(first + PICKS, count)):
                 pick = f"{step}-{seed}{number}"
                 task = new[number]
-                await log.rejected(pick, 0, stage="judge", error="grounding", evidence=["a value"], raw="x" * 600)
+                await log.rejected(
+                    pick, 0, stage="judge", error="grounding", evidence=["a value"], raw="x" * 600
+                )
                 assert not index.admit(task)
-                await log.expanded(pick, 0, task, {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"] * 8})
+                await log.expanded(
+                    pick,
+                    0,
+                    task,
+                    {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"] * 8},
+                )
                 index.written(task.id)
                 await log.finished(pick, [task.id], 0)
 
     for first in range(0, count, PICKS):  # a step is considered after the other
         picks = range(first, min(first + PICKS, count))
-        told = [{"task": f"{seed}{number}", "type": "base", "score": 1.0, "why": {"generation": 0}} for number in picks]
+        told = [
+            {"task": f"{seed}{number}", "type": "base", "score": 1.0, "why": {"generation": 0}}
+            for number in picks
+        ]
         await log.picked(first // PICKS + 1, 0, told)
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
-    seconds, spent = time.perf_counter() - began, time.process_time() - spent
+    seconds = time.perf_counter() - began
+    spent = time.process_time() - spent
     log.close()
     return seconds, spent
 

@@ -1,8 +1,10 @@
-"""ACEBench beside the package: made transcripts of made items, by ours and by evalscope's own adapter.
+"""ACEBench beside the package: made transcripts of made items, by ours and by evalscope's own
+adapter.
 
-Claim: every transcript has the same prompts, of the policy and of who plays the user, and the same scores as in the
-package. Anchor: the package's adapter in a process of its own, with stub models that say the same texts. The items are
-made, too: the real ones are the user's. Command: `python -m bench.acebench`.
+Claim: every transcript has the same prompts, of the policy and of who plays the user, and the same
+scores as in the package. Anchor: the package's adapter in a process of its own, with stub models
+that say the same texts. The items are made, too: the real ones are the user's. Command: `python -m
+bench.acebench`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """What runs of the study of aiming have practised, beside what they have gained (docs/study.md).
 
-Claim: the more different tasks with the longest chains go well in training, the more the hopeless region of the
-held-out tasks gains. Anchor: static data's runs of the same setting and random seeds.
-Command: `python -m bench.aimed_practice --setting "desk, 240 steps, Muon"`, where runs of the setting still lie in
-runs/aimed_study; without any it has no figure.
+Claim: the more different tasks with the longest chains go well in training, the more the hopeless
+region of the held-out tasks gains. Anchor: static data's runs of the same setting and random seeds.
+Command: `python -m bench.aimed_practice --setting "desk, 240 steps, Muon"`, where runs of the
+setting still lie in runs/aimed_study; without any it has no figure.
 
-A task's chain is the longest turn of its ground truth, in calls, three and more as one. Of each condition: how many
-different tasks were rolled out, by chain; in how many of them a turn of that length went well at least once, by the
-labels of turns; over all runs, how that goes with the gain.
+A task's chain is the longest turn of its ground truth, in calls, three and more as one. Of each
+condition: how many different tasks were rolled out, by chain; in how many of them a turn of that
+length went well at least once, by the labels of turns; over all runs, how that goes with the gain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ LONGEST = 3  # calls of a turn; longer ones count as these
 def measure(quick: bool, setting: str = "desk, 240 steps, Muon") -> list[Figure]:
     """Different tasks, by the longest turn (quick: of one random seed)."""
     figures: list[Figure] = []
-    went_well, gained = list[int](), list[float]()
+    went_well = list[int]()
+    gained = list[float]()
     lines = by_condition(STUDY.recorded())
     static: dict[str, float] = {}
     for name in (name for name in STUDY.conditions if name.startswith(f"{setting}: ")):
@@ -60,12 +61,18 @@ def measure(quick: bool, setting: str = "desk, 240 steps, Muon") -> list[Figure]
 
 
 def practised(path: Path) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
-    """The tasks that a run has rolled out by their longest turn, and those in which a turn of a length went well."""
+    """The tasks that a run has rolled out by their longest turn, and those in which a turn of a
+    length went well."""
     opened = Run.open(path)
-    state, met, well = read_state(opened), defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
+    state = read_state(opened)
+    met = defaultdict[int, set[str]](set)
+    well = defaultdict[int, set[str]](set)
     for step in RunState(opened).steps():
         for group in step.groups:
-            calls = [min(LONGEST, len(turn)) for turn in scripted(state.task(group.task), "this study").calls]
+            calls = [
+                min(LONGEST, len(turn))
+                for turn in scripted(state.task(group.task), "this study").calls
+            ]
             met[max(calls)].add(group.task)
             for rollout in group.rollouts:
                 for length, label in zip(calls, rollout.labels or (), strict=False):

@@ -1,11 +1,13 @@
-"""Aimed synthesis on desk: of the seeds that an operator may be used on, those of which it gave a variant, by author.
+"""Aimed synthesis on desk: of the seeds that an operator may be used on, those of which it gave a
+variant, by author.
 
-Claim: each operator leads half of its seeds to a variant, whoever writes. Anchor: isomorphic variants ("sideways") of
-the same seeds by the same author. Command: `python -m bench.aiming [--author NAME]`.
+Claim: each operator leads half of its seeds to a variant, whoever writes. Anchor: isomorphic
+variants ("sideways") of the same seeds by the same author. Command: `python -m bench.aiming
+[--author NAME]`.
 
-The authors are `procedural`, and the language models' with the world's `recipes` and with single `tools` alone; for
-models a stand-in answers that plays every role by rule. Each seed has the attempts of the default configuration.
-Progress is printed besides.
+The authors are `procedural`, and the language models' with the world's `recipes` and with single
+`tools` alone; for models a stand-in answers that plays every role by rule. Each seed has the
+attempts of the default configuration. Progress is printed besides.
 """
 
 from __future__ import annotations
@@ -43,49 +45,68 @@ def measure(quick: bool, author: str = "") -> list[Figure]:
     held_out = [task for task in made if task.split != "train"]
     seeds = [task for task in made if task.split == "train"]
     config = parse_config({"aiming": {"enabled": True, "operators": list(TABLES)}}, where="bench")
-    world, figures = Environments().load(WORLD), list[Figure]()
+    world = Environments().load(WORLD)
+    figures = list[Figure]()
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         composing = ProceduralAuthor.of(world, threads)
         if author in ("", "procedural"):
             tasks = [*seeds[: 4 if quick else 16], *held_out]
-            figures += asyncio.run(_written("procedural", config, tasks, lambda _: composing, threads))
+            figures += asyncio.run(
+                _written("procedural", config, tasks, lambda _: composing, threads)
+            )
         with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
             for name in ("recipes", "tools"):
                 if author == name or (not author and not quick):
                     tasks = [*seeds[: 2 if quick else 8], *held_out]
-                    figures += asyncio.run(_asked(name, config, name == "recipes", tasks, stub.url, threads))
+                    figures += asyncio.run(
+                        _asked(name, config, name == "recipes", tasks, stub.url, threads)
+                    )
     return figures
 
 
 async def _asked(
-    name: str, config: Config, recipes: bool, tasks: list[Task], url: str, threads: ThreadPoolExecutor
+    name: str,
+    config: Config,
+    recipes: bool,
+    tasks: list[Task],
+    url: str,
+    threads: ThreadPoolExecutor,
 ) -> list[Figure]:
     settings = config.pipeline.model_copy(update={"author": "llm", "recipes": recipes})
     world = Environments().load(WORLD)
     async with Client([Endpoint(model="stub", urls=(url,))]) as client:
 
         def author(variant: str) -> StagedAuthor:
-            asker = Asker(client, "stub", client.account(variant), settings.answer_tries, roles=config.roles)
+            asker = Asker(
+                client, "stub", client.account(variant), settings.answer_tries, roles=config.roles
+            )
             return LLMAuthor(world, asker, settings, threads)
 
-        return await _written(name, config.model_copy(update={"pipeline": settings}), tasks, author, threads)
+        return await _written(
+            name, config.model_copy(update={"pipeline": settings}), tasks, author, threads
+        )
 
 
 async def _written(
     name: str, config: Any, tasks: list[Task], writer: Writer, threads: ThreadPoolExecutor
 ) -> list[Figure]:
-    world, pipeline = Environments().load(WORLD), Pipeline(config, held_out_index(tasks), threads)
+    world = Environments().load(WORLD)
+    pipeline = Pipeline(config, held_out_index(tasks), threads)
     seeds = [task for task in tasks if task.split == "train"]
     may = {task.id: applicable(config.aiming, measures(task.type, task.calls)) for task in seeds}
 
     async def share(operator: str, aim: Mapping[str, Any], fitting: list[Task]) -> tuple[int, int]:
-        neighbours, waiting, written = DuplicateIndex(seeds, staging=True), iter(fitting), 0
+        neighbours = DuplicateIndex(seeds, staging=True)
+        waiting = iter(fitting)
+        written = 0
 
         async def work() -> None:
             nonlocal written
             for task in waiting:
                 job = VariantJob(f"1-{operator}-{task.id}", 0, task, task, 1, aim)
-                made = await pipeline.write(job, writer(job.pick), world, neighbours.admit, lambda _: None)
+                made = await pipeline.write(
+                    job, writer(job.pick), world, neighbours.admit, lambda _: None
+                )
                 written += isinstance(made, Task)
 
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))

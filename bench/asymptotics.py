@@ -1,16 +1,19 @@
-"""What share of groups has variance over time with 10^4, 10^5 and 10^6 original tasks, under each condition?
+"""What share of groups has variance over time with 10^4, 10^5 and 10^6 original tasks, under each
+condition?
 
-Claim: with as many variants as originals (the paper has 400 of each) RODS keeps more groups informative than static
-data, for longer. Anchor: static data, with the same visits. Command: `python -m bench.asymptotics`.
+Claim: with as many variants as originals (the paper has 400 of each) RODS keeps more groups
+informative than static data, for longer. Anchor: static data, with the same visits. Command:
+`python -m bench.asymptotics`.
 
-The rules are the product's own: `select`, `derive` (injection, retirement, re-tests), the tracker's windows and the
-order of an epoch, over the simulated policy of `rods.trainer.simulated`. Assumed, and no evidence for the method: how
-the policy learns (skill grows with the share of groups that have variance), that a variant is as hard as its root
-within VARIANT_NOISE, and that every pick becomes a variant by the next merge. Nothing is written to a disk, and no task
-has words. A step's rollouts are drawn together, keyed by the step.
+The rules are the product's own: `select`, `derive` (injection, retirement, re-tests), the tracker's
+windows and the order of an epoch, over the simulated policy of `rods.trainer.simulated`. Assumed,
+and no evidence for the method: how the policy learns (skill grows with the share of groups that
+have variance), that a variant is as hard as its root within VARIANT_NOISE, and that every pick
+becomes a variant by the next merge. Nothing is written to a disk, and no task has words. A step's
+rollouts are drawn together, keyed by the step.
 
-All runs visit as many tasks (10,000 steps of 32), within which the policy outgrows them: what separates 10^4 from 10^6
-originals is how often a task is visited meanwhile.
+All runs visit as many tasks (10,000 steps of 32), within which the policy outgrows them: what
+separates 10^4 from 10^6 originals is how often a task is visited meanwhile.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ from rods.rules.zones import TaskSignal
 from rods.tasks import TASK_TYPES, AnyTask, EnvironmentRef, Task
 from rods.trainer import simulated
 
-VISITS, SMALLER = 320_000, 32  # the quick run is so much smaller in all, and the policy learns so much faster
+# the quick run is so much smaller in all, and the policy learns so much faster
+VISITS = 320_000
+SMALLER = 32
 GROWTH = 3e-4  # skill a step whose groups all have variance
 CONDITIONS: dict[str, dict[str, dict[str, Any]]] = {
     "RODS": {},
@@ -56,13 +61,16 @@ CONDITIONS[FEWER] = {}
 MAIN = ("static data", "RODS", "static pool", "random seeds", "no retirement", FEWER)
 # of a million no epoch ends, so that no merge comes and nothing differs
 ORIGINALS = {10_000: tuple(CONDITIONS), 100_000: MAIN, 1_000_000: ("static data", "RODS")}
-DRAWN = 512  # of the pool, evenly, for order = "random": which of them come first is what the whole pool would give
+# of the pool, evenly, for order = "random": which of them come first is what the whole pool would
+# give
+DRAWN = 512
 PARTS = (100, 32, 10, 3, 1)  # spans end after a hundredth of the visits, a thirty-second, …
 NOWHERE = EnvironmentRef("simulated", "0")
 
 
 class Known(NamedTuple):
-    """What the simulated policy knows of a task: its difficulty, its turns, and the number of its root."""
+    """What the simulated policy knows of a task: its difficulty, its turns, and the number of its
+    root."""
 
     difficulty: float
     turns: int
@@ -70,7 +78,8 @@ class Known(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The share of groups with variance since the span before; skill and active variants at its end."""
+    """The share of groups with variance since the span before; skill and active variants at its
+    end."""
 
     until: int  # tasks visited
     share: float
@@ -79,19 +88,26 @@ class Span(NamedTuple):
 
 
 def measure(quick: bool) -> list[Figure]:
-    """The share of groups with variance in each span of a run, by condition and number of originals."""
+    """The share of groups with variance in each span of a run, by condition and number of
+    originals."""
     smaller = SMALLER if quick else 1
     return [figure for originals in ORIGINALS for figure in compare(originals, smaller)]
 
 
 def compare(asked: int, smaller: int = 1) -> list[Figure]:
     """All conditions with `asked` originals."""
-    visits, originals, growth = VISITS // smaller, asked // smaller, GROWTH * smaller
+    visits = VISITS // smaller
+    originals = asked // smaller
+    growth = GROWTH * smaller
     anchor = Loop(CONDITIONS["static data"], originals, originals, growth).play(visits)
     figures = []
     for name in ORIGINALS[asked]:
         variants = FEW if name == FEWER else originals
-        spans = anchor if name == "static data" else Loop(CONDITIONS[name], originals, variants, growth).play(visits)
+        spans = (
+            anchor
+            if name == "static data"
+            else Loop(CONDITIONS[name], originals, variants, growth).play(visits)
+        )
         figures += [_figure(originals, name, *pair) for pair in zip(spans, anchor, strict=True)]
         print(*figures[-len(PARTS) :], sep="\n", file=sys.stderr, flush=True)
     return figures
@@ -125,11 +141,17 @@ class Loop:
     """A run of the rules in memory."""
 
     def __init__(
-        self, changes: Mapping[str, Mapping[str, Any]], originals: int, variants: int, growth: float = GROWTH
+        self,
+        changes: Mapping[str, Mapping[str, Any]],
+        originals: int,
+        variants: int,
+        growth: float = GROWTH,
     ) -> None:
         pool = {"max_generated": variants, **changes.get("pool", {})}
         policy = {"kind": "simulated", "growth": growth}
-        self.config = parse_config({**changes, "policy": policy, "pool": pool}, where="bench.asymptotics")
+        self.config = parse_config(
+            {**changes, "policy": policy, "pool": pool}, where="bench.asymptotics"
+        )
         self.policy = simulated.SimulatedPolicy(self.config)
         self.tracker = Tracker(self.config.zones, self.config.selection.boundary)
         self.known: dict[str, Known] = {}
@@ -153,13 +175,16 @@ class Loop:
                 self.step += 1
                 groups = self._groups(order.batch(slots, self.config.training.batch_tasks, index))
                 seen += len(groups)
-                informative += sum(len({one.resolved for one in group.rollouts}) > 1 for group in groups)
+                informative += sum(
+                    len({one.resolved for one in group.rollouts}) > 1 for group in groups
+                )
                 self.policy.practise(groups)
                 self._pick(groups, last=index + 1 == batches)
                 if seen >= ends[len(spans)]:
                     share = (informative - informative_before) / (seen - seen_before)
                     spans.append(Span(seen, share, self.policy.skill, len(self.pool.generated)))
-                    seen_before, informative_before = seen, informative
+                    seen_before = seen
+                    informative_before = informative
                     if len(spans) == len(ends):
                         break
             self.epoch += 1
@@ -179,16 +204,23 @@ class Loop:
             expanded_seq=self.written,
         )
         self.pool.apply({"kind": "epoch", "attempt": 1, **closing})
-        self.staged = {seq: task for seq, task in self.staged.items() if seq not in self.pool.decided}
+        self.staged = {
+            seq: task for seq, task in self.staged.items() if seq not in self.pool.decided
+        }
         self._ids = list(self.pool.active)
-        self.facts = {one.task_id: TaskFacts(one.type, one.generation) for one in self.pool.active.values()}
+        self.facts = {
+            one.task_id: TaskFacts(one.type, one.generation) for one in self.pool.active.values()
+        }
         return slots
 
     def _groups(self, slots: Sequence[order.EpochSlot]) -> list[Group]:
         """The rollouts of a step, in the tracker when this returns."""
         known = [self.known[slot.task_id] for slot in slots]
-        count, most = self.config.rollouts.rollouts_per_task, max(one.turns for one in known)
-        chances = 1 / (1 + np.exp([(one.difficulty - self.policy.skill) / simulated.WIDTH for one in known]))
+        count = self.config.rollouts.rollouts_per_task
+        most = max(one.turns for one in known)
+        chances = 1 / (
+            1 + np.exp([(one.difficulty - self.policy.skill) / simulated.WIDTH for one in known])
+        )
         draws = np.random.Generator(np.random.Philox(self.step)).random((len(slots), count, most))
         played = np.arange(most) < np.array([[one.turns] for one in known])
         resolved = ((draws < chances[:, None, None]) & played[:, None, :]).sum(2).tolist()
@@ -202,11 +234,14 @@ class Loop:
 
     def _pick(self, groups: Sequence[Group], *, last: bool) -> None:
         """Every pick becomes a variant. `last`: of the epoch's steps."""
-        rules, pool = self.config.selection, self.config.pool
+        rules = self.config.selection
+        pool = self.config.pool
         if pool.static:
             if self.epoch == 0 and last:
                 windows = filter(None, map(self.tracker.window, self.facts))
-                picks = choose(self.step, [window.signal() for window in windows], self.facts, self.config)
+                picks = choose(
+                    self.step, [window.signal() for window in windows], self.facts, self.config
+                )
                 for number in range(pool.max_generated if picks else 0):
                     self._write(picks[number % len(picks)].task)
             return
@@ -215,7 +250,9 @@ class Loop:
         candidates = signals(groups, rules)
         if rules.order == "random":
             rng = keyed_random(0, "asymptotics", self.step)
-            candidates = [TaskSignal(task, None) for task in rng.sample(self._ids, min(DRAWN, len(self._ids)))]
+            candidates = [
+                TaskSignal(task, None) for task in rng.sample(self._ids, min(DRAWN, len(self._ids)))
+            ]
         for pick in select(self.step, candidates, self.facts, self.last_picked, self.config):
             self.last_picked[pick.task] = self.step
             self._write(pick.task)
@@ -227,7 +264,11 @@ class Loop:
 
     def _task(self, number: int, generation: int = 0, variant: int = 0) -> Task:
         """Original `number`, or one of its variants."""
-        calls = ((Call("act"),), (Call("act"),) * (1 + number % 3), *[(Call("act"),)] * (number % 4))
+        calls = (
+            (Call("act"),),
+            (Call("act"),) * (1 + number % 3),
+            *[(Call("act"),)] * (number % 4),
+        )
         script = (f"{number} {variant}", *["Go on."] * (len(calls) - 1))
         told: dict[str, Any] = {}
         if variant:

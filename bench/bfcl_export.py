@@ -1,7 +1,8 @@
 """Exported variants of BFCL's training tasks under BFCL's own checker.
 
-Claim: of 5,000 exported variants it refuses no ground truth, and at least 97 % of corrupted ones. Anchor: the checker
-of the pinned wheel, run as the benchmark runs it. Command: `python -m bench.bfcl_export`.
+Claim: of 5,000 exported variants it refuses no ground truth, and at least 97 % of corrupted ones.
+Anchor: the checker of the pinned wheel, run as the benchmark runs it. Command: `python -m
+bench.bfcl_export`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from bench.fixtures.official_checker import verdicts
 from rods.tasks import Task
 from rods.worlds.bfcl import tasks
 
-FULL, QUICK = 5_000, 40  # variants
+# variants
+FULL = 5_000
+QUICK = 40
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Verdicts on variants of all training tasks in turn, each round with a random seed of its own."""
+    """Verdicts on variants of all training tasks in turn, each round with a random seed of its
+    own."""
     size = QUICK if quick else FULL
     seeds = [task for task in tasks() if task.split == "train"][:: 10 if quick else 1]
     variants: dict[str, Task] = {}
@@ -30,7 +34,13 @@ def measure(quick: bool) -> list[Figure]:
     kept, broken = verdicts(list(variants.values()))
     return [
         Figure("variants exported", len(variants), ""),
-        Figure("ground truths that the official checker refuses", 1 - kept, "share", reach=0, higher=False),
+        Figure(
+            "ground truths that the official checker refuses",
+            1 - kept,
+            "share",
+            reach=0,
+            higher=False,
+        ),
         Figure("corrupted ground truths that it refuses", broken, "share", reach=0.97),
     ]
 

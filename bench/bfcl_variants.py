@@ -1,9 +1,9 @@
 """Variants of BFCL's training tasks, written without a model.
 
-Claim: nine in ten base seeds give an accepted variant in under 150 ms of CPU time, with other functions, mostly the
-very edges of their seed, varied queries, and ground truths that BFCL's own checker accepts. Anchor: BFCL's own tasks,
-random pairs of them, and its checker.
-Command: `python -m bench.bfcl_variants`.
+Claim: nine in ten base seeds give an accepted variant in under 150 ms of CPU time, with other
+functions, mostly the very edges of their seed, varied queries, and ground truths that BFCL's own
+checker accepts. Anchor: BFCL's own tasks, random pairs of them, and its checker. Command: `python
+-m bench.bfcl_variants`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ load = Environments().load
 
 QUICK = 14  # seeds of each type
 GRAM = 4
-BLEU_QUERIES, BLEU_OTHERS = 150, 60
+BLEU_QUERIES = 150
+BLEU_OTHERS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of one seed: its variant or why there is none, and the CPU time that went into it."""
+    """What became of one seed: its variant or why there is none, and the CPU time that went into
+    it."""
 
     seed: Task
     variant: Task | None
@@ -51,12 +53,13 @@ class Written:
 
 
 def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], Counter[str]]:
-    """One variant of each seed, through the daemon's own pipeline with its default gates, near duplicates among them
-    included; and what was rejected on the way."""
+    """One variant of each seed, through the daemon's own pipeline with its default gates, near
+    duplicates among them included; and what was rejected on the way."""
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
-    pipeline, author = Pipeline(config, held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
+    pipeline = Pipeline(config, held_out, threads)
+    author = ProceduralAuthor.of(load("bfcl"), threads)
     pool = SimilarityIndex()
     for task in tasks():
         if task.split == "train":
@@ -90,31 +93,44 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Yield by type, time, novelty, closeness of profiles, variety of the queries, and the official checker's word."""
-    write([task for task in tasks() if task.split == "train"][:2], random_seed=1)  # what is made once a process
+    """Yield by type, time, novelty, closeness of profiles, variety of the queries, and the official
+    checker's word."""
+    # what is made once a process
+    write([task for task in tasks() if task.split == "train"][:2], random_seed=1)
     seeds = [task for task in tasks() if task.split == "train"]
     if quick:
-        seeds = [task for kind in ("base", "long_context", "miss_func", "miss_param") for task in _some(seeds, kind)]
+        seeds = [
+            task
+            for kind in ("base", "long_context", "miss_func", "miss_param")
+            for task in _some(seeds, kind)
+        ]
     written, _ = write(seeds)
     variants = [each.variant for each in written if each.variant is not None]
     pairs = [(each.seed, each.variant) for each in written if each.variant is not None]
     base = [each for each in written if each.seed.type == "base"]
     others = [each for each in written if each.seed.type != "base"]
     theirs = [profile(load("bfcl"), task) for task in seeds]
-    near = [(profile(load("bfcl"), seed), profile(load("bfcl"), variant)) for seed, variant in pairs]
+    near = [
+        (profile(load("bfcl"), seed), profile(load("bfcl"), variant)) for seed, variant in pairs
+    ]
     far = list(_random_pairs(theirs))
     apart = sorted(variant.provenance["profile_distance"] for variant in variants)
     chance = sorted(distance(one, two) for one, two in far)
     kept, broken = verdicts(variants)
     measured = held_out_index(tasks())
-    ours_texts, their_texts = _queries(v for v in variants if v.type == "base"), _queries(e.seed for e in base)
+    ours_texts = _queries(v for v in variants if v.type == "base")
+    their_texts = _queries(e.seed for e in base)
     size = min(len(ours_texts), len(their_texts))
     figures = [
         Figure("base seeds with an accepted variant", _share(base), "share", reach=0.9),
         Figure("other seeds with an accepted variant", _share(others), "share", reach=0.7),
     ]
     figures += [
-        Figure(f"{kind} seeds with one", _share([each for each in others if each.seed.type == kind]), "share")
+        Figure(
+            f"{kind} seeds with one",
+            _share([each for each in others if each.seed.type == kind]),
+            "share",
+        )
         for kind in ("long_context", "miss_func", "miss_param")
     ]
     median = sorted(each.milliseconds for each in written)[len(written) // 2]
@@ -174,7 +190,13 @@ def measure(quick: bool) -> list[Figure]:
             "BFCL's queries",
             _distinct(their_texts, size),
         ),
-        Figure("self-BLEU of the queries", _self_bleu(ours_texts), "", "BFCL's queries", _self_bleu(their_texts)),
+        Figure(
+            "self-BLEU of the queries",
+            _self_bleu(ours_texts),
+            "",
+            "BFCL's queries",
+            _self_bleu(their_texts),
+        ),
         Figure(
             "look-ups that only feed a later call and are asked for all the same",
             narrated(load("bfcl"), variants),
@@ -227,7 +249,8 @@ def _calls(task: Task) -> list[list[dict[str, Any]]]:
 def _random_pairs(profiles: Sequence[Profile]) -> Iterator[tuple[Profile, Profile]]:
     rng = random.Random(3)
     for _ in range(1500):
-        one, two = rng.choice(profiles), rng.choice(profiles)
+        one = rng.choice(profiles)
+        two = rng.choice(profiles)
         if one is not two and one.type == two.type:
             yield one, two
 
@@ -250,12 +273,16 @@ def _distinct(queries: Sequence[Sequence[str]], count: int) -> float:
 
 
 def _self_bleu(queries: Sequence[Sequence[str]]) -> float:
-    """The mean BLEU-4 (uniform weights, add-one smoothing above unigrams, no brevity penalty) of a query against
-    `BLEU_OTHERS` other queries of its kind. The lower, the more varied."""
+    """The mean BLEU-4 (uniform weights, add-one smoothing above unigrams, no brevity penalty) of a
+    query against `BLEU_OTHERS` other queries of its kind. The lower, the more varied."""
     rng = random.Random(5)
     scores = []
     for words in queries[:BLEU_QUERIES]:
-        others = [other for other in rng.sample(queries, min(len(queries), BLEU_OTHERS + 1)) if other is not words]
+        others = [
+            other
+            for other in rng.sample(queries, min(len(queries), BLEU_OTHERS + 1))
+            if other is not words
+        ]
         logs = []
         for size in range(1, GRAM + 1):
             mine = Counter(_grams(words, size))
@@ -263,7 +290,9 @@ def _self_bleu(queries: Sequence[Sequence[str]]) -> float:
             for other in others:
                 most |= Counter(_grams(other, size))
             smooth = int(size > 1)
-            logs.append(math.log(((mine & most).total() + smooth or 0.1) / (mine.total() + smooth or 1)))
+            logs.append(
+                math.log(((mine & most).total() + smooth or 0.1) / (mine.total() + smooth or 1))
+            )
         scores.append(math.exp(sum(logs) / GRAM))
     return sum(scores) / len(scores)
 

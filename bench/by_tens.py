@@ -1,14 +1,16 @@
-"""What a run's processes take as its tasks grow by tens, a tenth as many groups with them: seconds and peak memory.
+"""What a run's processes take as its tasks grow by tens, a tenth as many groups with them: seconds
+and peak memory.
 
-Claim: selecting the seeds of a step and recording it take at most 20 and 15 ms however many tasks there are; all else
-grows at most with them.
-Anchor: a tenth of the tasks. Command: `python -m bench.by_tens`; `--tasks 1000000` for so many, a tenth, a hundredth.
+Claim: selecting the seeds of a step and recording it take at most 20 and 15 ms however many tasks
+there are; all else grows at most with them. Anchor: a tenth of the tasks. Command: `python -m
+bench.by_tens`; `--tasks 1000000` for so many, a tenth, a hundredth.
 
-Tasks of desk in words of their own, with a hundred ground truths in all, make a run in lockstep. Its trainer opens the
-first epoch and records steps of 32 groups, the daemon selects seeds after each and writes a variant of every one, and
-the trainer merges them. Then the page is opened with its history and views, `rods status` asks, and `rods verify`
-derives everything again. Writing a variant is left out, records of it are not. Each of these is a process of its own,
-and what it imports is left out of its seconds; all but the first include reading the run's tasks.
+Tasks of desk in words of their own, with a hundred ground truths in all, make a run in lockstep.
+Its trainer opens the first epoch and records steps of 32 groups, the daemon selects seeds after
+each and writes a variant of every one, and the trainer merges them. Then the page is opened with
+its history and views, `rods status` asks, and `rods verify` derives everything again. Writing a
+variant is left out, records of it are not. Each of these is a process of its own, and what it
+imports is left out of its seconds; all but the first include reading the run's tasks.
 """
 
 from __future__ import annotations
@@ -46,8 +48,12 @@ from rods.rules.selection import select
 from rods.tasks import Task
 from rods.worlds import desk
 
-BATCH, ROLLOUTS, SHARE = 32, 16, 10  # SHARE: tasks a group
-SELECTING, RECORDING = "selecting, a step", "recording and tracking, a step"
+# SHARE: tasks a group
+BATCH = 32
+ROLLOUTS = 16
+SHARE = 10
+SELECTING = "selecting, a step"
+RECORDING = "recording and tracking, a step"
 REACH = {SELECTING: 0.02, RECORDING: 0.015}  # seconds, however many tasks there are
 VIEWS = ("boundary", "steps", "report")  # those that go over the whole run
 Seconds = dict[str, float]  # of CPU time
@@ -68,15 +74,26 @@ def measure(quick: bool, tasks: str = "") -> list[Figure]:
         taken = {}
         with tempfile.TemporaryDirectory(dir=RUNS) as folder:
             for process, one in _all(Path(folder) / "run", count):
-                taken[process], small = one, before.get(process)
+                small = before.get(process)
+                taken[process] = one
                 made = []
                 for what, seconds in one.seconds.items():
                     anchor = None if small is None else small.seconds[what]
                     made.append(
-                        Figure(f"{count:,} tasks: {what}", seconds, "s", "a tenth", anchor, REACH.get(what), False)
+                        Figure(
+                            f"{count:,} tasks: {what}",
+                            seconds,
+                            "s",
+                            "a tenth",
+                            anchor,
+                            REACH.get(what),
+                            False,
+                        )
                     )
                 peak = f"{count:,} tasks: peak of {process}"
-                made.append(Figure(peak, one.peak, "MB", "a tenth", None if small is None else small.peak))
+                made.append(
+                    Figure(peak, one.peak, "MB", "a tenth", None if small is None else small.peak)
+                )
                 print(*made, sep="\n", file=sys.stderr, flush=True)
                 figures += made
         before = taken
@@ -107,13 +124,15 @@ class Clock:
         self._asked = time.process_time()
 
     def lap(self) -> float:
-        before, self._asked = self._asked, time.process_time()
+        before = self._asked
+        self._asked = time.process_time()
         return self._asked - before
 
 
 def _taken(seconds: Seconds) -> Taken:
     lines = Path("/proc/self/status").read_text().splitlines()
-    peak = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))  # of this program; in kB
+    # of this program; in kB
+    peak = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
     return Taken(seconds, int(peak) * 1024 / 1e6)
 
 
@@ -129,13 +148,19 @@ def _tasks(count: int) -> Iterator[Task]:
 
 
 def _created(path: Path, count: int) -> Taken:
-    tasks, clock = list(_tasks(count)), Clock()
-    asked = {"sync": "lockstep", "training": {"batch_tasks": BATCH}, "pool": {"max_generated": count}}
+    tasks = list(_tasks(count))
+    clock = Clock()
+    asked = {
+        "sync": "lockstep",
+        "training": {"batch_tasks": BATCH},
+        "pool": {"max_generated": count},
+    }
     create_run(path, parse_config(asked, where="bench.by_tens"), tasks)
     return _taken({"creating the run": clock.lap()})
 
 
-TRAINER: list[tuple[TrainerLog, Seconds]] = []  # of the process that is the trainer: it lives from one merge to another
+# of the process that is the trainer: it lives from one merge to another
+TRAINER: list[tuple[TrainerLog, Seconds]] = []
 
 
 def _trained(path: Path, steps: int) -> None:
@@ -147,14 +172,19 @@ def _trained(path: Path, steps: int) -> None:
     seconds["the first merge, which builds the index"] = clock.lap()
     rng = keyed_random(0, "bench by tens")
     for step in range(1, steps + 1):
-        groups = [_group(slot.task_id, rng.choices(range(5), k=ROLLOUTS)) for slot in batch(slots, BATCH, step - 1)]
+        groups = [
+            _group(slot.task_id, rng.choices(range(5), k=ROLLOUTS))
+            for slot in batch(slots, BATCH, step - 1)
+        ]
         log.write_step(step, 0, groups)
     seconds[RECORDING] = clock.lap() / steps
     TRAINER.append((log, seconds))
 
 
 def _group(task: str, resolved: list[int]) -> Group:
-    rollouts = tuple(Rollout(count, 4, count // 4, 0.0, count / 4, "finished") for count in resolved)
+    rollouts = tuple(
+        Rollout(count, 4, count // 4, 0.0, count / 4, "finished") for count in resolved
+    )
     return Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts)
 
 
@@ -170,7 +200,8 @@ def _merged() -> Taken:
 def _selected(path: Path) -> Taken:
     clock = Clock()
     made = Run.open(path)
-    log, watch = DaemonLog(made), Watch(made)
+    log = DaemonLog(made)
+    watch = Watch(made)
     watch.look(0)
     seconds = {"opening and reading on, daemon": clock.lap()}
     index = DuplicateIndex(made.tasks, staging=True)
@@ -181,25 +212,39 @@ def _selected(path: Path) -> Taken:
 
 async def _picked(log: DaemonLog, watch: Watch, index: DuplicateIndex) -> float:
     """CPU seconds of selection a step. Every pick gets a variant of its own; the log is closed."""
-    spent, steps = 0.0, 0
+    spent = 0.0
+    steps = 0
     while (step := watch.due(log.state.last_considered)) is not None:
         clock = Clock()
-        picks = select(step.step, watch.candidates(step), watch.active, log.state.last_picked, watch.run.config)
-        spent, steps = spent + clock.lap(), steps + 1
-        told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
+        picks = select(
+            step.step, watch.candidates(step), watch.active, log.state.last_picked, watch.run.config
+        )
+        spent = spent + clock.lap()
+        steps = steps + 1
+        told = [
+            {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
+            for pick in picks
+        ]
         await log.picked(step.step, step.epoch, told)
-        await asyncio.gather(*(_written(log, watch.run, index, step.step, pick.task) for pick in picks))
+        await asyncio.gather(
+            *(_written(log, watch.run, index, step.step, pick.task) for pick in picks)
+        )
     log.close()
     return spent / steps
 
 
 async def _written(log: DaemonLog, made: Run, index: DuplicateIndex, step: int, seed: str) -> None:
-    task, pick = made.training[seed], f"{step}-{seed}"
+    task = made.training[seed]
+    pick = f"{step}-{seed}"
     assert isinstance(task, Task)
     facts = {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"], "attempts": 1}
-    calls = tuple(tuple(Call(call.name, {"n": pick}) for call in turn) for turn in task.calls)  # which nobody executes
-    script, state = _own_words(task, f"v{step}"), {"n": pick}
-    variant = dataclasses.replace(task, script=script, calls=calls, state=state, provenance=facts, id="")
+    # which nobody executes
+    calls = tuple(tuple(Call(call.name, {"n": pick}) for call in turn) for turn in task.calls)
+    script = _own_words(task, f"v{step}")
+    state = {"n": pick}
+    variant = dataclasses.replace(
+        task, script=script, calls=calls, state=state, provenance=facts, id=""
+    )
     assert not index.admit(variant)
     await log.expanded(pick, 0, variant, facts)
     index.written(variant.id)
@@ -232,7 +277,11 @@ def _verified(path: Path) -> Taken:
     return _taken({"`rods verify`": clock.lap()})
 
 
-READERS: dict[str, Callable[[Path], Taken]] = {"page": _paged, "status": _asked, "verify": _verified}
+READERS: dict[str, Callable[[Path], Taken]] = {
+    "page": _paged,
+    "status": _asked,
+    "verify": _verified,
+}
 
 if __name__ == "__main__":
     run(measure, tasks="the most tasks")

@@ -1,8 +1,8 @@
 """Desk: how fast its tools run, and how fast and how well tasks are written for it without a model.
 
-Claim: 100,000 checked calls and 500 fresh tasks a second; a variant for four in five seeds in one attempt. Anchor: the
-bare Python function with JSON in and out; variants that call the seed's own functions.
-Command: `python -m bench.composing`.
+Claim: 100,000 checked calls and 500 fresh tasks a second; a variant for four in five seeds in one
+attempt. Anchor: the bare Python function with JSON in and out; variants that call the seed's own
+functions. Command: `python -m bench.composing`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ LIMITS = Gates()  # the defaults
 
 
 def measure(quick: bool) -> list[Figure]:
-    """CPU time of calls and tasks; yield, novelty and closeness of variants over seeds of all four types."""
+    """CPU time of calls and tasks; yield, novelty and closeness of variants over seeds of all four
+    types."""
     calls, bare = _calls_per_second()
     count = 200 if quick else 500
     began = time.process_time()
@@ -47,18 +48,39 @@ def measure(quick: bool) -> list[Figure]:
     began = time.process_time()
     seeds = generate(11, count, 0)
     apart = count / (time.process_time() - began)
-    other, same = _variants(seeds, "other"), _variants(seeds, "same")
+    other = _variants(seeds, "other")
+    same = _variants(seeds, "same")
     return [
-        Figure("desk calls, arguments checked", calls, "calls/s", "bare function + JSON", bare, reach=100_000),
+        Figure(
+            "desk calls, arguments checked",
+            calls,
+            "calls/s",
+            "bare function + JSON",
+            bare,
+            reach=100_000,
+        ),
         Figure("fresh tasks, accepted by the judge", fresh, "tasks/s", reach=500),
         Figure("originals, none near another", apart, "tasks/s"),
         Figure("seeds with a variant in one attempt", other["yield"], "share", reach=0.8),
         Figure("variants with another multiset of functions", other["novel"], "share", reach=0.99),
-        Figure("calls of variants to a function of the seed", other["overlap"], "share", higher=False),
         Figure(
-            "edges from turn to turn kept exactly", other["wired"], "share", "same functions", same["wired"], reach=0.8
+            "calls of variants to a function of the seed", other["overlap"], "share", higher=False
         ),
-        Figure("profile distance to the seed, median", other["distance"], "", "same functions", same["distance"]),
+        Figure(
+            "edges from turn to turn kept exactly",
+            other["wired"],
+            "share",
+            "same functions",
+            same["wired"],
+            reach=0.8,
+        ),
+        Figure(
+            "profile distance to the seed, median",
+            other["distance"],
+            "",
+            "same functions",
+            same["distance"],
+        ),
         Figure(
             "look-ups that only feed a later call and are asked for all the same",
             other["narrated"],
@@ -68,7 +90,13 @@ def measure(quick: bool) -> list[Figure]:
             reach=own,
             higher=False,
         ),
-        Figure("composing a variant", other["milliseconds"], "ms", "same functions", same["milliseconds"]),
+        Figure(
+            "composing a variant",
+            other["milliseconds"],
+            "ms",
+            "same functions",
+            same["milliseconds"],
+        ),
         Figure("seeds with a variant of the same functions", same["yield"], "share"),
     ]
 
@@ -113,7 +141,9 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
         wired += bool(root.links)
         kept += bool(root.links) and root.links == found.links
         distances.append(distance(root, found))
-        own, new = (Counter(call.name for turn in each.calls for call in turn) for each in (seed, task))
+        own, new = (
+            Counter(call.name for turn in each.calls for call in turn) for each in (seed, task)
+        )
         novel += own != new
         shared += (own & new).total()
         calls += new.total()
@@ -130,17 +160,27 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
 
 def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
     """One attempt without replanning: what the daemon does up to its gates."""
-    desk, catalogue = load("desk"), catalogue_for(load("desk"))
+    desk = load("desk")
+    catalogue = catalogue_for(load("desk"))
     rng = keyed_random(5, "variant", seed.id)
     try:
         plan = planning.plan(
-            catalogue, desk, profile(desk, seed), seed.type, seed=seed, limits=LIMITS, functions=functions, rng=rng
+            catalogue,
+            desk,
+            profile(desk, seed),
+            seed.type,
+            seed=seed,
+            limits=LIMITS,
+            functions=functions,
+            rng=rng,
         )
         state = bind.fresh_state(catalogue, plan, seed, rng)
         choices = rng.getrandbits(64)
         for repairs in range(REPAIRS + 1):
             try:
-                draft = bind.realise(desk, catalogue, plan, state, bind.random_chooser(random.Random(choices)))
+                draft = bind.realise(
+                    desk, catalogue, plan, state, bind.random_chooser(random.Random(choices))
+                )
                 break
             except ComposeError as error:
                 mended = bind.repair(catalogue, state, error, rng) if repairs < REPAIRS else None

@@ -1,10 +1,10 @@
 """Labels of turns against mistakes that are known, and against the errors of BFCL's own checker.
 
-Claim: a scripted policy that makes mistakes of known kinds, one or several an episode, is given their labels, every
-time; turns that were labelled by hand, from 002 alone, have those labels; and the label of the first turn that fails
-agrees with the error that BFCL's checker names, through the table in docs/diagnosis.md. Anchor: the mistakes
-themselves; the labels by hand; the benchmark's checker. Command: `python -m bench.diagnosis`, with `--seed N` for other
-episodes.
+Claim: a scripted policy that makes mistakes of known kinds, one or several an episode, is given
+their labels, every time; turns that were labelled by hand, from 002 alone, have those labels; and
+the label of the first turn that fails agrees with the error that BFCL's checker names, through the
+table in docs/diagnosis.md. Anchor: the mistakes themselves; the labels by hand; the benchmark's
+checker. Command: `python -m bench.diagnosis`, with `--seed N` for other episodes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ from rods.tasks import Task
 from rods.worlds.bfcl import tasks, wheel
 from rods.worlds.desk.generator import generate
 
-FULL, QUICK = 2_500, 110  # episodes of each world
+# episodes of each world
+FULL = 2_500
+QUICK = 110
 MUTATED = 4_000  # of which more than 2,000 fail
 SEED = 20_261
-EMPTY, STATE = "multi_turn:empty_turn_model_response", "multi_turn:instance_state_mismatch"
-RESPONSE, SPURIOUS = "multi_turn:execution_response_mismatch", "multi_turn:irrelevance_error:decoder_success"
+EMPTY = "multi_turn:empty_turn_model_response"
+STATE = "multi_turn:instance_state_mismatch"
+RESPONSE = "multi_turn:execution_response_mismatch"
+SPURIOUS = "multi_turn:irrelevance_error:decoder_success"
 ERRORS: frozenset[Label] = frozenset(
     {"invalid_tool_call", "argument_mismatch", "instance_mismatch", "recovery_failure"}
 )
@@ -55,11 +59,19 @@ def measure(quick: bool, seed: str = str(SEED)) -> list[Figure]:
         for line in table(found):
             print(f"  {world:5} {line}")
         right = sum(count for (told, label), count in found.items() if told == label)
-        figures.append(Figure(f"{world}: mistakes labelled right", right / found.total(), "share", reach=1.0))
-        figures.append(Figure(f"{world}: CPU time", 1000 * seconds / found.total(), "ms an episode"))
+        figures.append(
+            Figure(f"{world}: mistakes labelled right", right / found.total(), "share", reach=1.0)
+        )
+        figures.append(
+            Figure(f"{world}: CPU time", 1000 * seconds / found.total(), "ms an episode")
+        )
     for reading in get_args(Reading):
         agreed, turns = by_hand(reading)
-        figures.append(Figure(f"turns labelled as by hand, of {turns}, read by {reading}", agreed / turns, "share"))
+        figures.append(
+            Figure(
+                f"turns labelled as by hand, of {turns}, read by {reading}", agreed / turns, "share"
+            )
+        )
     agreed, failing, shared = agreement(QUICK if quick else MUTATED, random_seed)
     figures.append(
         Figure(
@@ -69,16 +81,23 @@ def measure(quick: bool, seed: str = str(SEED)) -> list[Figure]:
             reach=1.0,
         )
     )
-    figures.append(Figure("of them told apart by objects that the checker's worlds share", shared, "rollouts"))
+    figures.append(
+        Figure("of them told apart by objects that the checker's worlds share", shared, "rollouts")
+    )
     return figures
 
 
 def confusion(world: str, count: int, random_seed: int) -> tuple[Counter[tuple[str, str]], float]:
-    """(mistake made, label given) over `count` episodes, and the seconds that diagnosis took. A turn before the mistake
-    that has not succeeded by its label counts as a mistake of its own: (`pass`, its label)."""
+    """(mistake made, label given) over `count` episodes, and the seconds that diagnosis took. A
+    turn before the mistake that has not succeeded by its label counts as a mistake of its own:
+    (`pass`, its label)."""
     environment = Environments().load(world)
     known = tasks() if world == "bfcl" else generate(random_seed, 200, 1)
-    episodes = list(FaultyTurns(environment, [one for one in known if one.split == "train"], random_seed).take(count))
+    episodes = list(
+        FaultyTurns(environment, [one for one in known if one.split == "train"], random_seed).take(
+            count
+        )
+    )
     found: Counter[tuple[str, str]] = Counter()
     seconds = 0.0
     for episode, trace in zip(episodes, played(environment, episodes), strict=True):
@@ -106,12 +125,16 @@ def by_hand(reading: Reading = "cause") -> tuple[int, int]:
 
 
 def agreement(count: int, random_seed: int) -> tuple[int, int, int]:
-    """Of `count` mutated rollouts of BFCL's 800 tasks: in how many the label of the first failing turn agrees with the
-    error of the official checker, how many fail, and how many agree only where the checker's worlds share nothing."""
-    environment, file = Environments().load("bfcl"), wheel.path()
+    """Of `count` mutated rollouts of BFCL's 800 tasks: in how many the label of the first failing
+    turn agrees with the error of the official checker, how many fail, and how many agree only where
+    the checker's worlds share nothing."""
+    environment = Environments().load("bfcl")
+    file = wheel.path()
     rollouts = list(Mutations(tasks(), random_seed).take(count))
     dialect = DIALECTS[0]
-    episodes = [FaultyEpisode(one.task, {}, dialect, tuple(written(dialect, one.turns))) for one in rollouts]
+    episodes = [
+        FaultyEpisode(one.task, {}, dialect, tuple(written(dialect, one.turns))) for one in rollouts
+    ]
     asked = [[one.task.provenance["id"], one.as_text()] for one in rollouts]
     oracle = start(ORACLE)
     agreed = failing = shared = 0
@@ -124,24 +147,38 @@ def agreement(count: int, random_seed: int) -> tuple[int, int, int]:
             if not any(told) and not any(found):
                 continue
             if not _agree(found, told):
-                judged = oracle.call({"do": "judge", "wheel": str(file), "rollouts": [request], "isolated": True})
+                judged = oracle.call(
+                    {"do": "judge", "wheel": str(file), "rollouts": [request], "isolated": True}
+                )
                 told = [_error(rollout.task, judged[0]["turns"]), told[1]]
                 shared += _agree(found, told)
             agreed += _agree(found, told)
             if not _agree(found, told):
-                print("  DIFFERS", rollout.task.provenance["id"], rollout.kinds, found, told, rollout.as_text())
+                print(
+                    "  DIFFERS",
+                    rollout.task.provenance["id"],
+                    rollout.kinds,
+                    found,
+                    told,
+                    rollout.as_text(),
+                )
     finally:
         oracle.close()
     return agreed, failing, shared
 
 
 def first_failures(task: Task, trace: Trace, labels: Sequence[Label]) -> list[Label | None]:
-    """The label of the first turn with calls that failed, and of the first without; None for none. BFCL's checker looks
-    for these two apart."""
+    """The label of the first turn with calls that failed, and of the first without; None for none.
+    BFCL's checker looks for these two apart."""
     failed: list[tuple[bool, Label]] = [
-        (bool(calls), label) for calls, label in zip(task.calls, labels, strict=True) if label not in SUCCESSES
+        (bool(calls), label)
+        for calls, label in zip(task.calls, labels, strict=True)
+        if label not in SUCCESSES
     ]
-    return [next((label for with_calls, label in failed if with_calls is kind), None) for kind in (True, False)]
+    return [
+        next((label for with_calls, label in failed if with_calls is kind), None)
+        for kind in (True, False)
+    ]
 
 
 def _agree(labels: Sequence[Label | None], errors: Sequence[str | None]) -> bool:
@@ -163,7 +200,8 @@ def _error(task: Task, outcomes: Sequence[Mapping[str, Any]]) -> str | None:
 def table(found: Counter[tuple[str, str]]) -> list[str]:
     """The confusion matrix: a line a mistake, the labels that it was given with their counts."""
     return [
-        f"{made:26}" + ", ".join(f"{given} {found[made, given]}" for given in LABELS if found[made, given])
+        f"{made:26}"
+        + ", ".join(f"{given} {found[made, given]}" for given in LABELS if found[made, given])
         for made in LABELS
         if any(found[made, given] for given in LABELS)
     ]

@@ -1,11 +1,12 @@
-"""Durable records: 512 bytes, many producers in one process, each awaiting its record's acknowledgement.
+"""Durable records: 512 bytes, many producers in one process, each awaiting its record's
+acknowledgement.
 
-Claim: at least 0.9 of what the disk gives, and 5 times SQLite. Anchors, on the same disk in the same run: bare append +
-fdatasync of the bytes of the log before, in the same groups; SQLite (WAL, synchronous=FULL) under the same producers.
-Command: `python -m bench.durable_log`.
+Claim: at least 0.9 of what the disk gives, and 5 times SQLite. Anchors, on the same disk in the
+same run: bare append + fdatasync of the bytes of the log before, in the same groups; SQLite (WAL,
+synchronous=FULL) under the same producers. Command: `python -m bench.durable_log`.
 
-Log and bare appends take turns in short blocks, and a ratio is that of a log and the bare appends before and after it:
-a disk or a machine that is busy with something else slows both.
+Log and bare appends take turns in short blocks, and a ratio is that of a log and the bare appends
+before and after it: a disk or a machine that is busy with something else slows both.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ BYTES = 512
 def measure(quick: bool) -> list[Figure]:
     """Records a second and their ratios: medians over pairs of blocks, with the quartiles."""
     seconds, pairs = (0.05, 31) if quick else (0.05, 301)
-    ours, bare, sqlite, coded = [], [], [], []
+    ours = []
+    bare = []
+    sqlite = []
+    coded = []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         keyed = Path(folder) / "keyed"  # a run folder, whose records carry codes
         keyed.mkdir()
@@ -48,12 +52,16 @@ def measure(quick: bool) -> list[Figure]:
             log = asyncio.run(_log(Path(folder) / f"log{number}.jsonl", seconds))
             ours.append(log.rate)
             if number % 10 == 0:
-                coded.append(asyncio.run(_log(keyed / f"log{number}.jsonl", seconds)).rate / log.rate)
+                coded.append(
+                    asyncio.run(_log(keyed / f"log{number}.jsonl", seconds)).rate / log.rate
+                )
             if number % 2 == 0:
                 bare.append(_bare(Path(folder) / f"bare{number}", log))
             if number % 20 == 0:
                 sqlite.append(asyncio.run(_sqlite(Path(folder) / f"sqlite{number}", 5 * seconds)))
-    low, ratio, high = statistics.quantiles([one / other for one, other in zip(ours, bare, strict=True)], n=4)
+    low, ratio, high = statistics.quantiles(
+        [one / other for one, other in zip(ours, bare, strict=True)], n=4
+    )
     rate = statistics.median(ours)
     records = f"durable records of {BYTES} bytes, {PRODUCERS} producers"
     return [
@@ -75,7 +83,11 @@ def measure(quick: bool) -> list[Figure]:
             statistics.median(sqlite),
             reach=5.0,
         ),
-        Figure("with a code in every record (RODS_LOG_KEY), against the same without", statistics.median(coded), "×"),
+        Figure(
+            "with a code in every record (RODS_LOG_KEY), against the same without",
+            statistics.median(coded),
+            "×",
+        ),
         Figure("durable records a second", rate, "records/s"),
     ]
 
@@ -91,7 +103,9 @@ def _record(number: int) -> Record:
     return {**TEMPLATE, "index": number}
 
 
-TEMPLATE = record("rejected", pick="1-t", index=10**6, attempt=0, stage="bench", error="", evidence="", raw="")
+TEMPLATE = record(
+    "rejected", pick="1-t", index=10**6, attempt=0, stage="bench", error="", evidence="", raw=""
+)
 TEMPLATE["raw"] = "x" * (BYTES - len(line(10**5, TEMPLATE)))
 
 
@@ -115,7 +129,8 @@ async def _produce(seconds: float, append: Callable[[int], Awaitable[object]]) -
 
 @dataclass(slots=True)
 class Written:
-    """A log that was written: its records, how many a second, and the bytes of each group that was synced at once."""
+    """A log that was written: its records, how many a second, and the bytes of each group that was
+    synced at once."""
 
     records: int
     rate: float
@@ -129,7 +144,9 @@ class Watched(LogWriter):
         super().__init__(path)
         self.groups: list[int] = []
 
-    def append_lines(self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None) -> int:
+    def append_lines(
+        self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None
+    ) -> int:
         self.groups.append(len(data))
         return super().append_lines(data, last, meanwhile)
 
@@ -145,7 +162,8 @@ async def _log(path: Path, seconds: float) -> Written:
 
 
 def _bare(path: Path, log: Written) -> float:
-    """Records a second when one loop appends the same groups of bytes: nothing but write and fdatasync."""
+    """Records a second when one loop appends the same groups of bytes: nothing but write and
+    fdatasync."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     sync_folder(path.parent)  # as the log has done
     os.fdatasync(descriptor)

@@ -1,7 +1,9 @@
-"""What a measurement prints: one figure a claim, beside the anchor that it is compared with in the same run.
+"""What a measurement prints: one figure a claim, beside the anchor that it is compared with in the
+same run.
 
-A bench script is `bench/NAME.py` with `def measure(quick: bool) -> list[Figure]` and ends in `run(measure)`. `quick`
-keeps it under about twenty seconds on two cores; the full size is for figures that are published.
+A bench script is `bench/NAME.py` with `def measure(quick: bool) -> list[Figure]` and ends in
+`run(measure)`. `quick` keeps it under about twenty seconds on two cores; the full size is for
+figures that are published.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`value` in `unit`; `anchor` names what it is compared with, measured in the same run as `anchor_value` where that
-    exists. `reach` is what the project wants of `value` (`higher` says in which direction), None where nothing is."""
+    """`value` in `unit`; `anchor` names what it is compared with, measured in the same run as
+    `anchor_value` where that exists. `reach` is what the project wants of `value` (`higher` says in
+    which direction), None where nothing is."""
 
     claim: str
     value: float
@@ -43,8 +46,9 @@ class Figure:
 
 
 def run(measure: Callable[..., list[Figure]], **options: str) -> None:
-    """The command line of one script. Exits 0 whether or not a figure is reached: benches inform, tests judge.
-    `options` are more options of the script with what they say of themselves; those given reach `measure` by name."""
+    """The command line of one script. Exits 0 whether or not a figure is reached: benches inform,
+    tests judge. `options` are more options of the script with what they say of themselves; those
+    given reach `measure` by name."""
     parser = argparse.ArgumentParser(description=measure.__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for a look in seconds")
     parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
@@ -53,7 +57,10 @@ def run(measure: Callable[..., list[Figure]], **options: str) -> None:
     asked = parser.parse_args()
     given = {name: getattr(asked, name) for name in options if getattr(asked, name) is not None}
     for figure in measure(asked.quick, **given):
-        print(json.dumps({**asdict(figure), "reached": figure.reached}) if asked.json else figure, flush=True)
+        print(
+            json.dumps({**asdict(figure), "reached": figure.reached}) if asked.json else figure,
+            flush=True,
+        )
 
 
 def _short(value: float) -> str:

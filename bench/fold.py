@@ -1,10 +1,12 @@
 """Recovery without a snapshot: opening a run's observations and folding them.
 
-Claim: at most 2.5 times the time of parsing the same bytes, linear in the number of records. Anchor: orjson over the
-same lines. Command: `python -m bench.fold`; `--records 10000000` for a log of so many, besides a fiftieth of it.
+Claim: at most 2.5 times the time of parsing the same bytes, linear in the number of records.
+Anchor: orjson over the same lines. Command: `python -m bench.fold`; `--records 10000000` for a log
+of so many, besides a fiftieth of it.
 
-A start reads every record, checks its checksum and seq, follows steps and attempts, and fills the tracker's windows.
-Also measured: the same with a snapshot of the closed parts, and what the fold keeps in memory.
+A start reads every record, checks its checksum and seq, follows steps and attempts, and fills the
+tracker's windows. Also measured: the same with a snapshot of the closed parts, and what the fold
+keeps in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ from rods.config import parse_config
 from rods.observations import Group, Rollout
 from rods.worlds import desk
 
-TASKS, BATCH, ROLLOUTS = 400, 32, 16  # the paper's setting (004 Appendix J)
+# the paper's setting (004 Appendix J)
+TASKS = 400
+BATCH = 32
+ROLLOUTS = 16
 
 
 def measure(quick: bool, records: str = "") -> list[Figure]:
@@ -42,8 +47,10 @@ def measure(quick: bool, records: str = "") -> list[Figure]:
         config = parse_config({"training": {"batch_tasks": 4}}, where="bench")
         opened = create_run(run_folder, config, desk.generate(7, 12, 0))
         kept = [0, 0]
-        small, kept[0] = _measure(opened, sizes[0]), _kept(opened)
-        large, kept[1] = _measure(opened, sizes[1]), _kept(opened)
+        small = _measure(opened, sizes[0])
+        kept[0] = _kept(opened)
+        large = _measure(opened, sizes[1])
+        kept[1] = _kept(opened)
         behind = _behind_snapshot(opened)
     parsing, folding, count = large
     per_record = folding / count, small[1] / small[2]
@@ -59,9 +66,17 @@ def measure(quick: bool, records: str = "") -> list[Figure]:
         ),
         Figure("seconds to fold a million records", per_record[0] * 1e6, "s"),
         Figure(f"opening the same {count:,} records behind a snapshot", behind * 1000, "ms"),
-        Figure(f"memory kept after {count:,} records against {small[2]:,}, tasks alike", kept[1] / kept[0], "×"),
+        Figure(
+            f"memory kept after {count:,} records against {small[2]:,}, tasks alike",
+            kept[1] / kept[0],
+            "×",
+        ),
         Figure("memory kept for a known task", kept[1] / TASKS, "bytes"),
-        Figure(f"time a record at {count:,} against {small[2]:,} (1 is linear)", per_record[0] / per_record[1], "×"),
+        Figure(
+            f"time a record at {count:,} against {small[2]:,} (1 is linear)",
+            per_record[0] / per_record[1],
+            "×",
+        ),
     ]
 
 
@@ -69,7 +84,8 @@ def _measure(opened: Run, count: int) -> tuple[float, float, int]:
     """Seconds to parse, seconds to fold, records."""
     path = opened.path / "observations.jsonl"
     _write(path, count)
-    parse, fold = [], []
+    parse = []
+    fold = []
     for _ in range(3):
         parse.append(_seconds(lambda: _parse(path)))
         fold.append(_seconds(lambda: _fold(opened)))
@@ -133,8 +149,12 @@ def _write(path: Path, count: int) -> None:
                     Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished")
                     for done in rng.choices(range(5), k=ROLLOUTS)
                 )
-                group = Group(f"{rng.randrange(TASKS):020x}", 1, "identity", "progress", (0.0, 1.0), rollouts)
-                file.write(line(seq, record("group", attempt=1, step=step, index=index, **group.as_json())))
+                group = Group(
+                    f"{rng.randrange(TASKS):020x}", 1, "identity", "progress", (0.0, 1.0), rollouts
+                )
+                file.write(
+                    line(seq, record("group", attempt=1, step=step, index=index, **group.as_json()))
+                )
             seq += 1
             closing = record(
                 "step",

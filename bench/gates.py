@@ -1,11 +1,13 @@
 """What the gates refuse: variants spoilt in seven ways, untouched ones, and BFCL's own tasks.
 
-Claim: at least 95 % of each kind of corruption is refused, and at most 5 % of the untouched variants. Anchor: the gates
-alone, without a phrase book; BFCL's own tasks, written and checked by people. Command: `python -m bench.gates`.
+Claim: at least 95 % of each kind of corruption is refused, and at most 5 % of the untouched
+variants. Anchor: the gates alone, without a phrase book; BFCL's own tasks, written and checked by
+people. Command: `python -m bench.gates`.
 
-Nothing but the task is looked at (no draft). "With the phrase book" is what a variant of the procedural author meets:
-gates, and the judge's reading of the text. "Gates alone" is what holds for texts in anybody's words. The gates on
-profile and near duplicates are not asked: they would only refuse more.
+Nothing but the task is looked at (no draft). "With the phrase book" is what a variant of the
+procedural author meets: gates, and the judge's reading of the text. "Gates alone" is what holds for
+texts in anybody's words. The gates on profile and near duplicates are not asked: they would only
+refuse more.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ from rods.worlds.bfcl import tasks
 
 load = Environments().load
 
-FULL, QUICK = 500, 24  # variants of each environment
+# variants of each environment
+FULL = 500
+QUICK = 24
 READING = ("leaks", "grounding", "requests", "missing")
 
 
 def measure(quick: bool) -> list[Figure]:
-    """For each environment and kind of corruption, the share that is refused; and of the untouched."""
+    """For each environment and kind of corruption, the share that is refused; and of the
+    untouched."""
     size = QUICK if quick else FULL
     figures: list[Figure] = []
     for name in ("desk", "bfcl"):
@@ -47,13 +52,25 @@ def measure(quick: bool) -> list[Figure]:
         refused = [objections(load(name), task, catalogue_for(load(name))) for task in variants]
         spent = 1000 * (time.process_time() - began) / len(variants)
         figures += [
-            Figure(f"{name}: untouched variants refused", _share(refused), "share", reach=0.05, higher=False),
+            Figure(
+                f"{name}: untouched variants refused",
+                _share(refused),
+                "share",
+                reach=0.05,
+                higher=False,
+            ),
             Figure(f"{name}: CPU time of all gates and the reading", spent, "ms a variant"),
         ]
         corruptions = Corruptions(load(name), variants)
         for kind in KINDS:
-            spoilt = [corruptions.corrupt(task, kind, keyed_random(1, kind, task.id)) for task in variants]
-            found = [objections(load(name), task, catalogue_for(load(name))) for task in spoilt if task is not None]
+            spoilt = [
+                corruptions.corrupt(task, kind, keyed_random(1, kind, task.id)) for task in variants
+            ]
+            found = [
+                objections(load(name), task, catalogue_for(load(name)))
+                for task in spoilt
+                if task is not None
+            ]
             alone = _share([each - {"reading"} for each in found])
             claim = f"{name}: {kind}, {len(found)} tasks, with the phrase book"
             figures.append(Figure(claim, _share(found), "share", "gates alone", alone, reach=0.95))
@@ -62,7 +79,8 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def _without(name: str, size: int) -> list[Figure]:
-    """What the gates that read texts and look for ways round find in variants written without them."""
+    """What the gates that read texts and look for ways round find in variants written without
+    them."""
     config = Config.model_validate({"gates": dict.fromkeys(READING, False)})
     refused = [objections(load(name), task) for task in accepted(name, size, config)]
     return [
@@ -88,13 +106,15 @@ def accepted(
     name: str, count: int, config: Config | None = None, types: Collection[TaskType] = TASK_TYPES
 ) -> list[Task]:
     """Variants as the daemon accepts them, of training tasks of `types` in turn."""
-    seeds = [task for task in tasks() if task.split == "train"] if name == "bfcl" else desk.generate(7, 200, 0)
+    seeds = (
+        [task for task in tasks() if task.split == "train"]
+        if name == "bfcl"
+        else desk.generate(7, 200, 0)
+    )
     seeds = [task for task in seeds if task.type in types]
     threads = ThreadPoolExecutor(1)
-    pipeline, author = (
-        Pipeline(config or Config(), SimilarityIndex(), threads),
-        ProceduralAuthor.of(load(name), threads),
-    )
+    pipeline = Pipeline(config or Config(), SimilarityIndex(), threads)
+    author = ProceduralAuthor.of(load(name), threads)
 
     async def written() -> list[Task]:
         found: list[Task] = []

@@ -1,8 +1,9 @@
-"""Worlds drawn by chance, from a random seed that nobody has seen: are they sound, and do their witnesses hold?
+"""Worlds drawn by chance, from a random seed that nobody has seen: are they sound, and do their
+witnesses hold?
 
-Claim: each witness passes all checks of its scenario, and at least 99 % of witnesses without one of their calls fail
-one. Anchor: the scenarios as they were drawn, before any was dropped. Command: `python -m bench.generated_worlds`
-(`--seed N` draws those of another time).
+Claim: each witness passes all checks of its scenario, and at least 99 % of witnesses without one of
+their calls fail one. Anchor: the scenarios as they were drawn, before any was dropped. Command:
+`python -m bench.generated_worlds` (`--seed N` draws those of another time).
 """
 
 from __future__ import annotations
@@ -25,15 +26,21 @@ from rods.family.environments.procedural.operations import assembled, plan
 from rods.family.environments.procedural.scenarios import CONFINED, STATES, drawn
 from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state
 
-FULL, QUICK = (200, 5), (8, 5)  # worlds, and scenarios of each
+# worlds, and scenarios of each
+FULL = (200, 5)
+QUICK = (8, 5)
 REACH = 0.99
 
 
 def measure(quick: bool, seed: str = "") -> list[Figure]:
-    """Shares of worlds and scenarios that pass, of witnesses that hold, and of those without a call that do not."""
+    """Shares of worlds and scenarios that pass, of witnesses that hold, and of those without a call
+    that do not."""
     random_seed = int(seed) if seed else secrets.randbelow(1_000_000_000)
     count, each = QUICK if quick else FULL
-    sound, sources, tools, drops = 0, set(), [], Counter[str]()
+    sound = 0
+    sources = set()
+    tools = []
+    drops = Counter[str]()
     tally: Counter[str] = Counter()
     seconds: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -42,9 +49,13 @@ def measure(quick: bool, seed: str = "") -> list[Figure]:
             skeleton = draw_skeleton(random_seed, number)
             place = f"{folder}/{addressed.keep(assembled(skeleton), Path(folder))}"
             sources.add(place)
-            states = [draw_state(skeleton, random_seed, "control", state) for state in range(STATES)]
+            states = [
+                draw_state(skeleton, random_seed, "control", state) for state in range(STATES)
+            ]
             with Environments(CONFINED) as environments:
-                report = check_world(place, plan(skeleton), states, environments, random_seed=random_seed)
+                report = check_world(
+                    place, plan(skeleton), states, environments, random_seed=random_seed
+                )
                 seconds.append(time.perf_counter() - began)
                 if not report.ok:
                     drops.update({f"world: {fault.control}" for fault in report.faults})
@@ -73,10 +84,12 @@ def measure(quick: bool, seed: str = "") -> list[Figure]:
     figures = [
         Figure(f"{worlds}: pass all controls", sound / count, "share", reach=1.0),
         Figure("different sources among them", float(len(sources)), "worlds"),
-        Figure("tools a world, median", float(statistics.median(tools)), "tools", "003 Table 2", 18.0),
+        Figure("tools a world, median", float(statistics.median(tools)), "tools", "003 Table "
+                                                                                  "2", 18.0),
         Figure("a world drawn and controlled, median", statistics.median(seconds), "s"),
         Figure(f"of {tally['drawn']} scenarios kept", tally["kept"] / tally["drawn"], "share"),
-        Figure(f"of {tally['kept']} witnesses, pass all checks", tally["passes"] / tally["kept"], "share", reach=1.0),
+        Figure(f"of {tally['kept']} witnesses, pass all "
+               f"checks", tally["passes"] / tally["kept"], "share", reach=1.0),
         Figure(
             f"of {left_out} witnesses without one call, fail a check", broke / left_out, "share",
             "before dropping", before, REACH,
@@ -85,12 +98,16 @@ def measure(quick: bool, seed: str = "") -> list[Figure]:
     for kind in ("change", "look-up"):
         claim = f"… without a {kind}, {tally[f'tried {kind}']} of them"
         figures.append(Figure(claim, tally[f"broke {kind}"] / tally[f"tried {kind}"], "share"))
-    figures += [Figure(f"dropped by {name}", float(times), "scenarios") for name, times in drops.most_common()]
+    figures += [
+        Figure(f"dropped by {name}", float(times), "scenarios")
+        for name, times in drops.most_common()
+    ]
     return figures
 
 
 def _again(environment: Environment, scenario: Scenario) -> Counter[str]:
-    """The witness once more, whole and without each of its calls, in worlds made anew, apart from the controls."""
+    """The witness once more, whole and without each of its calls, in worlds made anew, apart from
+    the controls."""
     found: Counter[str] = Counter()
     asked = (*scenario.checks, *scenario.guards)
     for left_out in (None, *range(len(scenario.witness))):

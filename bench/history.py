@@ -1,12 +1,14 @@
-"""Memory and time after months: the same live tasks, with ten times as many variants that were injected and retired.
+"""Memory and time after months: the same live tasks, with ten times as many variants that were
+injected and retired.
 
-Claim: a variant that has left leaves at most 1.5 kB. Anchor: the same live tasks with a tenth of the past.
-Command: `python -m bench.history`.
+Claim: a variant that has left leaves at most 1.5 kB. Anchor: the same live tasks with a tenth of
+the past. Command: `python -m bench.history`.
 
-The logs are written as trainer and daemon write them: every epoch injects a cohort, retires the oldest one as mastered,
-and observes every active task once. Every pick has one candidate that failed and one variant. Some of the first
-variants are retired as too hard instead and stay revivable. Then the trainer's side opens and merges, and the daemon's
-side opens; each in a process of its own, once to see what it holds, once to see how long it takes.
+The logs are written as trainer and daemon write them: every epoch injects a cohort, retires the
+oldest one as mastered, and observes every active task once. Every pick has one candidate that
+failed and one variant. Some of the first variants are retired as too hard instead and stay
+revivable. Then the trainer's side opens and merges, and the daemon's side opens; each in a process
+of its own, once to see what it holds, once to see how long it takes.
 """
 
 from __future__ import annotations
@@ -39,8 +41,13 @@ from rods.rules.order import batch, order_hash, slots, steps_per_epoch
 from rods.tasks import AnyTask
 from rods.worlds import desk
 
-ORIGINALS, LIVE, COHORT, REVIVABLE = 100, 300, 100, 40  # tasks; the last three are variants
-BATCH, ROLLOUTS = 32, 4
+# tasks; the last three are variants
+ORIGINALS = 100
+LIVE = 300
+COHORT = 100
+REVIVABLE = 40
+BATCH = 32
+ROLLOUTS = 4
 PART = Operation().log_part_bytes
 LEFT = 1_500  # bytes that a variant which has left may leave in memory (docs/decisions/history.md)
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
@@ -59,10 +66,12 @@ def measure(quick: bool) -> list[Figure]:
                 held[variants, side] = _apart(_opened, path, side)
     figures = []
     for side in ("trainer", "daemon"):
-        small, large = held[few, side], held[many, side]
+        small = held[few, side]
+        large = held[many, side]
         figures += [
             Figure(
-                f"memory of the {side}'s side after {many:,} variants against {few:,}, live tasks alike",
+                f"memory of the {side}'s side after {many:,} variants against {few:,}, live tasks "
+                f"alike",
                 large.kept / small.kept,
                 "×",
                 "bytes after the fewer",
@@ -76,7 +85,9 @@ def measure(quick: bool) -> list[Figure]:
                 higher=False,
             ),
             Figure(
-                f"most memory while the {side}'s side opens, {many:,} against {few:,}", large.peak / small.peak, "×"
+                f"most memory while the {side}'s side opens, {many:,} against {few:,}",
+                large.peak / small.peak,
+                "×",
             ),
             Figure(f"opening {many:,} variants of history, {side}", large.seconds, "s"),
         ]
@@ -105,7 +116,8 @@ def _opened(path: Path, side: str) -> Opened:
     _close(kept)
     del kept
     gc.collect()
-    for number in range(100_000):  # the interpreter's table of names grows in jumps, whoever's name is the last straw:
+    # the interpreter's table of names grows in jumps, whoever's name is the last straw:
+    for number in range(100_000):
         sys.intern(f"{number} made before")  # not while we measure
     tracemalloc.start()
     kept = OPEN[side](run)
@@ -132,7 +144,8 @@ def _trainer(run: Run) -> tuple[TrainerLog]:
 
 
 def _daemon(run: Run) -> tuple[DaemonLog, Watch, list[AnyTask]]:
-    log, watch = DaemonLog(run), Watch(run)
+    log = DaemonLog(run)
+    watch = Watch(run)
     for _ in range(2):  # the second look finds nothing, and lets go of what the first has read
         watch.look(10**9)
     return log, watch, watch.generated()
@@ -145,7 +158,9 @@ class _Log:
     """One log being written."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.seq, self._first = path, 0, 1
+        self.path = path
+        self.seq = 0
+        self._first = 1
         self.file = path.open("wb")
 
     def put(self, kind: str, **fields: Any) -> int:
@@ -163,7 +178,8 @@ class _Log:
         if self.file.tell() >= PART:
             self.file.close()
             self.path.rename(self.path.with_name(f"{self.path.stem}.{self._first:012d}.jsonl"))
-            self.file, self._first = self.path.open("wb"), self.seq + 1
+            self.file = self.path.open("wb")
+            self._first = self.seq + 1
 
 
 class History:
@@ -172,12 +188,17 @@ class History:
     def __init__(self, path: Path, passes: float = 1.0) -> None:
         self.passes = passes
         originals = desk.generate(1, ORIGINALS, 0)
-        create_run(path, parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), originals)
-        self.path, self.originals = path, [task.id for task in originals]
+        create_run(
+            path, parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), originals
+        )
+        self.path = path
+        self.originals = [task.id for task in originals]
         self.logs = [_Log(path / name) for name in (OBSERVATIONS, POOL, SEEDS, REJECTED)]
         self.observations, self.pool, self.seeds, self.rejected = self.logs
         self.rng = keyed_random(0, "bench history")
-        self.templates = [task for task, _ in itertools.islice(desk.fresh_tasks(3, "bench history"), 100)]
+        self.templates = [
+            task for task, _ in itertools.islice(desk.fresh_tasks(3, "bench history"), 100)
+        ]
         self.cohorts: deque[list[str]] = deque()
         self.staged: list[tuple[str, int]] = []  # variant, its seq in the expanded log
         self.written = self.step = self.revivable = 0
@@ -192,18 +213,33 @@ class History:
 
     def _merge(self, epoch: int) -> None:
         where = {"attempt": 1, "epoch": epoch, "step": self.step}
-        first, leaving = self.pool.seq + 1, self.cohorts.popleft() if len(self.cohorts) == LIVE // COHORT else []
+        first = self.pool.seq + 1
+        leaving = self.cohorts.popleft() if len(self.cohorts) == LIVE // COHORT else []
         for task in leaving:
             rule = "drift_too_hard" if self.revivable < REVIVABLE else "drift_mastered"
             self.revivable += 1
-            self.pool.put("retired", **where, task=task, rule=rule, groups=3, mean=0.99, variance=0.001)
+            self.pool.put(
+                "retired", **where, task=task, rule=rule, groups=3, mean=0.99, variance=0.001
+            )
         for task, seq in self.staged:
-            self.pool.put("injected", **where, task=task, expanded=seq, pick=self._pick(seq), type="base", generation=1)
+            self.pool.put(
+                "injected",
+                **where,
+                task=task,
+                expanded=seq,
+                pick=self._pick(seq),
+                type="base",
+                generation=1,
+            )
         if self.staged:
             self.cohorts.append([task for task, _ in self.staged])
         active = self.originals + [task for cohort in self.cohorts for task in cohort]
         visited = slots(0, epoch, active, ())
-        counts = {"active": len(active), "originals": ORIGINALS, "generated": len(active) - ORIGINALS}
+        counts = {
+            "active": len(active),
+            "originals": ORIGINALS,
+            "generated": len(active) - ORIGINALS,
+        }
         counts |= {"slots": len(active), "retests": 0, "revived": 0, "refused": 0}
         counts |= {"retired": len(leaving), "injected": len(self.staged)}
         self.pool.close_group(
@@ -227,30 +263,68 @@ class History:
         first = self.observations.seq + 1
         for index, task in enumerate(tasks):
             earned = self.rng.choices(range(5), k=ROLLOUTS)
-            rollouts = tuple(Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in earned)
+            rollouts = tuple(
+                Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in earned
+            )
             group = Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts)
-            self.observations.put("group", attempt=1, step=self.step, index=index, **group.as_json())
-        closing = {"epoch": epoch, "groups": len(tasks), "policy_step": self.step - 1, "digest": f"{self.step:020x}"}
+            self.observations.put(
+                "group", attempt=1, step=self.step, index=index, **group.as_json()
+            )
+        closing = {
+            "epoch": epoch,
+            "groups": len(tasks),
+            "policy_step": self.step - 1,
+            "digest": f"{self.step:020x}",
+        }
         self.observations.close_group(first, "step", attempt=1, step=self.step, **closing, time=0.0)
         self.observations.cut()
 
     def _expand(self, epoch: int) -> None:
-        """A cohort of variants, each like no other: a template's words with a number of their own."""
+        """A cohort of variants, each like no other: a template's words with a number of their
+        own."""
         self.staged = []
         log = _Log(self.path / expanded_segment(epoch))
         log.seq = self.written
         for number in range(self.written + 1, self.written + COHORT + 1):
-            template, seed = self.templates[number % len(self.templates)], self.originals[number % ORIGINALS]
-            script = tuple(" ".join(f"{word}{number}" for word in text.split()) for text in template.script)
-            provenance = {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"] * 8, "attempts": 1}
+            template = self.templates[number % len(self.templates)]
+            seed = self.originals[number % ORIGINALS]
+            script = tuple(
+                " ".join(f"{word}{number}" for word in text.split()) for text in template.script
+            )
+            provenance = {
+                "generation": 1,
+                "seed": seed,
+                "root": seed,
+                "plan": ["recipe"] * 8,
+                "attempts": 1,
+            }
             task = dataclasses.replace(template, script=script, provenance=provenance, id="")
             pick = {"pick": self._pick(number), "step": number}
             self.seeds.put(
-                "picked", **pick, task=seed, epoch=epoch, rank=0, type="base", score=1.0, why={"generation": 0}
+                "picked",
+                **pick,
+                task=seed,
+                epoch=epoch,
+                rank=0,
+                type="base",
+                score=1.0,
+                why={"generation": 0},
             )
             self.seeds.close_group(self.seeds.seq, "considered", step=number, epoch=epoch, picks=1)
-            failed = {"pick": pick["pick"], "index": 0, "attempt": 1, "stage": "judge", "error": "grounding"}
-            self.rejected.put("rejected", **failed, evidence="turn 0: a value is not said", raw="x" * 600, time=0.0)
+            failed = {
+                "pick": pick["pick"],
+                "index": 0,
+                "attempt": 1,
+                "stage": "judge",
+                "error": "grounding",
+            }
+            self.rejected.put(
+                "rejected",
+                **failed,
+                evidence="turn 0: a value is not said",
+                raw="x" * 600,
+                time=0.0,
+            )
             self.rejected.cut()
             seq = log.put("expanded", **pick, index=0, rank=0, task=task.as_json(), time=0.0)
             ended = {"accepted": [task.id], "discarded": 0, "dropped_stale": None, "why": None}

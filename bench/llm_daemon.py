@@ -1,11 +1,11 @@
 """A daemon with the language-model author beside a simulated trainer, for half an hour.
 
-Claim: from the record of a step to its variants in staging takes at most one step. Anchor: the paper's step of 222 s
-(004 Appendix N), scaled. Command: `python -m bench.llm_daemon`.
+Claim: from the record of a step to its variants in staging takes at most one step. Anchor: the
+paper's step of 222 s (004 Appendix N), scaled. Command: `python -m bench.llm_daemon`.
 
-Everything is quicker by one factor: a step takes 12 seconds (3 with --quick), and the stub, which plays all roles,
-answers after 2 to 10 seconds times that factor. Trainer and daemon are the real processes under `rods up`; what is
-measured is read from the run's logs afterwards.
+Everything is quicker by one factor: a step takes 12 seconds (3 with --quick), and the stub, which
+plays all roles, answers after 2 to 10 seconds times that factor. Trainer and daemon are the real
+processes under `rods up`; what is measured is read from the run's logs afterwards.
 """
 
 from __future__ import annotations
@@ -28,16 +28,21 @@ from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, S
 from rods.buffers.usage import costs
 
 PAPER_STEP = 222.0  # seconds
-ANSWER = 2.0, 10.0  # seconds: about 200 tokens at 30 ms, a model of 32B parameters with 64 calls in flight
+# seconds: about 200 tokens at 30 ms, a model of 32B parameters with 64 calls in flight
+ANSWER = 2.0, 10.0
 RUNS = Path(__file__).parent.parent / "runs"
 QUARTER = 4  # memory at the end is compared with that after the first quarter
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Latency from a step's record to its variants', what became of the picks, and the daemon's memory."""
+    """Latency from a step's record to its variants', what became of the picks, and the daemon's
+    memory."""
     step, steps = (3.0, 5) if quick else (12.0, 150)
     scale = step / PAPER_STEP
-    script = Script(answer="bench.fixtures.llm_stub.roles:answer", latency=(ANSWER[0] * scale, ANSWER[1] * scale))
+    script = Script(
+        answer="bench.fixtures.llm_stub.roles:answer",
+        latency=(ANSWER[0] * scale, ANSWER[1] * scale),
+    )
     with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
         path = Path(folder) / "run"
         file = Path(folder) / "config.toml"
@@ -63,9 +68,19 @@ def _config(url: str, step: float, steps: int) -> dict[str, Any]:
 
 def _run(path: Path, file: Path) -> list[tuple[float, float]]:
     """Runs to the end; the daemon's resident MB by time."""
-    command = [sys.executable, "-m", "rods.console", "up", str(path), "--config", str(file), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "rods.console",
+        "up",
+        str(path),
+        "--config",
+        str(file),
+        "--json",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    memory, began = [], time.monotonic()
+    memory = []
+    began = time.monotonic()
     try:
         while process.poll() is None:
             time.sleep(1)
@@ -86,14 +101,18 @@ def _resident(path: Path) -> float:
         return 0.0
 
 
-def _figures(path: Path, step: float, reach: float | None, memory: list[tuple[float, float]]) -> list[Figure]:
+def _figures(
+    path: Path, step: float, reach: float | None, memory: list[tuple[float, float]]
+) -> list[Figure]:
     closed = {one["step"]: one["time"] for one in _kind(path / OBSERVATIONS, "step")}
     late = sorted(one["time"] - closed[one["step"]] for one in _kind(path / EXPANDED, "expanded"))
-    picked, finished = _kind(path / SEEDS, "picked"), _kind(path / SEEDS, "finished")
+    picked = _kind(path / SEEDS, "picked")
+    finished = _kind(path / SEEDS, "finished")
     spent = costs(path).as_json()
     injected = _kind(path / POOL, "injected")
     stale = sum(one["dropped_stale"] is not None for one in finished)
-    early, last = memory[len(memory) // QUARTER][1], memory[-1][1]
+    early = memory[len(memory) // QUARTER][1]
+    last = memory[-1][1]
     anchor = f"a step of {step:g} s"
 
     def late_at(share: float) -> float:
@@ -108,8 +127,14 @@ def _figures(path: Path, step: float, reach: float | None, memory: list[tuple[fl
         Figure("seed to staging, median", late_at(0.5), "s", anchor, step, reach, False),
         Figure("seed to staging, 99th percentile", late_at(0.99), "s", anchor, step, reach, False),
         Figure("seed to staging, longest", late_at(1.0), "s", anchor, step),
-        Figure("seed to staging, within a step", 100 * sum(one <= step for one in late) / max(1, len(late)), "%"),
-        Figure("calls for an accepted variant", spent["calls_per_accepted"] or float("nan"), "calls"),
+        Figure(
+            "seed to staging, within a step",
+            100 * sum(one <= step for one in late) / max(1, len(late)),
+            "%",
+        ),
+        Figure(
+            "calls for an accepted variant", spent["calls_per_accepted"] or float("nan"), "calls"
+        ),
         Figure("daemon's memory at the end", last, "MB", "after the first quarter", early),
     ]
 

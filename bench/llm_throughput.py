@@ -1,8 +1,9 @@
-"""How full the client keeps an endpoint: calls a second, stub and client on a core each, answers of 1 KB.
+"""How full the client keeps an endpoint: calls a second, stub and client on a core each, answers of
+1 KB.
 
-Claim: 97 % of Little's law with 64 calls in flight at 0.5 s, 90 % with 1,024 at 5 s, 80 % with 1,024 at 1 s. Anchor:
-bare aiohttp in the same run, and the plain `openai` client in an environment of its own.
-Command: `python -m bench.llm_throughput`.
+Claim: 97 % of Little's law with 64 calls in flight at 0.5 s, 90 % with 1,024 at 5 s, 80 % with
+1,024 at 1 s. Anchor: bare aiohttp in the same run, and the plain `openai` client in an environment
+of its own. Command: `python -m bench.llm_throughput`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def measure(quick: bool) -> list[Figure]:
     return figures + _load(1024, 1.0, 6 if quick else 10, "ramp included", 0.80, openai)
 
 
-def _load(in_flight: int, latency: float, rounds: int, which: str, reach: float, openai: Path | None) -> list[Figure]:
+def _load(
+    in_flight: int, latency: float, rounds: int, which: str, reach: float, openai: Path | None
+) -> list[Figure]:
     name = f"{in_flight:,} in flight at {latency:g} s"
     steady = "steady_" if which == "steady state" else ""
 
@@ -48,12 +51,20 @@ def _load(in_flight: int, latency: float, rounds: int, which: str, reach: float,
         ours = _client(Path(sys.executable), "ours", stub, in_flight, rounds)
         plain = _client(openai, "plain_openai", stub, in_flight, min(rounds, 4)) if openai else None
     figures = [
-        Figure(f"{name}, {which}", share(ours), "of Little's law", "bare aiohttp", share(bare), reach),
+        Figure(
+            f"{name}, {which}", share(ours), "of Little's law", "bare aiohttp", share(bare), reach
+        ),
         Figure(f"{name}: CPU a call", cpu(ours), "ms", "bare aiohttp", cpu(bare)),
     ]
     if plain:
         figures += [
-            Figure(f"{name}, {which}", share(ours), "of Little's law", "plain openai client", share(plain)),
+            Figure(
+                f"{name}, {which}",
+                share(ours),
+                "of Little's law",
+                "plain openai client",
+                share(plain),
+            ),
             Figure(f"{name}: CPU a call", cpu(ours), "ms", "plain openai client", cpu(plain)),
         ]
     return figures
@@ -78,18 +89,31 @@ def _cores() -> tuple[int, int]:
 
 
 def _openai(*, may_install: bool) -> Path | None:
-    """A Python that has the `openai` client, in the cache folder; None, said aloud, where there is none."""
+    """A Python that has the `openai` client, in the cache folder; None, said aloud, where there is
+    none."""
     folder = Path(os.environ.get("RODS_CACHE", Path.home() / ".cache" / "rods")) / "bench-openai"
     python = folder / "bin" / "python"
     if not python.exists() and may_install:
         print(f"installing the openai client into {folder} (about 30 MB, once)", file=sys.stderr)
         venv.create(folder, with_pip=True)
-        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "openai"]
+        command = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "openai",
+        ]
         subprocess.run(command, check=False)
-    if python.exists() and not subprocess.run([str(python), "-c", "import openai"], capture_output=True).returncode:
+    if (
+        python.exists()
+        and not subprocess.run([str(python), "-c", "import openai"], capture_output=True).returncode
+    ):
         return python
     print(
-        "not measured: the plain openai client (it is not installed; without --quick this bench installs it)",
+        "not measured: the plain openai client (it is not installed; without --quick this bench "
+        "installs it)",
         file=sys.stderr,
     )
     return None

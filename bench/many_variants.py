@@ -1,11 +1,14 @@
-"""100,000 variants of BFCL's 400 training tasks in one run: what became of them, and whether time and memory hold.
+"""100,000 variants of BFCL's 400 training tasks in one run: what became of them, and whether time
+and memory hold.
 
-Claim: a variant costs as much at the end as at the start, and memory grows only by the index of near duplicates.
-Anchor: the same process at the start of the run. Command: `python -m bench.many_variants`.
+Claim: a variant costs as much at the end as at the start, and memory grows only by the index of
+near duplicates. Anchor: the same process at the start of the run. Command: `python -m
+bench.many_variants`.
 
-A variant counts as written when it has passed every gate and the judge; then it is compared with all tasks of the
-benchmark and all variants accepted before it. (A run compares with its pool only, some hundreds.) That index grows with
-its contents, so memory is given with and without it, and after further writing without it. Progress goes to stderr.
+A variant counts as written when it has passed every gate and the judge; then it is compared with
+all tasks of the benchmark and all variants accepted before it. (A run compares with its pool only,
+some hundreds.) That index grows with its contents, so memory is given with and without it, and
+after further writing without it. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from rods.worlds.bfcl import tasks
 
 load = Environments().load
 
-FULL, QUICK = 100_000, 300
+FULL = 100_000
+QUICK = 300
 STEPS = 10  # lines of progress
 WARM = 0.02  # share of the run after which what is made once has been made
 
@@ -82,17 +86,22 @@ class Run:
         now = time.process_time()
         self.pace.append(1000 * (now - self.last) * STEPS / self.size)
         self.lookup.append(1000 * self.looking / self.looked)
-        self.last, self.looking, self.looked = now, 0.0, 0
+        self.last = now
+        self.looking = 0.0
+        self.looked = 0
         print(
-            f"{self.written} written, {self.accepted} accepted, {self.jobs} seeds, {now - self.began:.0f} s CPU, "
-            f"{self.pace[-1]:.1f} ms a variant, {self.lookup[-1]:.3f} ms a comparison, {resident():.0f} MB",
+            f"{self.written} written, {self.accepted} accepted, {self.jobs} seeds, "
+            f"{now - self.began:.0f} s CPU, "
+            f"{self.pace[-1]:.1f} ms a variant, {self.lookup[-1]:.3f} ms a comparison, "
+            f"{resident():.0f} MB",
             file=sys.stderr,
             flush=True,
         )
 
 
 def measure(quick: bool) -> list[Figure]:
-    """What became of the variants, the time that one takes at the start and at the end, and memory."""
+    """What became of the variants, the time that one takes at the start and at the end, and
+    memory."""
     work = Run(QUICK if quick else FULL)
     asyncio.run(_write(work))
     whole = resident()
@@ -106,7 +115,9 @@ def measure(quick: bool) -> list[Figure]:
         *figures,
         Figure("memory at the end", whole, "MB", f"after {WARM:.0%} of the run", work.warm),
         Figure("memory at the end without the index", rest, "MB"),
-        Figure(f"memory gained while {more:,} more are written without it", resident() - rest, "MB"),
+        Figure(
+            f"memory gained while {more:,} more are written without it", resident() - rest, "MB"
+        ),
     ]
 
 
@@ -115,16 +126,28 @@ def _became(work: Run) -> list[Figure]:
         Figure("variants written", work.written, ""),
         Figure("from so many picks of a seed", work.jobs, ""),
         Figure("accepted: like no task and no earlier variant", work.accepted, ""),
-        *(Figure(f"attempts ended by {why}", number, "") for why, number in work.rejected.most_common()),
-        Figure("CPU time of a variant, last tenth", work.pace[-1], "ms", "first tenth", work.pace[0]),
-        Figure("a comparison with all others, last tenth", work.lookup[-1], "ms", "first tenth", work.lookup[0]),
+        *(
+            Figure(f"attempts ended by {why}", number, "")
+            for why, number in work.rejected.most_common()
+        ),
+        Figure(
+            "CPU time of a variant, last tenth", work.pace[-1], "ms", "first tenth", work.pace[0]
+        ),
+        Figure(
+            "a comparison with all others, last tenth",
+            work.lookup[-1],
+            "ms",
+            "first tenth",
+            work.lookup[0],
+        ),
     ]
 
 
 async def _write(work: Run) -> None:
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
-    pipeline, author = Pipeline(Config(), held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
+    pipeline = Pipeline(Config(), held_out, threads)
+    author = ProceduralAuthor.of(load("bfcl"), threads)
     seeds = [task for task in tasks() if task.split == "train"]
     try:
         for number in count():

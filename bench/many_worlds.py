@@ -1,8 +1,10 @@
-"""Episodes in 200 generated worlds, interleaved, with few processes: how many of these, how much memory, how fast.
+"""Episodes in 200 generated worlds, interleaved, with few processes: how many of these, how much
+memory, how fast.
 
-Claim: never more processes than `operation.sandbox.processes`, and memory that does not grow with the number of worlds.
-Anchor: the same episodes in worlds that all have a process. Four episodes of six calls in each world; those of some
-worlds are played together, a call of each in turn, as a batch of rollouts is. Command: `python -m bench.many_worlds`.
+Claim: never more processes than `operation.sandbox.processes`, and memory that does not grow with
+the number of worlds. Anchor: the same episodes in worlds that all have a process. Four episodes of
+six calls in each world; those of some worlds are played together, a call of each in turn, as a
+batch of rollouts is. Command: `python -m bench.many_worlds`.
 """
 
 from __future__ import annotations
@@ -24,8 +26,11 @@ from rods.environments.loading import Environments
 from rods.family.environments.procedural.operations import assembled
 from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state
 
-WORLDS, PROCESSES = 200, 32
-EPISODES, CALLS = 4, 6  # of each world, and of each episode
+WORLDS = 200
+PROCESSES = 32
+# of each world, and of each episode
+EPISODES = 4
+CALLS = 6
 BATCH = 16  # worlds whose episodes are interleaved
 REACH_PSS = 1.0  # GB of all processes together
 SEED = 17
@@ -54,27 +59,50 @@ def measure(quick: bool) -> list[Figure]:
     processes, memory = watch.most
     one = memory / processes / 1e9
     return [
-        Figure(f"{count} worlds: processes at most", processes, "processes", "allowed", most, most, False),
-        Figure("memory of these at most, PSS", memory / 1e9, "GB", "of one, GB", one, REACH_PSS, False),
+        Figure(
+            f"{count} worlds: processes at most",
+            processes,
+            "processes",
+            "allowed",
+            most,
+            most,
+            False,
+        ),
+        Figure(
+            "memory of these at most, PSS", memory / 1e9, "GB", "of one, GB", one, REACH_PSS, False
+        ),
         Figure("a world loaded for the first time", loading, "s"),
         *(
-            Figure(f"episodes of {CALLS} calls, {title}", rate, "episodes/s", f"{batch} worlds that stay", few)
+            Figure(
+                f"episodes of {CALLS} calls, {title}",
+                rate,
+                "episodes/s",
+                f"{batch} worlds that stay",
+                few,
+            )
             for title, rate in rates.items()
         ),
     ]
 
 
 def _rate(
-    loaded: Sequence[Environment], states: Sequence[dict[str, object]], together: int, *, times: int = 1
+    loaded: Sequence[Environment],
+    states: Sequence[dict[str, object]],
+    together: int,
+    *,
+    times: int = 1,
 ) -> float:
-    """Episodes a second: those of `together` worlds are interleaved, then come the next ones. All of it so many
-    `times`, of which the last counts."""
+    """Episodes a second: those of `together` worlds are interleaved, then come the next ones. All
+    of it so many `times`, of which the last counts."""
     for _ in range(times):
-        began, done = time.perf_counter(), 0
+        began = time.perf_counter()
+        done = 0
         for start in range(0, len(loaded), together):
             playing = [
                 _episode(environment.reset(state), environment, f"{start}-{number}")
-                for environment, state in zip(loaded[start : start + together], states[start:], strict=False)
+                for environment, state in zip(
+                    loaded[start : start + together], states[start:], strict=False
+                )
                 for number in range(EPISODES)
             ]
             for _ in range(CALLS):
@@ -95,8 +123,8 @@ def _episode(instance: Instance, environment: Environment, key: str) -> Iterator
 
 
 class _Watch:
-    """Looks all the time at the processes that were started here, and at their memory (PSS: shared pages are shared
-    out among those that map them)."""
+    """Looks all the time at the processes that were started here, and at their memory (PSS: shared
+    pages are shared out among those that map them)."""
 
     def __init__(self) -> None:
         self.most = (0.0, 0.0)
@@ -114,7 +142,8 @@ class _Watch:
     def _look(self) -> None:
         while not self._over.wait(0.5):
             direct = _children(os.getpid())
-            memory, below = 0, direct
+            memory = 0
+            below = direct
             while below:
                 memory += sum(map(_pss, below))
                 below = [each for pid in below for each in _children(pid)]

@@ -1,10 +1,12 @@
-"""What an episode sees of an MCP server: how soon it has a world, calls a second, memory of 64 servers.
+"""What an episode sees of an MCP server: how soon it has a world, calls a second, memory of 64
+servers.
 
-Claim: a world within 10 ms, 90 % of the calls a second of the SDK's own client, 64 servers in 4.5 GB. Anchor: that
-client, one call after another. Command: `python -m bench.mcp_servers`.
+Claim: a world within 10 ms, 90 % of the calls a second of the SDK's own client, 64 servers in 4.5
+GB. Anchor: that client, one call after another. Command: `python -m bench.mcp_servers`.
 
-The server is ours, of a few lines, and nearly all of its memory is its interpreter and the SDK. Worlds are timed from
-`reset` to the first answer, less an ordinary call, while servers wait for them.
+The server is ours, of a few lines, and nearly all of its memory is its interpreter and the SDK.
+Worlds are timed from `reset` to the first answer, less an ordinary call, while servers wait for
+them.
 """
 
 from __future__ import annotations
@@ -26,9 +28,13 @@ from rods.worlds.mcp.world import McpEnvironment
 
 COMMAND = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
 HERE = str(Path(__file__).parent.parent)
-WORLDS, SERVERS, CALLS = 8, 64, 300
+WORLDS = 8
+SERVERS = 64
+CALLS = 300
 ASKED = Call("read_marks")
-REACH_WORLD, REACH_RATE, REACH_MEMORY = 0.010, 0.9, 4.5
+REACH_WORLD = 0.010
+REACH_RATE = 0.9
+REACH_MEMORY = 4.5
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -43,7 +49,8 @@ def measure(quick: bool) -> list[Figure]:
         resets.append(_reset(environment))
     environment.close()
     environment = shop(warm=0)
-    ours, bare = [], []
+    ours = []
+    bare = []
     world = environment.reset(None)
     for _ in range(4 if quick else 12):
         bare.append(asyncio.run(_bare()))
@@ -52,10 +59,17 @@ def measure(quick: bool) -> list[Figure]:
             world.call(ASKED)
         ours.append(CALLS / (time.perf_counter() - began))
     worlds = [world, *(environment.reset(None) for _ in range((8 if quick else SERVERS) - 1))]
-    gigabytes = sum(_memory(int(each.call(Call("pid")).value["pid"])) for each in worlds) / len(worlds) * SERVERS / 1e9
+    gigabytes = (
+        sum(_memory(int(each.call(Call("pid")).value["pid"])) for each in worlds)
+        / len(worlds)
+        * SERVERS
+        / 1e9
+    )
     return [
         Figure("a world, median", statistics.median(resets), "s", "", None, REACH_WORLD, False),
-        Figure("calls, one after another, best", max(ours), "calls/s", "the SDK's client", max(bare)),
+        Figure(
+            "calls, one after another, best", max(ours), "calls/s", "the SDK's client", max(bare)
+        ),
         Figure("calls, share of that client's", max(ours) / max(bare), "", "", None, REACH_RATE),
         Figure(f"memory of {SERVERS} servers", gigabytes, "GB", "", None, REACH_MEMORY, False),
     ]

@@ -1,10 +1,12 @@
 """What a training process takes beside what `rods plan` says: its peak memory over one GRPO step.
 
-Claim: the estimate of the plan is not below what is measured. Anchor: that estimate, for the rows and tokens that
-the step really had (a plan assumes full contexts). Command: `python -m bench.memory`.
+Claim: the estimate of the plan is not below what is measured. Anchor: that estimate, for the rows
+and tokens that the step really had (a plan assumes full contexts). Command: `python -m
+bench.memory`.
 
-Measured is anonymous memory, from the moment at which everything is imported, in a process of its own; on a GPU what
-its tensors take there at most. `--config FILE` measures the first step of that run instead, as many tokens as it has.
+Measured is anonymous memory, from the moment at which everything is imported, in a process of its
+own; on a GPU what its tensors take there at most. `--config FILE` measures the first step of that
+run instead, as many tokens as it has.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ SMOLLM2 = Path.home() / ".cache/rods/smollm2-135m-instruct"
 SMALL: dict[str, Any] = {
     "data": {"tasks": "desk-small", "train": 8, "held_out": 4},
     "training": {"batch_tasks": 4, "steps": 1, "kl": 0.0},
-    "rollouts": {"rollouts_per_task": 4, "max_steps": 3, "max_reply_tokens": 32, "max_context_tokens": 500},
+    "rollouts": {
+        "rollouts_per_task": 4,
+        "max_steps": 3,
+        "max_reply_tokens": 32,
+        "max_context_tokens": 500,
+    },
     "operation": {"threads": 1, "precision": "float32"},
 }
 NANO = {**SMALL, "policy": {"kind": "nano", "warm_start_steps": 3}}
@@ -33,7 +40,12 @@ REAL = {
     **SMALL,
     "policy": {"kind": "transformers", "model": str(SMOLLM2), "dialect": "compact"},
     "training": {"batch_tasks": 2, "steps": 1, "kl": 0.0},
-    "rollouts": {"rollouts_per_task": 2, "max_steps": 2, "max_reply_tokens": 24, "max_context_tokens": 800},
+    "rollouts": {
+        "rollouts_per_task": 2,
+        "max_steps": 2,
+        "max_reply_tokens": 24,
+        "max_context_tokens": 800,
+    },
     "operation": {"threads": 1, "precision": "float32", "micro_batch": 1},
 }
 CHILD = """
@@ -79,7 +91,9 @@ def measure(quick: bool, config: str = "") -> list[Figure]:
     if config:
         asked = read_config(Path(config))
         one = asked.training.model_copy(update={"steps": 1, "checkpoint_steps": 1})
-        values = asked.model_copy(update={"training": one}).model_dump(mode="json", exclude_none=True)
+        values = asked.model_copy(update={"training": one}).model_dump(
+            mode="json", exclude_none=True
+        )
         return [_taken(Path(config).stem, values)]
     figures = [_taken("nano", NANO)]
     if not quick and SMOLLM2.is_dir():
@@ -96,8 +110,14 @@ def _taken(name: str, values: dict[str, Any]) -> Figure:
     if done.returncode:
         raise SystemExit(done.stderr)
     found = json.loads(done.stdout.splitlines()[-1])
-    print({purpose: round(value / 1e6, 1) for purpose, value in found["estimate"].items()}, file=sys.stderr)
-    claim = f"memory of a GRPO step{' on a GPU' * found['gpu']}, {name}, {found['rows']} × {found['tokens']} tokens"
+    print(
+        {purpose: round(value / 1e6, 1) for purpose, value in found["estimate"].items()},
+        file=sys.stderr,
+    )
+    claim = (
+        f"memory of a GRPO step{' on a GPU' * found['gpu']}, {name}, {found['rows']} × "
+        f"{found['tokens']} tokens"
+    )
     anchor = found["estimate"]["in all at most"] / 1e6
     return Figure(claim, found["measured"] / 1e6, "MB", "the estimate", anchor)
 

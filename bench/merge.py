@@ -1,9 +1,10 @@
 """A merge at the epoch boundary while staging is full: how long the trainer waits for it.
 
-Claim: under a second. Anchor: the time of reading a staged variant, which a trainer does between its steps.
-Command: `python -m bench.merge`.
+Claim: under a second. Anchor: the time of reading a staged variant, which a trainer does between
+its steps. Command: `python -m bench.merge`.
 
-The candidates that a merge looks at are real tasks; those far behind in the queue are copies under other names.
+The candidates that a merge looks at are real tasks; those far behind in the queue are copies under
+other names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from rods.rules.order import batch
 from rods.tasks import Task
 from rods.worlds import desk
 
-TASKS, BATCH, MERGES = 400, 32, 3
+TASKS = 400
+BATCH = 32
+MERGES = 3
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 
 
@@ -36,7 +39,9 @@ def measure(quick: bool) -> list[Figure]:
     tasks = desk.generate(1, TASKS, 8)
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         made = create_run(
-            Path(folder) / "run", parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), tasks
+            Path(folder) / "run",
+            parse_config({"training": {"batch_tasks": BATCH}}, where="bench"),
+            tasks,
         )
         _stage(made.path / expanded_segment(0), _variants(tasks[0], 500), staged)
         began = time.perf_counter()
@@ -45,7 +50,10 @@ def measure(quick: bool) -> list[Figure]:
             log.start()
             opened = log.merge(0, 1)
             slots = batch(opened.slots, BATCH, 0)
-            groups = [Group(slot.task_id, 1, "identity", "progress", (0.0, 1.0), ROLLOUTS, slot.role) for slot in slots]
+            groups = [
+                Group(slot.task_id, 1, "identity", "progress", (0.0, 1.0), ROLLOUTS, slot.role)
+                for slot in slots
+            ]
             seconds = []
             for epoch in range(1, MERGES + 1):
                 log.write_step(log.state.last_step + 1, epoch - 1, groups)
@@ -59,12 +67,20 @@ def measure(quick: bool) -> list[Figure]:
     ]
 
 
-ROLLOUTS = tuple(Rollout(done, 2, int(done == 2), 0.0, done / 2, "finished") for done in (0, 1, 1, 2))
+ROLLOUTS = tuple(
+    Rollout(done, 2, int(done == 2), 0.0, done / 2, "finished") for done in (0, 1, 1, 2)
+)
 
 
 def _variants(seed: Task, count: int) -> list[dict[str, Any]]:
     """Enough for what all merges may look at, and more."""
-    provenance = {"generation": 1, "seed": seed.id, "root": seed.id, "plan": ["recipe"] * 8, "attempts": 1}
+    provenance = {
+        "generation": 1,
+        "seed": seed.id,
+        "root": seed.id,
+        "plan": ["recipe"] * 8,
+        "attempts": 1,
+    }
     fresh = itertools.islice(desk.fresh_tasks(3, "bench merge"), count)
     return [dataclasses.replace(task, provenance=provenance).as_json() for task, _ in fresh]
 
@@ -75,7 +91,12 @@ def _stage(path: Path, variants: list[dict[str, Any]], count: int) -> None:
             task = variants[(seq - 1) % len(variants)]
             if seq > len(variants):
                 task = {**task, "id": f"{seq:020x}"}
-            pick = {"pick": f"{seq // 16 + 1}-{seq % 16:020x}", "index": 0, "step": seq // 16 + 1, "rank": seq % 16}
+            pick = {
+                "pick": f"{seq // 16 + 1}-{seq % 16:020x}",
+                "index": 0,
+                "step": seq // 16 + 1,
+                "rank": seq % 16,
+            }
             file.write(line(seq, record("expanded", **pick, task=task, time=0.0)))
 
 

@@ -1,18 +1,21 @@
-"""Does targeting pay? The loop and what it is compared with, trained by nano on desk tasks with regions.
+"""Does targeting pay? The loop and what it is compared with, trained by nano on desk tasks with
+regions.
 
-Claim: variants of boundary tasks gain more held-out progress than the same steps of reinforcement learning spent
-otherwise. Anchors: the conditions of experiments/nano/conditions.toml, each of which changes what its name says.
-Command: `python -m bench.nano_loop` (all conditions, ten random seeds, two runs at a time); `--seeds 3`; `--only
-NAME …` (RODS is always among them); `--table` (no run, only the table of what is there); `--quick` (a few steps, only
-to show that it runs).
+Claim: variants of boundary tasks gain more held-out progress than the same steps of reinforcement
+learning spent otherwise. Anchors: the conditions of experiments/nano/conditions.toml, each of which
+changes what its name says. Command: `python -m bench.nano_loop` (all conditions, ten random seeds,
+two runs at a time); `--seeds 3`; `--only NAME …` (RODS is always among them); `--table` (no run,
+only the table of what is there); `--quick` (a few steps, only to show that it runs).
 
-For every random seed (of data, order, rollouts and daemon) each condition trains the same warm-started policy on the
-same originals, by the two real processes, in lockstep and deterministic: what a run gives does not depend on how busy
-the machine is. Each run is scored on the same held-out tasks with the same draws, so differences are paired; intervals
-are of 95 % (Student's t), over the random seeds.
+For every random seed (of data, order, rollouts and daemon) each condition trains the same
+warm-started policy on the same originals, by the two real processes, in lockstep and deterministic:
+what a run gives does not depend on how busy the machine is. Each run is scored on the same held-out
+tasks with the same draws, so differences are paired; intervals are of 95 % (Student's t), over the
+random seeds.
 
-A finished run is one line of experiments/nano/results.jsonl, and what has a line there is not run again, unless its
-configuration has changed since. A run that was stopped goes on where it was (runs/nano_loop).
+A finished run is one line of experiments/nano/results.jsonl, and what has a line there is not run
+again, unless its configuration has changed since. A run that was stopped goes on where it was
+(runs/nano_loop).
 """
 
 from __future__ import annotations
@@ -54,7 +57,9 @@ from rods.trainer.nano import BATCHES
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "runs"
 ABOUT = ("paper", "against")  # what an entry says besides the changes
-WAITS, WAIT_SECONDS = 20, 3.0  # for processes of a study that was killed, which end now
+# for processes of a study that was killed, which end now
+WAITS = 20
+WAIT_SECONDS = 3.0
 PARTS = ("all", "mastered", "boundary", "hopeless")  # of the held-out tasks
 QUICK: dict[str, dict[str, Any]] = {
     "data": {"train": 6, "held_out": 6},
@@ -66,15 +71,17 @@ Line = dict[str, Any]  # a finished run, as it stands in the results
 
 
 class Study:
-    """Conditions that are compared, in a folder under experiments/. Its conditions.toml names the `anchor`, whose
-    configuration is the TOML file of that name, and says what each condition changes there, in the order of the
-    table: `paper` is the average that the paper reports for it, `against` the condition that it is compared with where
-    that is not the anchor. Finished runs are lines of its results.jsonl."""
+    """Conditions that are compared, in a folder under experiments/. Its conditions.toml names the
+    `anchor`, whose configuration is the TOML file of that name, and says what each condition
+    changes there, in the order of the table: `paper` is the average that the paper reports for it,
+    `against` the condition that it is compared with where that is not the anchor. Finished runs are
+    lines of its results.jsonl."""
 
     seeds = 10  # random seeds a condition, where the command names no number
 
     def __init__(self, folder: Path, runs: str) -> None:
-        self.folder, self.runs = folder, RUNS / runs
+        self.folder = folder
+        self.runs = RUNS / runs
         known: Values = tomllib.loads((folder / "conditions.toml").read_text(encoding="utf-8"))
         self.anchor: str = known.pop("anchor")
         self.conditions: dict[str, Values] = known
@@ -93,7 +100,9 @@ class Study:
         """What a condition changes there."""
         return [self.conditions[name]]
 
-    def configuration(self, name: str, seed: int, more: Mapping[str, Values] | None = None) -> Values:
+    def configuration(
+        self, name: str, seed: int, more: Mapping[str, Values] | None = None
+    ) -> Values:
         """The configuration of one run."""
         values: Values = tomllib.loads(self.base(name).read_text(encoding="utf-8"))
         own: dict[str, Values] = {
@@ -115,8 +124,8 @@ class Study:
         yield self.configuration(self.anchor, 1)
 
     def recorded(self, names: Container[str] | None = None) -> list[Line]:
-        """The finished runs, of these conditions or all, whose configuration is still that of today, of the latest warm
-        start alone."""
+        """The finished runs, of these conditions or all, whose configuration is still that of
+        today, of the latest warm start alone."""
         known = self.conditions if names is None else names
         text = self.results.read_text() if self.results.exists() else ""
         lines: list[Line] = [json.loads(line) for line in text.splitlines()]
@@ -129,7 +138,8 @@ class Study:
         ]
 
     def runs_of(self, seeds: int) -> list[tuple[str, int]]:
-        """Every condition with its random seeds: seed by seed, first what is compared with the anchor."""
+        """Every condition with its random seeds: seed by seed, first what is compared with the
+        anchor."""
         return [
             (name, seed)
             for later in (False, True)
@@ -139,10 +149,19 @@ class Study:
         ]
 
     def run_missing(
-        self, seeds: int, only: Sequence[str], train: Callable[[Path, str, int, Values], Line], workers: int = 1
+        self,
+        seeds: int,
+        only: Sequence[str],
+        train: Callable[[Path, str, int, Values], Line],
+        workers: int = 1,
     ) -> None:
-        """Has `train` run what has no line yet, `workers` runs at a time, in order, and appends their lines."""
-        done = {(line["condition"], line["seed"]) for line in self.recorded() if line.get("warm_start") == BATCHES}
+        """Has `train` run what has no line yet, `workers` runs at a time, in order, and appends
+        their lines."""
+        done = {
+            (line["condition"], line["seed"])
+            for line in self.recorded()
+            if line.get("warm_start") == BATCHES
+        }
         wanted = [
             (name, seed)
             for name, seed in self.runs_of(seeds)
@@ -150,7 +169,9 @@ class Study:
         ]
         with ThreadPoolExecutor(workers) as pool:
             runs = [
-                pool.submit(train, self.path(name, seed), name, seed, self.configuration(name, seed))
+                pool.submit(
+                    train, self.path(name, seed), name, seed, self.configuration(name, seed)
+                )
                 for name, seed in wanted
             ]
             try:
@@ -170,14 +191,18 @@ def identity(values: Values) -> str:
 
 
 def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
-    """Trains the run in `path` to its end (or goes on with it) and scores it; both start in the current folder."""
+    """Trains the run in `path` to its end (or goes on with it) and scores it; both start in the
+    current folder."""
     began = time.monotonic()
     train(path, values)
     trained = time.monotonic()
     files = {which: Path(score_run(path, which)["file"]) for which in ("start", "end")}
     return {
         **finished(path, condition, seed, values, files),
-        "seconds": {"training": round(trained - began, 1), "scoring": round(time.monotonic() - trained, 1)},
+        "seconds": {
+            "training": round(trained - began, 1),
+            "scoring": round(time.monotonic() - trained, 1),
+        },
     }
 
 
@@ -190,8 +215,8 @@ def train(path: Path, values: Values) -> None:
 
 
 def command(verb: str, path: Path, *words: object) -> None:
-    """Runs `rods VERB` on a run. Both end with this process, were it killed; what still ends is waited for, since it
-    holds the run. Raises RuntimeError where the command fails."""
+    """Runs `rods VERB` on a run. Both end with this process, were it killed; what still ends is
+    waited for, since it holds the run. Raises RuntimeError where the command fails."""
     for _ in range(WAITS):
         done = subprocess.run(
             [sys.executable, "-m", "rods.console", *verb.split(), str(path), *map(str, words)],
@@ -205,17 +230,22 @@ def command(verb: str, path: Path, *words: object) -> None:
             break
         time.sleep(WAIT_SECONDS)
     if done.returncode:
-        raise RuntimeError(f"{path.name}: rods {verb} ended with {done.returncode}: {done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"{path.name}: rods {verb} ended with {done.returncode}: {done.stderr[-2000:]}"
+        )
 
 
-def finished(path: Path, condition: str, seed: int, values: Values, files: Mapping[str, Path]) -> Line:
+def finished(
+    path: Path, condition: str, seed: int, values: Values, files: Mapping[str, Path]
+) -> Line:
     """The line of a trained run, whose held-out scores at its start and end are in `files`."""
     scores = {which: per_task(file)["progress"] for which, file in files.items()}
     run = Run.open(path)
     parts = parts_of(run)
     history = recorded(Follower(path))
     steps = list(RunState(run).steps())
-    found, groups = numbers(history), history.groups
+    found = numbers(history)
+    groups = history.groups
     first = groups.zone[(groups.epoch == 0) & ~groups.generated]
     return {
         "condition": condition,
@@ -229,13 +259,18 @@ def finished(path: Path, condition: str, seed: int, values: Values, files: Mappi
         "stages": dict(Counter(str(step.stage) for step in steps)),
         "originals": {zone: int((first == index).sum()) for index, zone in enumerate(ZONES)},
         "groups": len(groups),
-        "varied": round(float(np.nanmean(groups.variance > 0)), 4) if len(groups) else None,  # none is of the pool
-        "variants": {name: found[name] for name in ("picks", "accepted", "injected", "retired", "first_reward")},
+        # none is of the pool
+        "varied": round(float(np.nanmean(groups.variance > 0)), 4) if len(groups) else None,
+        "variants": {
+            name: found[name]
+            for name in ("picks", "accepted", "injected", "retired", "first_reward")
+        },
     }
 
 
 def parts_of(run: Run) -> dict[str, str]:
-    """The part that each held-out task belongs to: a region where the world has any, else a type."""
+    """The part that each held-out task belongs to: a region where the world has any, else a
+    type."""
     return {task.id: task.provenance.get("region", task.type) for task in run.held_out}
 
 
@@ -248,7 +283,8 @@ def by_part(progress: Mapping[str, float], parts: Mapping[str, str]) -> dict[str
 
 
 def _label_shares(file: Path) -> dict[str, float]:
-    """What became of the turns of a file of held-out scores: the share of each label (docs/diagnosis.md)."""
+    """What became of the turns of a file of held-out scores: the share of each label
+    (docs/diagnosis.md)."""
     records = map(json.loads, file.read_text().splitlines())
     counts = Counter(label for record in records for label in record.get("labels", ()))
     return {label: round(count / counts.total(), 6) for label, count in sorted(counts.items())}
@@ -259,20 +295,27 @@ def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
     if not lines:
         return
     met = {zone: sum(line["originals"][zone] for line in lines) for zone in ZONES}
-    shares = ", ".join(f"{zone.replace('_', ' ')} {count / sum(met.values()):.0%}" for zone, count in met.items())
+    shares = ", ".join(
+        f"{zone.replace('_', ' ')} {count / sum(met.values()):.0%}" for zone, count in met.items()
+    )
     yield f"Originals in the first epoch: {shares}."
     yield ""
     yield (
-        "| condition | seeds | gained | mastered | boundary | hopeless | RODS over it | groups that vary "
+        "| condition | seeds | gained | mastered | boundary | hopeless | RODS over it | groups "
+        "that vary "
         "| variants at first | at the boundary | paper |"
     )
     yield f"|{'---|' * 11}"
     by_name = by_condition(lines)
     for name, known in study.conditions.items():
-        mine, rods = by_name.get(name, {}), by_name.get(study.against(name), {})
+        mine = by_name.get(name, {})
+        rods = by_name.get(study.against(name), {})
         if not mine:
             continue
-        gains = [estimate([line["end"][part] - line["start"][part] for line in mine.values()]) for part in PARTS]
+        gains = [
+            estimate([line["end"][part] - line["start"][part] for line in mine.values()])
+            for part in PARTS
+        ]
         both = sorted(mine.keys() & rods.keys())
         over = [rods[seed]["end"]["all"] - mine[seed]["end"]["all"] for seed in both]
         cells = [
@@ -296,12 +339,19 @@ def by_condition(lines: Sequence[Line]) -> dict[str, dict[int, Line]]:
 
 
 def _first(lines: Sequence[Line]) -> tuple[str, str]:
-    """What injected variants earned in their first group, and how many of them at the boundary, over all runs."""
-    found = [line["variants"]["first_reward"] for line in lines if line["variants"]["first_reward"]["variants"]]
+    """What injected variants earned in their first group, and how many of them at the boundary,
+    over all runs."""
+    found = [
+        line["variants"]["first_reward"]
+        for line in lines
+        if line["variants"]["first_reward"]["variants"]
+    ]
     if not found:
         return "", ""
     every = sum(one["variants"] for one in found)
-    earned, inside = (sum(one[key] * one["variants"] for one in found) / every for key in ("mean", "in_boundary"))
+    earned, inside = (
+        sum(one[key] * one["variants"] for one in found) / every for key in ("mean", "in_boundary")
+    )
     return f"{earned:.2f}", f"{inside:.0%}"
 
 
@@ -320,24 +370,41 @@ def main(
     quick: Sequence[str] = (),
     train: Callable[[Path, str, int, Values], Line] = measured,
 ) -> list[Line]:
-    """The command of a study, whose runs `train` makes; returns the lines that it has printed a table of."""
-    parser = argparse.ArgumentParser(description="Trains nano under every condition and prints the table.")
+    """The command of a study, whose runs `train` makes; returns the lines that it has printed a
+    table of."""
+    parser = argparse.ArgumentParser(
+        description="Trains nano under every condition and prints the table."
+    )
     parser.add_argument("--seeds", type=int, default=study.seeds, help="random seeds a condition")
     parser.add_argument(
-        "--only", nargs="+", default=(), metavar="CONDITION", help=f"these and {study.anchor}; otherwise all"
+        "--only",
+        nargs="+",
+        default=(),
+        metavar="CONDITION",
+        help=f"these and {study.anchor}; otherwise all",
     )
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, a core each")
-    parser.add_argument("--table", action="store_true", help="run nothing, print the table of what is there")
-    parser.add_argument("--quick", action="store_true", help="two conditions, two steps, nothing kept")
-    parser.add_argument("--json", action="store_true", help="a JSON object a run instead of the table")
+    parser.add_argument(
+        "--table", action="store_true", help="run nothing, print the table of what is there"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="two conditions, two steps, nothing kept"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="a JSON object a run instead of the table"
+    )
     asked = parser.parse_args()
     if unknown := set(asked.only) - study.conditions.keys():
-        parser.error(f"no such condition: {', '.join(sorted(unknown))}; there are {'; '.join(study.conditions)}")
+        parser.error(
+            f"no such condition: {', '.join(sorted(unknown))}; there are "
+            f"{'; '.join(study.conditions)}"
+        )
     if asked.quick:
         lines = list(_quick(study, quick, train))
     else:
         if not asked.table:
-            from rods.trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
+            # torch, which a look at the table does not need
+            from rods.trainer.nano.warm_start import warm_started
 
             for values in study.warm_starts():
                 config = parse_config(values, where=str(study.folder))
@@ -349,7 +416,9 @@ def main(
     return lines
 
 
-def _quick(study: Study, names: Sequence[str], train: Callable[[Path, str, int, Values], Line]) -> Iterator[Line]:
+def _quick(
+    study: Study, names: Sequence[str], train: Callable[[Path, str, int, Values], Line]
+) -> Iterator[Line]:
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         for name in names:
             path = Path(folder) / name.replace(" ", "_")

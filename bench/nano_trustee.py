@@ -1,18 +1,20 @@
-"""Does a policy with weights learn under TRUSTEE's curriculum (001 §2.3)? nano on tasks that are drawn for every step.
+"""Does a policy with weights learn under TRUSTEE's curriculum (001 §2.3)? nano on tasks that are
+drawn for every step.
 
-Claim: with the adaptive curriculum GRPO gains held-out reward, on the tools that it trains with and on others. Anchor:
-the condition *no curriculum* of experiments/trustee/conditions.toml: the same steps, rollouts and draws, everything at
-its highest level from the first step on.
-Command: `python -m bench.nano_trustee` (all conditions, ten random seeds, two runs at a time), with the options of
+Claim: with the adaptive curriculum GRPO gains held-out reward, on the tools that it trains with and
+on others. Anchor: the condition *no curriculum* of experiments/trustee/conditions.toml: the same
+steps, rollouts and draws, everything at its highest level from the first step on. Command: `python
+-m bench.nano_trustee` (all conditions, ten random seeds, two runs at a time), with the options of
 `python -m bench.nano_loop`, whose runs it makes.
 
-Tools are two categories of the shipped repository, eight tools each, whose identifiers are words: nano does not learn
-to copy five digits, nor to write a date in another form, so the categories have none. Both are shown by the teacher of
-the warm start: first carefully and on the harder half of the difficulties, which copy most and whose system texts are
-short, since nano learns to copy from replies that are right; then carelessly and on all, so that there is something
-left to learn. Only the first is trained with, the second is held out. User, tools and verifier are played without a
-model, or, in *behind HTTP*, by the rules of the stub behind an endpoint. Differences are paired by random seed, with
-intervals of 95 % (Student's t).
+Tools are two categories of the shipped repository, eight tools each, whose identifiers are words:
+nano does not learn to copy five digits, nor to write a date in another form, so the categories have
+none. Both are shown by the teacher of the warm start: first carefully and on the harder half of the
+difficulties, which copy most and whose system texts are short, since nano learns to copy from
+replies that are right; then carelessly and on all, so that there is something left to learn. Only
+the first is trained with, the second is held out. User, tools and verifier are played without a
+model, or, in *behind HTTP*, by the rules of the stub behind an endpoint. Differences are paired by
+random seed, with intervals of 95 % (Student's t).
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ from rods.players import Players
 from rods.tasks import OpenTask
 from rods.worlds.desk.generator import data_set
 
-TRAINED, OTHERS = "library", "support"  # categories; the tools of the second are in no task of a run's steps
+# categories; the tools of the second are in no task of a run's steps
+TRAINED = "library"
+OTHERS = "support"
 TOOLS = 8  # of each
 HELD_OUT = 40  # tasks of each
 PORT = 8123  # and the random seed: the stub's
@@ -73,13 +77,17 @@ WORDS = (
 DONE = "done"
 FLAWS = ("idle", "short", "guess")
 ENTRIES = 1_500  # of the tokenizer, at most
-CAREFUL = 0.6  # share of the steps of the warm start whose demonstrations have no flaw; they come first
+# share of the steps of the warm start whose demonstrations have no flaw; they come first
+CAREFUL = 0.6
 
 
 class TrusteeStudy(Study):
-    """One whose random seeds also draw the tasks of its steps, and the held-out ones, which are one file a seed."""
+    """One whose random seeds also draw the tasks of its steps, and the held-out ones, which are one
+    file a seed."""
 
-    def configuration(self, name: str, seed: int, more: Mapping[str, Values] | None = None) -> Values:
+    def configuration(
+        self, name: str, seed: int, more: Mapping[str, Values] | None = None
+    ) -> Values:
         values = super().configuration(name, seed, more)
         data = {**values["data"], "tasks": f"held-out-{seed}.jsonl"}
         policy = {**values["policy"], "model": f"nano-{values['policy']['warm_start_steps']}"}
@@ -94,17 +102,23 @@ STUDY = TrusteeStudy(ROOT / "experiments" / "trustee", "nano_trustee")
 
 
 def tools_with_words(category: str, folder: Path) -> None:
-    """Writes the first `TOOLS` tools of a shipped category as a repository whose identifiers are words."""
+    """Writes the first `TOOLS` tools of a shipped category as a repository whose identifiers are
+    words."""
     text = (SHIPPED / f"{category}.json").read_text(encoding="utf-8")
     entry = json.loads(re.sub(r'"pattern": "[^"]*"', f'"pattern": "^({"|".join(WORDS)})$"', text))
     about = json.loads((SHIPPED / "categories.json").read_text(encoding="utf-8"))[category]
     folder.mkdir(exist_ok=True)
     (folder / "categories.json").write_bytes(orjson.dumps({category: about}))
-    (folder / f"{category}.json").write_bytes(orjson.dumps({**entry, "tools": entry["tools"][:TOOLS]}))
+    (folder / f"{category}.json").write_bytes(
+        orjson.dumps({**entry, "tools": entry["tools"][:TOOLS]})
+    )
 
 
-def drawn(environments: Environments, category: str, random_seed: int, number: int, lowest: int = LOWEST) -> OpenTask:
-    """A task over the tools of one category, of a difficulty drawn evenly from `lowest` to the highest."""
+def drawn(
+    environments: Environments, category: str, random_seed: int, number: int, lowest: int = LOWEST
+) -> OpenTask:
+    """A task over the tools of one category, of a difficulty drawn evenly from `lowest` to the
+    highest."""
     environment = drawn_from(f"{category}/", environments)
     rng = keyed_random(random_seed, "trustee", category, number)
     given = levels(DifficultyRules(), rng.randint(lowest, HIGHEST), rng.getrandbits(32), 0, number)
@@ -114,7 +128,8 @@ def drawn(environments: Environments, category: str, random_seed: int, number: i
 
 
 def held_out(random_seed: int) -> list[OpenTask]:
-    """The held-out tasks of a random seed, `HELD_OUT` of each category; none is a near duplicate of another."""
+    """The held-out tasks of a random seed, `HELD_OUT` of each category; none is a near duplicate of
+    another."""
 
     def draw(purpose: str, place: int) -> OpenTask:
         seed = keyed_random(random_seed, purpose).getrandbits(32)
@@ -124,20 +139,25 @@ def held_out(random_seed: int) -> list[OpenTask]:
         return data_set(0, 2 * HELD_OUT, draw)
 
 
-def careless(task: OpenTask, dialect: Dialect, carelessness: float, rng: random.Random) -> Iterator[str]:
-    """The replies of a teacher that asks for what is hidden and makes the expected calls, as early as the user's
-    requests come; or, in `carelessness` of the tasks, answers at once, leaves the last call out, or asks nothing and
-    guesses a value."""
+def careless(
+    task: OpenTask, dialect: Dialect, carelessness: float, rng: random.Random
+) -> Iterator[str]:
+    """The replies of a teacher that asks for what is hidden and makes the expected calls, as early
+    as the user's requests come; or, in `carelessness` of the tasks, answers at once, leaves the
+    last call out, or asks nothing and guesses a value."""
     assert isinstance(task.user, Persona)
-    calls, asks = list(task.goal_calls), list(task.provenance["hidden"])
+    calls = list(task.goal_calls)
+    asks = list(task.provenance["hidden"])
     small, more = divmod(len(calls), turns := 1 + len(task.user.further))
     flaw = rng.choice(FLAWS) if rng.random() < carelessness else ""
     if flaw == "idle":
-        calls, asks = [], []
+        calls = []
+        asks = []
     elif flaw == "short":
         calls.pop()
     elif flaw == "guess":
-        asks, names = [], list(calls[0].arguments)
+        asks = []
+        names = list(calls[0].arguments)
         guessed = {rng.choice(names): rng.choice(WORDS)} if names else {}
         calls[0] = Call(calls[0].name, {**calls[0].arguments, **guessed})
     if asks:
@@ -151,13 +171,16 @@ def careless(task: OpenTask, dialect: Dialect, carelessness: float, rng: random.
 def demonstrations(
     random_seed: int, dialect: Dialect, carelessness: float, count: int, lowest: int = LOWEST
 ) -> list[Trace]:
-    """Conversations of the teacher, over both categories and the difficulties from `lowest`; of no task that a run
-    has."""
+    """Conversations of the teacher, over both categories and the difficulties from `lowest`; of no
+    task that a run has."""
     rng = keyed_random(random_seed, "careless teacher")
     shown = rng.getrandbits(60)
     with Environments() as environments:
         players = Players(environments)
-        tasks = [drawn(environments, (TRAINED, OTHERS)[number % 2], shown, number, lowest) for number in range(count)]
+        tasks = [
+            drawn(environments, (TRAINED, OTHERS)[number % 2], shown, number, lowest)
+            for number in range(count)
+        ]
         left = [careless(task, dialect, carelessness, rng) for task in tasks]
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
@@ -167,7 +190,8 @@ def demonstrations(
 
 
 def warm_start(values: Values, folder: Path) -> None:
-    """Makes the policy with which every run begins, as nano's other warm starts are made, where it is not there."""
+    """Makes the policy with which every run begins, as nano's other warm starts are made, where it
+    is not there."""
     steps: int = values["policy"]["warm_start_steps"]
     from rods.trainer import torch_settings  # torch, which a look at the table does not need
     from rods.trainer.chat import Chat
@@ -179,10 +203,16 @@ def warm_start(values: Values, folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (folder / "config.json").exists():
             return
-        config = parse_config({"policy": {"dialect": values["policy"]["dialect"]}}, where="the warm start")
+        config = parse_config(
+            {"policy": {"dialect": values["policy"]["dialect"]}}, where="the warm start"
+        )
         torch_settings.settle_threads(config.operation, otherwise=1)
-        dialect, careful = load(config.policy.dialect), round(CAREFUL * steps)
-        parts = ((0.0, careful, HIGHEST // 2), (config.policy.carelessness, steps - careful, LOWEST))
+        dialect = load(config.policy.dialect)
+        careful = round(CAREFUL * steps)
+        parts = (
+            (0.0, careful, HIGHEST // 2),
+            (config.policy.carelessness, steps - careful, LOWEST),
+        )
         shown = [
             demonstrations(part, dialect, carelessness, recipe.SEQUENCES * count, lowest)
             for part, (carelessness, count, lowest) in enumerate(parts)
@@ -207,8 +237,8 @@ def warm_start(values: Values, folder: Path) -> None:
 
 
 def measured_with_drawn_tasks(path: Path, condition: str, seed: int, values: Values) -> Line:
-    """As `measured`, in the current folder, with the held-out tasks of this random seed; and the difficulty at the
-    end, and the highest that was met."""
+    """As `measured`, in the current folder, with the held-out tasks of this random seed; and the
+    difficulty at the end, and the highest that was met."""
     folder = Path.cwd()
     for category in (TRAINED, OTHERS):
         tools_with_words(category, folder / category)
@@ -217,14 +247,24 @@ def measured_with_drawn_tasks(path: Path, condition: str, seed: int, values: Val
     tasks = folder / values["data"]["tasks"]
     tasks.write_bytes(b"".join(orjson.dumps(task.as_json()) + b"\n" for task in held_out(seed)))
     http = values.get("simulation", {}).get("tools") == "model"
-    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer"), port=PORT + seed) if http else nullcontext():
+    with (
+        Stub(Script(answer="bench.fixtures.llm_stub.roles:answer"), port=PORT + seed)
+        if http
+        else nullcontext()
+    ):
         line = measured(place, condition, seed, values)
     met = [record["difficulty"] for record in read(place / DRAWN)]
     groups = [
-        group for step in RunState(Run.open(place), every_step=True).steps() for group in step.groups
+        group
+        for step in RunState(Run.open(place), every_step=True).steps()
+        for group in step.groups
     ]  # drawn ones are no pool's
     varied = _mean(len({one.resolved for one in group.rollouts}) > 1 for group in groups)
-    return {**line, "varied": round(varied, 4), "difficulty": {"last": met[-1], "highest": max(met)}}
+    return {
+        **line,
+        "varied": round(varied, 4),
+        "difficulty": {"last": met[-1], "highest": max(met)},
+    }
 
 
 COLUMNS = ("all", "trained tools", "other tools")
@@ -235,22 +275,41 @@ def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
     if not lines:
         return
     by_name = by_condition(lines)
-    columns = ["condition", "seeds", "start", "end", "gained", "with its own tools", "with other tools"]
+    columns = [
+        "condition",
+        "seeds",
+        "start",
+        "end",
+        "gained",
+        "with its own tools",
+        "with other tools",
+    ]
     columns += ["gained more than without", "difficulty at the end", "highest", "groups that vary"]
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     for name in study.conditions:
         if not (mine := by_name.get(name)):
             continue
-        every, anchor = list(mine.values()), by_name.get(study.anchor, {})
-        over = [line["end"]["all"] - anchor[seed]["end"]["all"] for seed, line in mine.items() if seed in anchor]
+        every = list(mine.values())
+        anchor = by_name.get(study.anchor, {})
+        over = [
+            line["end"]["all"] - anchor[seed]["end"]["all"]
+            for seed, line in mine.items()
+            if seed in anchor
+        ]
         cells = [
             name,
             str(len(every)),
             *(f"{_mean(line[which]['all'] for line in every):.3f}" for which in ("start", "end")),
-            *(signed(estimate([line["end"][part] - line["start"][part] for line in every])) for part in COLUMNS),
+            *(
+                signed(estimate([line["end"][part] - line["start"][part] for line in every]))
+                for part in COLUMNS
+            ),
             signed(estimate(over)) if over and name != study.anchor else "",
-            *(f"{_mean(line['difficulty'][which] for line in every):.0f}" for which in ("last", "highest")),
+            *(
+                f"{_mean(line['difficulty'][which] for line in every):.0f}"
+                for which in ("last", "highest")
+            ),
             f"{_mean(line['varied'] for line in every):.0%}",
         ]
         yield f"| {' | '.join(cells)} |"
@@ -262,5 +321,6 @@ def _mean(values: Iterator[Any]) -> float:
 
 if __name__ == "__main__":
     (RUNS / "nano_trustee").mkdir(parents=True, exist_ok=True)
-    os.chdir(RUNS / "nano_trustee")  # tool folders and weights are looked for from the current folder
+    # tool folders and weights are looked for from the current folder
+    os.chdir(RUNS / "nano_trustee")
     main(STUDY, table, quick=("no curriculum", "curriculum"), train=measured_with_drawn_tasks)

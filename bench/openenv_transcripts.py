@@ -1,9 +1,11 @@
-"""Whether an environment that is served as an OpenEnv server and read back behind its address plays as it does here.
+"""Whether an environment that is served as an OpenEnv server and read back behind its address plays
+as it does here.
 
-Claim: of 200 tasks each of desk and bfcl, every transcript is the same, prompts, answers and verdicts. Anchor: the same
-episodes in process. Command: `python -m bench.openenv_transcripts`.
+Claim: of 200 tasks each of desk and bfcl, every transcript is the same, prompts, answers and
+verdicts. Anchor: the same episodes in process. Command: `python -m bench.openenv_transcripts`.
 
-The policy is a script: the ground truth, with wrong calls between (no such tool, an argument too many, one lacking).
+The policy is a script: the ground truth, with wrong calls between (no such tool, an argument too
+many, one lacking).
 """
 
 from __future__ import annotations
@@ -54,10 +56,14 @@ def measure(quick: bool) -> list[Figure]:
             there = play(far, [moved(task, far) for task in tasks])
         took = time.perf_counter() - between
         same = sum(told(one) == told(other) for one, other in zip(here, there, strict=True))
-        calls = sum(len(step.calls) for trace in here for turn in trace.turns for step in turn.steps)
+        calls = sum(
+            len(step.calls) for trace in here for turn in trace.turns for step in turn.steps
+        )
         found += [
             Figure(f"{name}: equal transcripts of {len(tasks)}", same, "", "", None, len(tasks)),
-            Figure(f"{name}: {calls} calls, over the address", took, "s", "in process", between - began),
+            Figure(
+                f"{name}: {calls} calls, over the address", took, "s", "in process", between - began
+            ),
         ]
     return found
 
@@ -66,7 +72,9 @@ def measure(quick: bool) -> list[Figure]:
 def serving(environment: Environment, sessions: int = 64) -> Iterator[str]:
     """The address of a server in a thread of its own."""
     addresses: list[str] = []
-    up, done, loop = threading.Event(), asyncio.Event(), asyncio.new_event_loop()
+    up = threading.Event()
+    done = asyncio.Event()
+    loop = asyncio.new_event_loop()
 
     async def serve() -> None:
         async with served(environment, 0, sessions) as address:
@@ -100,18 +108,27 @@ def moved(task: Task, far: Environment) -> Task:
     """`task`, in the environment that is `far`."""
     state = {"reset": {"state": orjson.loads(orjson.dumps(task.state))}}
     return Task(
-        reference(far), task.type, task.script, task.calls, task.tools, state=state, held_out=dict(task.held_out)
+        reference(far),
+        task.type,
+        task.script,
+        task.calls,
+        task.tools,
+        state=state,
+        held_out=dict(task.held_out),
     )
 
 
 def play(environment: Environment, tasks: Sequence[Task]) -> list[Trace]:
     """Episodes of the scripted policy, TOGETHER at a time."""
-    dialect, traces = dialects.load("hermes"), list[Trace]()
+    dialect = dialects.load("hermes")
+    traces = list[Trace]()
     for start in range(0, len(tasks), TOGETHER):
         some = tasks[start : start + TOGETHER]
         scripts = [list(script(task, start + number)) for number, task in enumerate(some)]
 
-        def complete(waiting: Sequence[tuple[int, NeedText]], scripts: list[list[str]] = scripts) -> list[Reply]:
+        def complete(
+            waiting: Sequence[tuple[int, NeedText]], scripts: list[list[str]] = scripts
+        ) -> list[Reply]:
             return [Reply(scripts[index].pop(0)) for index, _ in waiting]
 
         jobs = [Job(task, environment, dialect, goal_of(environment, task)) for task in some]
@@ -143,8 +160,8 @@ def _said(call: Call) -> str:
 
 
 def told(trace: Trace) -> object:
-    """Everything of a transcript but the id of its task, which names the environment, and the names of kinds of wrong
-    arguments, of which OpenEnv has one."""
+    """Everything of a transcript but the id of its task, which names the environment, and the names
+    of kinds of wrong arguments, of which OpenEnv has one."""
     record = trace.as_json()
     verdicts = [turn["verdict"] for turn in record["turns"]]
     return trace.messages, trace.end, trace.resolved, trace.expected, verdicts

@@ -1,12 +1,13 @@
 """The page over a long run: the first look, the history behind it, and a live tick.
 
-Claim: with 1,000,000 groups and 100,000 variants `rods status` and a first look of all say where the run stands in 2 s,
-with its whole history read the page holds 300 MB, a report and the task with most groups take 2 s then, and a tick 5 ms
-and 5 kB, whatever the history. Anchor: a tenth of the past.
-Command: `python -m bench.page`.
+Claim: with 1,000,000 groups and 100,000 variants `rods status` and a first look of all say where
+the run stands in 2 s, with its whole history read the page holds 300 MB, a report and the task with
+most groups take 2 s then, and a tick 5 ms and 5 kB, whatever the history. Anchor: a tenth of the
+past. Command: `python -m bench.page`.
 
-Each opening is a process of its own, of a run whose trainer and daemon have kept their snapshots. A tick is one more
-step of 32 groups: reading it, and all that the views of the run and of the boundary ask for then.
+Each opening is a process of its own, of a run whose trainer and daemon have kept their snapshots. A
+tick is one more step of 32 groups: reading it, and all that the views of the run and of the
+boundary ask for then.
 """
 
 from __future__ import annotations
@@ -68,28 +69,81 @@ def measure(quick: bool) -> list[Figure]:
             DaemonTotals(history.path, keep=True).poll()
             _say(history.path)
             opened[variants] = _apart(history.path)
-    few, last = opened[many // 10], opened[many]
+    few = opened[many // 10]
+    last = opened[many]
     told = f"{many:,} variants and {last.groups:,} groups"
     return [
-        Figure(f"`rods status` of {told}", last.status, "s", "a tenth", few.status, reach=2.0, higher=False),
-        Figure(f"first look at {told}", last.seconds, "s", "a tenth", few.seconds, reach=2.0, higher=False),
+        Figure(
+            f"`rods status` of {told}",
+            last.status,
+            "s",
+            "a tenth",
+            few.status,
+            reach=2.0,
+            higher=False,
+        ),
+        Figure(
+            f"first look at {told}",
+            last.seconds,
+            "s",
+            "a tenth",
+            few.seconds,
+            reach=2.0,
+            higher=False,
+        ),
         Figure("its history", last.history, "s", "a tenth", few.history),
         Figure("memory then", last.held, "MB", "a tenth", few.held, reach=300.0, higher=False),
-        Figure("the report at that size", last.report, "s", "a tenth", few.report, reach=2.0, higher=False),
-        Figure("the task with most groups", last.task, "s", "a tenth", few.task, reach=2.0, higher=False),
-        Figure("memory behind them", last.after, "MB", "a tenth", few.after, reach=300.0, higher=False),
-        Figure("reading a step", last.reading, "ms", "a tenth", few.reading, reach=5.0, higher=False),
-        Figure("answering what it moves", last.answering, "ms", "a tenth", few.answering, reach=5.0, higher=False),
+        Figure(
+            "the report at that size",
+            last.report,
+            "s",
+            "a tenth",
+            few.report,
+            reach=2.0,
+            higher=False,
+        ),
+        Figure(
+            "the task with most groups",
+            last.task,
+            "s",
+            "a tenth",
+            few.task,
+            reach=2.0,
+            higher=False,
+        ),
+        Figure(
+            "memory behind them", last.after, "MB", "a tenth", few.after, reach=300.0, higher=False
+        ),
+        Figure(
+            "reading a step", last.reading, "ms", "a tenth", few.reading, reach=5.0, higher=False
+        ),
+        Figure(
+            "answering what it moves",
+            last.answering,
+            "ms",
+            "a tenth",
+            few.answering,
+            reach=5.0,
+            higher=False,
+        ),
         Figure("these answers", last.size, "kB", "a tenth", few.size, reach=5.0, higher=False),
     ]
 
 
 def _say(path: Path) -> None:
     """What a long run's processes have said: more than the page looks at."""
-    said = {"timestamp": "2026-01-01T00:00:00Z", "level": "info", "event": "step", "run": path.name, "reward": 0.5}
+    said = {
+        "timestamp": "2026-01-01T00:00:00Z",
+        "level": "info",
+        "event": "step",
+        "run": path.name,
+        "reward": 0.5,
+    }
     (path / LOGS).mkdir(exist_ok=True)
     for process in PROCESSES:
-        (path / LOGS / f"{process}.jsonl").write_bytes(2 * TAIL // 100 * (orjson.dumps(said) + b"\n"))
+        (path / LOGS / f"{process}.jsonl").write_bytes(
+            2 * TAIL // 100 * (orjson.dumps(said) + b"\n")
+        )
 
 
 def _apart(path: Path) -> Opened:
@@ -109,7 +163,9 @@ def _opened(path: Path) -> Opened:
     seconds = time.process_time() - began  # the history's thread has begun, and takes its part
     one = registry.follower(RUN)
     with one.whole():
-        read, held, groups = time.process_time() - began, resident(), len(one.groups)
+        read = time.process_time() - began
+        held = resident()
+        groups = len(one.groups)
     asking = -time.process_time()
     registry.answer(RUN, "report", {})
     asking += time.process_time()
@@ -119,9 +175,15 @@ def _opened(path: Path) -> Opened:
     registry.answer(RUN, "task", {"task": most})
     looking += time.process_time()
     after = resident()
-    boundary, steps = registry.answer(RUN, "boundary", {}), registry.answer(RUN, "steps", {})["cursor"]
-    dots, decided, merged = boundary["cursor"], str(boundary["decided"]), str(len(one.epochs))
-    tasks, reading, answering, size = list(one.state.active)[:BATCH], 0.0, 0.0, 0
+    boundary = registry.answer(RUN, "boundary", {})
+    steps = registry.answer(RUN, "steps", {})["cursor"]
+    dots = boundary["cursor"]
+    decided = str(boundary["decided"])
+    merged = str(len(one.epochs))
+    tasks = list(one.state.active)[:BATCH]
+    reading = 0.0
+    answering = 0.0
+    size = 0
     for _ in range(TICKS):
         _observe(path, one.state.last_step + 1, one.state.epoch, tasks)
         reading -= time.process_time()
@@ -137,19 +199,33 @@ def _opened(path: Path) -> Opened:
         answers = {view: registry.answer(RUN, view, query) for view, query in asked.items()}
         size += sum(len(orjson.dumps(answer, default=str)) for answer in answers.values())
         answering += time.process_time()
-        steps, dots = answers["steps"]["cursor"], answers["groups"]["cursor"]
+        steps = answers["steps"]["cursor"]
+        dots = answers["groups"]["cursor"]
     ticks = 1e3 * reading / TICKS, 1e3 * answering / TICKS, size / 1e3 / TICKS
     return Opened(status, seconds, read, held, asking, looking, after, groups, *ticks)
 
 
 def _observe(path: Path, step: int, epoch: int, tasks: list[str]) -> None:
     """One more step, as the trainer writes it."""
-    rollouts = tuple(Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in (1, 2, 3, step % 5))
-    groups = [Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts).as_json() for task in tasks]
-    facts = {"epoch": epoch, "groups": len(tasks), "policy_step": step - 1, "digest": f"{step:020x}", "time": 0.0}
+    rollouts = tuple(
+        Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in (1, 2, 3, step % 5)
+    )
+    groups = [
+        Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts).as_json() for task in tasks
+    ]
+    facts = {
+        "epoch": epoch,
+        "groups": len(tasks),
+        "policy_step": step - 1,
+        "digest": f"{step:020x}",
+        "time": 0.0,
+    }
     with closing(LogWriter(path / OBSERVATIONS)) as log:
         log.append_group(
-            [record("group", attempt=1, step=step, index=index, **group) for index, group in enumerate(groups)],
+            [
+                record("group", attempt=1, step=step, index=index, **group)
+                for index, group in enumerate(groups)
+            ],
             record("step", attempt=1, step=step, **facts),
         )
 

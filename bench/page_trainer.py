@@ -1,15 +1,18 @@
-"""Does an open page slow the trainer? Steps of a real trainer of nano, while somebody looks at its run or nobody does.
+"""Does an open page slow the trainer? Steps of a real trainer of nano, while somebody looks at its
+run or nobody does.
 
-Claim: a step with the page open takes 1.00 ± 0.01 of one without. Anchor: the same trainer's steps without.
-Command: `python -m bench.page_trainer`; the interval needs a quiet machine and half an hour.
+Claim: a step with the page open takes 1.00 ± 0.01 of one without. Anchor: the same trainer's steps
+without. Command: `python -m bench.page_trainer`; the interval needs a quiet machine and half an
+hour.
 
-One trainer in a process of its own, with one thread, the same tasks in every step and the likeliest reply to each; its
-learning rate is so small that all steps do the same work. `rods dash` serves the run in another process. Of four steps
-a client looks at the middle two: it asks over HTTP as the browser does, listens to the stream, and when something moves
-asks for what the views of the run and of the boundary show. At the other two it has gone, and the page reads nothing.
-Times are those of the step records. A machine that others share drifts by tens of percent within a minute, and at times
-takes a processor away for half a second; so each four steps are compared in themselves, and the mean over them is
-trimmed by a fifth at both ends (the whole mean is told, too).
+One trainer in a process of its own, with one thread, the same tasks in every step and the likeliest
+reply to each; its learning rate is so small that all steps do the same work. `rods dash` serves the
+run in another process. Of four steps a client looks at the middle two: it asks over HTTP as the
+browser does, listens to the stream, and when something moves asks for what the views of the run and
+of the boundary show. At the other two it has gone, and the page reads nothing. Times are those of
+the step records. A machine that others share drifts by tens of percent within a minute, and at
+times takes a processor away for half a second; so each four steps are compared in themselves, and
+the mean over them is trimmed by a fifth at both ends (the whole mean is told, too).
 """
 
 from __future__ import annotations
@@ -65,13 +68,16 @@ RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 
 
 def measure(quick: bool, minutes: str = "") -> list[Figure]:
-    """Geometric mean over the blocks of four steps, trimmed, with its bootstrap interval of 95 %."""
+    """Geometric mean over the blocks of four steps, trimmed, with its bootstrap interval of 95
+    %."""
     seconds = 60 * float(minutes or (1 if quick else 30))
     spans: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         path = Path(folder) / "run"
         with _trainer(path), _page(path) as (page, address):
-            client, steps, spent = _Client(address), _Steps(path), 0.0
+            client = _Client(address)
+            steps = _Steps(path)
+            spent = 0.0
             until = time.monotonic() + seconds
             steps.wait(1)
             while time.monotonic() < until:
@@ -82,9 +88,12 @@ def measure(quick: bool, minutes: str = "") -> list[Figure]:
                 spans.append((began, time.time()))
                 spent += _cpu(page)
                 steps.wait(2)  # the second is the first of the next four
-        ends = np.array([record["time"] for record in read(path / OBSERVATIONS) if record["kind"] == "step"])
+        ends = np.array(
+            [record["time"] for record in read(path / OBSERVATIONS) if record["kind"] == "step"]
+        )
     blocks = np.array([block for span in spans if (block := _block(ends, *span)) is not None])
-    shown, alone = blocks[:, 1] + blocks[:, 2], blocks[:, 0] + blocks[:, 3]
+    shown = blocks[:, 1] + blocks[:, 2]
+    alone = blocks[:, 0] + blocks[:, 3]
     logs = np.log(shown / alone)
     low, high = _interval(logs, TRIMMED)
     whole = "{:.4f} [{:.4f}, {:.4f}]".format(np.exp(logs.mean()), *_interval(logs, 0.0))
@@ -111,7 +120,9 @@ def _trainer(path: Path) -> Iterator[None]:
     """A trainer that has made its first steps."""
     config = path.with_name("run.toml")
     config.write_text(tomli_w.dumps(CONFIG), encoding="utf-8")
-    with subprocess.Popen([sys.executable, "-m", "rods.trainer", str(path), "--config", str(config)]) as child:
+    with subprocess.Popen(
+        [sys.executable, "-m", "rods.trainer", str(path), "--config", str(config)]
+    ) as child:
         try:
             log = path / OBSERVATIONS
             while not (log.exists() and log.read_bytes().count(b'"kind":"step"') >= 3):
@@ -124,13 +135,15 @@ def _trainer(path: Path) -> Iterator[None]:
 
 
 class _Client:
-    """Asks as a browser does that shows the run and its boundary; `asked`: how many answers it got."""
+    """Asks as a browser does that shows the run and its boundary; `asked`: how many answers it
+    got."""
 
     def __init__(self, address: str) -> None:
         self.asked = 0
         self._address = address
         boundary = self._ask("boundary")
-        self._steps, self._dots = self._ask("steps?whole=1")["cursor"], boundary["cursor"]
+        self._steps = self._ask("steps?whole=1")["cursor"]
+        self._dots = boundary["cursor"]
         self._decided = boundary["decided"]
 
     @contextmanager
@@ -153,7 +166,9 @@ class _Client:
             self._ask("status")
             if now["observations"] != last.get("observations"):
                 self._steps = self._ask(f"steps?after={self._steps}")["cursor"]
-                self._dots = self._ask(f"groups?after={self._dots}&decided={self._decided}")["cursor"]
+                self._dots = self._ask(f"groups?after={self._dots}&decided={self._decided}")[
+                    "cursor"
+                ]
             last = now
 
     def _ask(self, view: str) -> dict[str, str]:
@@ -196,10 +211,15 @@ class _Steps:
 
 
 def _block(ends: NDArray[np.float64], began: float, ended: float) -> NDArray[np.float64] | None:
-    """Seconds of the last step before, the two within, and the first after the time of looking; None where it was not
-    two whole steps, as on a machine that stood still."""
+    """Seconds of the last step before, the two within, and the first after the time of looking;
+    None where it was not two whole steps, as on a machine that stood still."""
     first = int(np.searchsorted(ends, began)) - 1
-    if first < 1 or first + 3 >= len(ends) or began - ends[first] > LATE or not 0 <= ended - ends[first + 2] < LATE:
+    if (
+        first < 1
+        or first + 3 >= len(ends)
+        or began - ends[first] > LATE
+        or not 0 <= ended - ends[first + 2] < LATE
+    ):
         return None
     found: NDArray[np.float64] = np.diff(ends[first - 1 : first + 4])
     return found

@@ -1,7 +1,8 @@
-"""Profiles, gates and near duplicates: CPU time of a task, quality of inferred flows, scaling of the index.
+"""Profiles, gates and near duplicates: CPU time of a task, quality of inferred flows, scaling of
+the index.
 
-Claim: inferred flows reach an F1 of 0.9. Anchor: the flows that the generator of desk wrote; look-ups in a small index.
-Command: `python -m bench.profile`.
+Claim: inferred flows reach an F1 of 0.9. Anchor: the flows that the generator of desk wrote;
+look-ups in a small index. Command: `python -m bench.profile`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ from rods.worlds.desk import fresh_tasks
 
 load = Environments().load
 
-TURNS, WORDS_A_TURN, VOCABULARY, PHRASES = 4, 20, 600, 50
+TURNS = 4
+WORDS_A_TURN = 20
+VOCABULARY = 600
+PHRASES = 50
 
 
 def measure(quick: bool) -> list[Figure]:
-    """CPU microseconds a task on desk; F1 of inferred flows against the generator's; look-ups in large indexes."""
+    """CPU microseconds a task on desk; F1 of inferred flows against the generator's; look-ups in
+    large indexes."""
     desk = load("desk")
-    tasks = [task for task, _ in itertools.islice(fresh_tasks(11, "bench"), 400 if quick else 2_000)]
+    tasks = [
+        task for task, _ in itertools.islice(fresh_tasks(11, "bench"), 400 if quick else 2_000)
+    ]
     profiles: list[Profile] = []
     profiling = _microseconds(tasks, lambda task: profiles.append(profile(desk, task)))
     index = SimilarityIndex()
@@ -38,19 +45,30 @@ def measure(quick: bool) -> list[Figure]:
     adding = _microseconds(tasks, index.add)
     roots = dict(zip((task.id for task in tasks), profiles, strict=True))
     gating = _microseconds(
-        tasks, lambda task: (check(desk, task, roots[task.id], Gates(), held_out), duplicates(task, index))
+        tasks,
+        lambda task: (
+            check(desk, task, roots[task.id], Gates(), held_out),
+            duplicates(task, index),
+        ),
     )
-    comparing = _microseconds(zip(profiles, reversed(profiles), strict=True), lambda pair: distance(*pair))
-    small, large = _finding(10_000), _finding(20_000 if quick else 100_000)
+    comparing = _microseconds(
+        zip(profiles, reversed(profiles), strict=True), lambda pair: distance(*pair)
+    )
+    small = _finding(10_000)
+    large = _finding(20_000 if quick else 100_000)
     name = "20k" if quick else "100k"
     return [
         Figure("flows inferred on desk, F1", _f1(tasks, profiles), "", reach=0.9),
-        Figure("flows between calls alone, F1", _f1(tasks, profiles, between_calls=True), "", reach=0.9),
+        Figure(
+            "flows between calls alone, F1", _f1(tasks, profiles, between_calls=True), "", reach=0.9
+        ),
         Figure("profile of a task, replay included", profiling, "µs"),
         Figure("distance of two profiles", comparing, "µs"),
         Figure("all gates on a task", gating, "µs"),
         Figure("adding a task to the similarity index", adding, "µs"),
-        Figure(f"finding a near duplicate among {name} tasks", large, "µs", "among 10k tasks", small),
+        Figure(
+            f"finding a near duplicate among {name} tasks", large, "µs", "among 10k tasks", small
+        ),
     ]
 
 
@@ -63,12 +81,22 @@ def _microseconds(items: Iterable[Any], action: Callable[[Any], Any]) -> float:
 
 
 def _f1(tasks: list[Task], profiles: list[Profile], *, between_calls: bool = False) -> float:
-    true, inferred = set(), set()
+    true = set()
+    inferred = set()
     for number, (task, found) in enumerate(zip(tasks, profiles, strict=True)):
         for turn, calls in enumerate(task.provenance["flows"]):
             for index, flows in enumerate(calls):
                 for argument, flow in flows.items():
-                    true.add((number, turn, index, argument, flow["source"], tuple(flow.get("origin", ()))))
+                    true.add(
+                        (
+                            number,
+                            turn,
+                            index,
+                            argument,
+                            flow["source"],
+                            tuple(flow.get("origin", ())),
+                        )
+                    )
         for node in found.nodes:
             for argument, flow in node.flows.items():
                 inferred.add((number, *node.position, argument, flow.source, flow.origin or ()))
@@ -78,8 +106,8 @@ def _f1(tasks: list[Task], profiles: list[Profile], *, between_calls: bool = Fal
 
 
 def _finding(size: int) -> float:
-    """Microseconds a look-up among `size` synthetic tasks of 4 turns of 20 words, half of them around one of 50 phrases
-    of ten words: common phrases are what makes look-ups dear."""
+    """Microseconds a look-up among `size` synthetic tasks of 4 turns of 20 words, half of them
+    around one of 50 phrases of ten words: common phrases are what makes look-ups dear."""
     rng = keyed_random(1, "bench profile")
     words = [f"word{number}" for number in range(VOCABULARY)]
     phrases = [rng.choices(words, k=10) for _ in range(PHRASES)]
@@ -92,7 +120,14 @@ def _finding(size: int) -> float:
                 text[3:13] = rng.choice(phrases)
             script.append(" ".join(text))
         calls = tuple((Call("call", {"number": number}),) for _ in script)
-        return Task(EnvironmentRef("none", "0"), "base", tuple(script), calls, ("call",), state={"number": number})
+        return Task(
+            EnvironmentRef("none", "0"),
+            "base",
+            tuple(script),
+            calls,
+            ("call",),
+            state={"number": number},
+        )
 
     index = SimilarityIndex()
     for number in range(size):

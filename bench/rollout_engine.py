@@ -1,12 +1,12 @@
 """Does keeping the cache across turns pay? Tokens a second of the trainer's own rollouts.
 
-Claim: 1.5 times as many as generating afresh each turn, with the same tokens. Anchor: `generate` of transformers on
-each conversation so far, batched and padded on the left, as a plain training loop does.
-Command: `python -m bench.rollout_engine [--model FOLDER]`.
+Claim: 1.5 times as many as generating afresh each turn, with the same tokens. Anchor: `generate` of
+transformers on each conversation so far, batched and padded on the left, as a plain training loop
+does. Command: `python -m bench.rollout_engine [--model FOLDER]`.
 
-The same greedy episodes of desk with the same weights (the demonstration's nano, an untrained Llama of its size with
-`--quick`, or `--model FOLDER`, rolled out as in the recipe for a CPU), both ways. Both give the same tokens in float32;
-the bench stops with an error when they do not.
+The same greedy episodes of desk with the same weights (the demonstration's nano, an untrained Llama
+of its size with `--quick`, or `--model FOLDER`, rolled out as in the recipe for a CPU), both ways.
+Both give the same tokens in float32; the bench stops with an error when they do not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from rods.worlds import desk
 load = Environments().load
 
 ROOT = Path(__file__).parent.parent
-DEMO, RECIPE = ROOT / "console" / "demo.toml", ROOT / "experiments" / "training" / "cpu.toml"
+DEMO = ROOT / "console" / "demo.toml"
+RECIPE = ROOT / "experiments" / "training" / "cpu.toml"
 ROUNDS = 3
 
 
@@ -47,7 +48,8 @@ def measure(quick: bool, model: str = "") -> list[Figure]:
     engine = LocalEngine.load(Path(model) if model else warm_started(config), config.rollouts)
     engine.model.eval()
     jobs = _jobs(config, 12 if quick or model else 48)
-    ratios, speeds = [], []
+    ratios = []
+    speeds = []
     for _ in range(1 if quick else ROUNDS):
         ours, seconds = _timed(lambda: engine.rollouts(jobs, random_seed=1, greedy=True))
         theirs, longer = _timed(lambda: _afresh(engine, jobs))
@@ -59,15 +61,21 @@ def measure(quick: bool, model: str = "") -> list[Figure]:
     middle = sorted(ratios)[len(ratios) // 2]
     fast, slow = speeds[ratios.index(middle)]
     return [
-        Figure("rollouts of desk episodes, ours", fast, "tokens/s", "generating afresh each turn", slow),
+        Figure(
+            "rollouts of desk episodes, ours", fast, "tokens/s", "generating afresh each turn", slow
+        ),
         Figure("ours over generating afresh, same tokens", middle, "×", reach=1.5),
     ]
 
 
 def _jobs(config: Config, count: int) -> list[Job]:
-    world, dialect = load("desk"), dialects.load(config.policy.dialect)
+    world = load("desk")
+    dialect = dialects.load(config.policy.dialect)
     tasks = desk.generate(5, count, 0, "small")
-    return [Job(task, world, dialect, GroundTruth(world, task), max_steps=config.rollouts.max_steps) for task in tasks]
+    return [
+        Job(task, world, dialect, GroundTruth(world, task), max_steps=config.rollouts.max_steps)
+        for task in tasks
+    ]
 
 
 def _timed(work: Any) -> tuple[list[Sample], float]:
@@ -79,7 +87,8 @@ def _timed(work: Any) -> tuple[list[Sample], float]:
 def _afresh(engine: LocalEngine, jobs: Sequence[Job]) -> list[Sample]:
     """The same episodes without a cache between turns."""
     conversations = [Conversation() for _ in jobs]
-    chat, limits = engine.chat, engine.limits
+    chat = engine.chat
+    limits = engine.limits
 
     def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         for job, need in waiting:
@@ -103,12 +112,17 @@ def _afresh(engine: LocalEngine, jobs: Sequence[Job]) -> list[Sample]:
             if room < 1:
                 replies.append(Reply("", "context"))
                 continue
-            end = next((place for place, token in enumerate(row) if token in chat.ends), len(row) - 1)
+            end = next(
+                (place for place, token in enumerate(row) if token in chat.ends), len(row) - 1
+            )
             replies.append(conversations[job].take(chat, row[: min(end + 1, room)], limits))
         return replies
 
     traces = run_lockstep(jobs, complete)
-    return [conversation.sample(trace) for conversation, trace in zip(conversations, traces, strict=True)]
+    return [
+        conversation.sample(trace)
+        for conversation, trace in zip(conversations, traces, strict=True)
+    ]
 
 
 if __name__ == "__main__":

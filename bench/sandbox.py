@@ -1,7 +1,7 @@
 """Confined environments: calls a second of desk, and how soon a lost process is replaced.
 
-Claim: 20,000 calls a second and a replacement within 0.1 s, in each tier of confinement that this machine has. Anchor:
-the same calls in this process. Command: `python -m bench.sandbox`.
+Claim: 20,000 calls a second and a replacement within 0.1 s, in each tier of confinement that this
+machine has. Anchor: the same calls in this process. Command: `python -m bench.sandbox`.
 """
 
 from __future__ import annotations
@@ -32,38 +32,58 @@ load = Environments().load
 
 FACTORY = "rods.worlds.desk:environment"
 WORKERS = 2
-REACH_CALLS, REACH_BACK = 20_000.0, 0.1
+REACH_CALLS = 20_000.0
+REACH_BACK = 0.1
 
 
 def measure(quick: bool) -> list[Figure]:
-    """In each tier of this machine: two processes, driven by one thread that waits for each call, and by two; beside
-    the same calls in this process. The best of several rounds, because a busy machine only slows them."""
+    """In each tier of this machine: two processes, driven by one thread that waits for each call,
+    and by two; beside the same calls in this process. The best of several rounds, because a busy
+    machine only slows them."""
     tasks = [task for task, _ in itertools.islice(fresh_tasks(5, "bench"), 40)]
     rounds, passes = (10, 2) if quick else (60, 4)
     here = max(_rate(load("desk"), tasks, passes, 1) for _ in range(rounds))
     figures = []
     for tier in (tier for tier in TIERS if reaches(offered().tier, tier)):
-        pool = confined(FACTORY, Sandbox(lowest_tier="limits", workers=WORKERS, seconds=30.0), tier=tier)
+        pool = confined(
+            FACTORY, Sandbox(lowest_tier="limits", workers=WORKERS, seconds=30.0), tier=tier
+        )
         for cell in pool._cells:
             cell.worker.open()
         for threads in (1, 2):
             rate = max(_rate(pool, tasks, passes, threads) for _ in range(rounds))
             if threads == 1:
-                figures.append(Figure(f"{tier}: CPU of both sides a call", _cpu(pool, tasks, passes), "µs"))
-            name = f"{tier}: calls, {threads} thread{'s' if threads > 1 else ''} on {WORKERS} processes"
+                figures.append(
+                    Figure(f"{tier}: CPU of both sides a call", _cpu(pool, tasks, passes), "µs")
+                )
+            name = (
+                f"{tier}: calls, {threads} thread{'s' if threads > 1 else ''} on {WORKERS} "
+                f"processes"
+            )
             figures.append(Figure(name, rate, "calls/s", "in this process", here, REACH_CALLS))
         for name, seconds in _replacements(pool, tasks, 5 if quick else 20).items():
             figures += [
-                Figure(f"{tier}: back, {name}, median", statistics.median(seconds), "s", "", None, REACH_BACK, False),
+                Figure(
+                    f"{tier}: back, {name}, median",
+                    statistics.median(seconds),
+                    "s",
+                    "",
+                    None,
+                    REACH_BACK,
+                    False,
+                ),
                 Figure(f"{tier}: back, {name}, worst of {len(seconds)}", max(seconds), "s"),
             ]
-        figures.append(Figure(f"{tier}: CPU of a new process until it is ready", _cpu_of_a_start(tier), "s"))
+        figures.append(
+            Figure(f"{tier}: CPU of a new process until it is ready", _cpu_of_a_start(tier), "s")
+        )
         pool.close()
     return figures
 
 
 def _rate(environment: Environment, tasks: Sequence[Task], passes: int, threads: int) -> float:
-    """Calls a second: all ground truths, every one in a world of its own, shared out among the threads."""
+    """Calls a second: all ground truths, every one in a world of its own, shared out among the
+    threads."""
     worlds = [(environment.reset(task.state), task) for task in tasks for _ in range(passes)]
 
     def play(share: Sequence[tuple[Instance, Task]]) -> None:
@@ -78,7 +98,8 @@ def _rate(environment: Environment, tasks: Sequence[Task], passes: int, threads:
 
 
 def _cpu(pool: Sandboxed, tasks: Sequence[Task], passes: int) -> float:
-    """Microseconds of CPU time a call, in this process and the confined ones; a busy machine hardly changes it."""
+    """Microseconds of CPU time a call, in this process and the confined ones; a busy machine hardly
+    changes it."""
     before = time.process_time() + _cpu_below(pool)
     calls = sum(len(turn) for task in tasks for turn in task.calls) * passes * 5
     for _ in range(5):
@@ -88,17 +109,21 @@ def _cpu(pool: Sandboxed, tasks: Sequence[Task], passes: int) -> float:
 
 def _cpu_below(pool: Sandboxed) -> float:
     """CPU seconds of the pool's processes; bubblewrap's are the children of its own."""
-    ticks, waiting = 0, [cell.worker.pid for cell in pool._cells]
+    ticks = 0
+    waiting = [cell.worker.pid for cell in pool._cells]
     while waiting:
         pid = waiting.pop()
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
-        waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split())
+        waiting += map(
+            int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+        )
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _together(
-    play: Callable[[Sequence[tuple[Instance, Task]]], None], shares: Sequence[Sequence[tuple[Instance, Task]]]
+    play: Callable[[Sequence[tuple[Instance, Task]]], None],
+    shares: Sequence[Sequence[tuple[Instance, Task]]],
 ) -> None:
     threads = [threading.Thread(target=play, args=(share,)) for share in shares]
     for thread in threads:
@@ -108,8 +133,9 @@ def _together(
 
 
 def _replacements(pool: Sandboxed, tasks: Sequence[Task], times: int) -> dict[str, list[float]]:
-    """Seconds from the loss of processes to the next answer of an environment in each, which is started again. Lost is
-    one process, all at once, or one again and again until no spare one is left."""
+    """Seconds from the loss of processes to the next answer of an environment in each, which is
+    started again. Lost is one process, all at once, or one again and again until no spare one is
+    left."""
     worlds = {id(world._cell): world for world in (pool.reset(task.state) for task in tasks)}
     call = Call(next(iter(pool.tools())), {})
     everybody = list(worlds.values())
@@ -129,13 +155,15 @@ def _replacements(pool: Sandboxed, tasks: Sequence[Task], times: int) -> dict[st
 
 
 def _wait_for_spares(pool: Sandboxed) -> None:
-    """Waits until each spare process has sent its first message, which is left unread in its socket."""
+    """Waits until each spare process has sent its first message, which is left unread in its
+    socket."""
     for future in list(pool._spares._waiting):
         select.select([future.result()._pipe], [], [], 30)
 
 
 def _back(worlds: Sequence[ConfinedWorld], call: Call) -> float:
-    """Kills the processes of these environments, calls all of them, and returns the seconds until all have answered."""
+    """Kills the processes of these environments, calls all of them, and returns the seconds until
+    all have answered."""
     for world in worlds:
         child = world._cell.worker._child
         assert child is not None
@@ -151,8 +179,11 @@ def _back(worlds: Sequence[ConfinedWorld], call: Call) -> float:
 
 
 def _cpu_of_a_start(tier: Tier) -> float:
-    fresh = [confined(FACTORY, Sandbox(lowest_tier="limits", workers=1), tier=tier) for _ in range(10)]
-    used = statistics.mean(_cpu_below(pool) for pool in fresh)  # the system counts in hundredths of a second
+    fresh = [
+        confined(FACTORY, Sandbox(lowest_tier="limits", workers=1), tier=tier) for _ in range(10)
+    ]
+    # the system counts in hundredths of a second
+    used = statistics.mean(_cpu_below(pool) for pool in fresh)
     for pool in fresh:
         pool.close()
     return used

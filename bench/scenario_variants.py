@@ -1,8 +1,9 @@
-"""Variants of scenarios in worlds drawn by chance: how many seeds get one, how fast, and what is in the way.
+"""Variants of scenarios in worlds drawn by chance: how many seeds get one, how fast, and what is in
+the way.
 
-Claim: nearly every scenario has a variant with its profile that passes all controls again. Anchor: the scenarios
-themselves, of which every one has passed. Command: `python -m bench.scenario_variants` (`--seed N` draws the worlds of
-another time).
+Claim: nearly every scenario has a variant with its profile that passes all controls again. Anchor:
+the scenarios themselves, of which every one has passed. Command: `python -m
+bench.scenario_variants` (`--seed N` draws the worlds of another time).
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from rods.family.environments.procedural.scenarios import CONFINED, grow
 from rods.gates.similarity import held_out_index
 from rods.tasks import OpenTask, Split
 
-FULL, QUICK = (24, 8), (3, 4)  # worlds, of which every third is held out; scenarios drawn in each
+# worlds, of which every third is held out; scenarios drawn in each
+FULL = (24, 8)
+QUICK = (3, 4)
 REACH = 0.95
 
 
 def measure(quick: bool, seed: str = "") -> list[Figure]:
-    """The share of seeds that get a variant, seconds a seed, and refusals by reason, in this process."""
+    """The share of seeds that get a variant, seconds a seed, and refusals by reason, in this
+    process."""
     random_seed = int(seed) if seed else secrets.randbelow(1_000_000_000)
     count, each = QUICK if quick else FULL
     before = Path.cwd()
@@ -62,9 +66,9 @@ async def _written(tasks: list[OpenTask], what: str) -> list[Figure]:
 
     with ThreadPoolExecutor(1) as threads:
         # No model writes, so nothing is brought into a run.
-        author, pipeline = (
-            ProceduralScenarios(threads),
-            Pipeline(Config(), held_out_index(tasks), threads, [ScenarioKind(cast(Run, None))]),
+        author = ProceduralScenarios(threads)
+        pipeline = Pipeline(
+            Config(), held_out_index(tasks), threads, [ScenarioKind(cast(Run, None))]
         )
         neighbours = DuplicateIndex(seeds, staging=True)
         for name in dict.fromkeys(task.environment.name for task in seeds):
@@ -79,11 +83,19 @@ async def _written(tasks: list[OpenTask], what: str) -> list[Figure]:
                         written += 1
                         moved += _tools(made) != _tools(seed)
     return [
-        Figure(f"{what}: of {len(seeds)} seeds get a variant", written / len(seeds), "share", reach=REACH),
+        Figure(
+            f"{what}: of {len(seeds)} seeds get a variant",
+            written / len(seeds),
+            "share",
+            reach=REACH,
+        ),
         Figure("… that calls other tools than its seed", moved / max(written, 1), "share"),
         Figure("variants", written / sum(seconds), "variants/s"),
         Figure("one seed, median", median(seconds), "s"),
-        *(Figure(f"refused in {where}", times / len(seeds), "a seed") for where, times in refused.most_common()),
+        *(
+            Figure(f"refused in {where}", times / len(seeds), "a seed")
+            for where, times in refused.most_common()
+        ),
     ]
 
 

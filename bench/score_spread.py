@@ -1,14 +1,16 @@
 """How far prompt, history and random seed move one policy's score.
 
-Claim: none; differences between methods that are smaller than these are no differences between methods unless all
-three were equal (the card of a score says so). Anchor: the score with the prompt and the history of its training.
-Command: `python -m bench.score_spread` (nano, as `make demo` warms it up, some minutes); `--weights FOLDER` for another
-model with a chat template, such as SmolLM2-135M-Instruct (hours on a CPU); `--tasks N`.
+Claim: none; differences between methods that are smaller than these are no differences between
+methods unless all three were equal (the card of a score says so). Anchor: the score with the prompt
+and the history of its training. Command: `python -m bench.score_spread` (nano, as `make demo` warms
+it up, some minutes); `--weights FOLDER` for another model with a chat template, such as
+SmolLM2-135M-Instruct (hours on a CPU); `--tasks N`.
 
-The same held-out desk tasks are played with three prompts, under two history rules, with five random seeds of the
-draws: 30 scores. *Whole* shows all earlier messages; *answers* leaves out calls and results of earlier turns, as many
-chat products do. nano knows one dialect, so its prompts differ in the order of the tools and by a sentence before them;
-other models get three system prompts of this project.
+The same held-out desk tasks are played with three prompts, under two history rules, with five
+random seeds of the draws: 30 scores. *Whole* shows all earlier messages; *answers* leaves out calls
+and results of earlier turns, as many chat products do. nano knows one dialect, so its prompts
+differ in the order of the tools and by a sentence before them; other models get three system
+prompts of this project.
 """
 
 from __future__ import annotations
@@ -77,13 +79,18 @@ def measure(quick: bool, weights: str = "", tasks: str = "") -> list[Figure]:
     config = read_config(DEMO)
     folder = Path(weights) if weights else warm_started(config)
     limits = Rollouts(max_reply_tokens=256, max_context_tokens=4096) if weights else config.rollouts
-    engine = LocalEngine.load_alone(folder, limits, Operation(threads=1), "transformers" if weights else "nano")
+    engine = LocalEngine.load_alone(
+        folder, limits, Operation(threads=1), "transformers" if weights else "nano"
+    )
     held_out = [task for task in load_tasks(config.data, DEMO.parent) if task.split != "train"]
     held_out = held_out[: int(tasks or (8 if quick else 100))]
-    prompts, seeds = _prompts(bool(weights)), 2 if quick else SEEDS
+    prompts = _prompts(bool(weights))
+    seeds = 2 if quick else SEEDS
     first = next(iter(prompts))
     cells = {
-        (prompt, history): scores(engine, limits, prompts[prompt], HISTORIES[history], held_out, seeds)
+        (prompt, history): scores(
+            engine, limits, prompts[prompt], HISTORIES[history], held_out, seeds
+        )
         for prompt, history in product(prompts, HISTORIES)
     }
     means = {cell: fmean(found) for cell, found in cells.items()}
@@ -92,27 +99,50 @@ def measure(quick: bool, weights: str = "", tasks: str = "") -> list[Figure]:
     by_history = [_extent([means[prompt, history] for history in HISTORIES]) for prompt in prompts]
     return [
         *(
-            Figure(f"{prompt}, {history} history: score of {len(held_out)} tasks", mean, "", "as trained", trained)
+            Figure(
+                f"{prompt}, {history} history: score of {len(held_out)} tasks",
+                mean,
+                "",
+                "as trained",
+                trained,
+            )
             for (prompt, history), mean in means.items()
         ),
         *(
-            Figure(f"{what}: largest less smallest, at most (and on average {fmean(found):.3f})", max(found), "")
+            Figure(
+                f"{what}: largest less smallest, at most (and on average {fmean(found):.3f})",
+                max(found),
+                "",
+            )
             for what, found in (
                 ("three prompts", by_prompt),
                 ("two histories", by_history),
                 (f"{seeds} random seeds", list(map(_extent, cells.values()))),
-                (f"all {len(cells) * seeds} scores", [_extent([one for found in cells.values() for one in found])]),
+                (
+                    f"all {len(cells) * seeds} scores",
+                    [_extent([one for found in cells.values() for one in found])],
+                ),
             )
         ),
-        Figure("standard deviation between random seeds, on average", fmean(map(stdev, cells.values())), ""),
+        Figure(
+            "standard deviation between random seeds, on average",
+            fmean(map(stdev, cells.values())),
+            "",
+        ),
     ]
 
 
 def scores(
-    engine: LocalEngine, limits: Rollouts, dialect: Dialect, history: History, tasks: Sequence[AnyTask], seeds: int
+    engine: LocalEngine,
+    limits: Rollouts,
+    dialect: Dialect,
+    history: History,
+    tasks: Sequence[AnyTask],
+    seeds: int,
 ) -> list[float]:
-    """The mean progress of `tasks` by random seed, one episode each, every reply asked for with the history rendered
-    anew. Seeds are played together; a draw is keyed by its episode's place, so each seed has draws of its own."""
+    """The mean progress of `tasks` by random seed, one episode each, every reply asked for with the
+    history rendered anew. Seeds are played together; a draw is keyed by its episode's place, so
+    each seed has draws of its own."""
     environments = Environments(Sandbox())
     jobs = []
     for task in tasks:
@@ -129,7 +159,9 @@ def scores(
         return engine.replies(needs, random_seed=key)
 
     earned = [trace.resolved / trace.expected for trace in run_lockstep(jobs * seeds, complete)]
-    return [fmean(earned[first : first + len(tasks)]) for first in range(0, len(earned), len(tasks))]
+    return [
+        fmean(earned[first : first + len(tasks)]) for first in range(0, len(earned), len(tasks))
+    ]
 
 
 def _prompts(other: bool) -> dict[str, Dialect]:
@@ -140,7 +172,11 @@ def _prompts(other: bool) -> dict[str, Dialect]:
             "tags, resourceful": dialects.load("tags", "resourceful"),
             "hermes": dialects.load("hermes"),
         }
-    return {"compact": Compact(), "compact, tools reversed": Reversed(), "compact, a sentence before": Introduced()}
+    return {
+        "compact": Compact(),
+        "compact, tools reversed": Reversed(),
+        "compact, a sentence before": Introduced(),
+    }
 
 
 def _extent(values: Sequence[float]) -> float:
@@ -148,4 +184,8 @@ def _extent(values: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    run(measure, weights="a folder with a model and a chat template; default: nano", tasks="held-out tasks")
+    run(
+        measure,
+        weights="a folder with a model and a chat template; default: nano",
+        tasks="held-out tasks",
+    )

@@ -1,15 +1,18 @@
-"""Do slow tools, users and verifiers wait together? Answers a second of 64 episodes whose players answer after 0.5 s.
+"""Do slow tools, users and verifiers wait together? Answers a second of 64 episodes whose players
+answer after 0.5 s.
 
-Claim: 90 % of Little's law (episodes ÷ latency) in lock-step and served. Anchor: the same players one after another, as
-lock-step advances episodes that wait for nobody.
-Command: `python -m bench.slow_worlds`.
+Claim: 90 % of Little's law (episodes ÷ latency) in lock-step and served. Anchor: the same players
+one after another, as lock-step advances episodes that wait for nobody. Command: `python -m
+bench.slow_worlds`.
 
-Every call, every text of a user and every verdict is a request over HTTP to a stub in a process of its own, through one
-client. The policy answers at once: it calls a tool, then asks the user something, and so on. Lock-step is the driver of
-local and colocated engines, asyncio with a thread an episode that of the served one.
+Every call, every text of a user and every verdict is a request over HTTP to a stub in a process of
+its own, through one client. The policy answers at once: it calls a tool, then asks the user
+something, and so on. Lock-step is the driver of local and colocated engines, asyncio with a thread
+an episode that of the served one.
 
-Conversations of drawn tasks differ in length, and the last ones leave the others' places empty. Their figure, with the
-players of a run, their questions and ledgers, is the time of the longest one alone over the time of all.
+Conversations of drawn tasks differ in length, and the last ones leave the others' places empty.
+Their figure, with the players of a run, their questions and ledgers, is the time of the longest one
+alone over the time of all.
 """
 
 from __future__ import annotations
@@ -44,9 +47,13 @@ from rods.players import Players
 from rods.tasks import OpenTask
 from rods.worlds.desk.world import environment
 
-EPISODES, LATENCY = 64, 0.5  # the latter in seconds
-DESK, TAGS = environment(), dialects.load("tags")
-CALL, ASK = TAGS.write([Call("find_bill", {"vendor": "falcon"})]), TAGS.answer("Which one?")
+# the latter in seconds
+EPISODES = 64
+LATENCY = 0.5
+DESK = environment()
+TAGS = dialects.load("tags")
+CALL = TAGS.write([Call("find_bill", {"vendor": "falcon"})])
+ASK = TAGS.answer("Which one?")
 Policy = Callable[[NeedText], Reply]
 Driver = Callable[[Sequence[Job], Sequence[Policy]], list[Trace]]
 
@@ -81,8 +88,8 @@ class Everybody:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Share of the answers a second that latency and episodes allow, from the first episode's begin to the last's
-    end."""
+    """Share of the answers a second that latency and episodes allow, from the first episode's begin
+    to the last's end."""
     turns = 3 if quick else 8
     ways: list[tuple[str, Driver]] = [("in lock-step", run_together), ("served", run_served)]
     with Stub(Script(latency=LATENCY, answer_bytes=200)) as stub:
@@ -92,7 +99,10 @@ def measure(quick: bool) -> list[Figure]:
         drawn = [(how, _longest(stub, way)) for how, way in ways]
     anchor = "one after another", alone
     return [
-        *(Figure(f"{EPISODES} episodes {how}", share, "of Little's law", *anchor, 0.9) for how, share in shares),
+        *(
+            Figure(f"{EPISODES} episodes {how}", share, "of Little's law", *anchor, 0.9)
+            for how, share in shares
+        ),
         *(Figure(f"{EPISODES} drawn tasks {how}", share, "longest ÷ all") for how, share in drawn),
     ]
 
@@ -109,14 +119,19 @@ def _share(stub: Stub, way: Driver, episodes: int, turns: int) -> float:
         seconds = time.perf_counter() - began
     answers = stub.counts()["good"]
     if {trace.end for trace in traces} != {"finished"} or answers != episodes * 2 * turns:
-        raise RuntimeError(f"{answers} answers, and episodes ended {[trace.end for trace in traces]}")
+        raise RuntimeError(
+            f"{answers} answers, and episodes ended {[trace.end for trace in traces]}"
+        )
     return answers / seconds / (EPISODES / LATENCY)
 
 
 def _job(players: Everybody, turns: int) -> Job:
-    """An episode with `turns` texts of its user, and in each a call: with the verdict two answers a turn."""
+    """An episode with `turns` texts of its user, and in each a call: with the verdict two answers a
+    turn."""
     persona = Persona("a bill is found", "Find me a bill.", turns=turns)
-    task = OpenTask(reference(DESK), "base", persona, Rubric(("The bill is found.",)), ("find_bill",))
+    task = OpenTask(
+        reference(DESK), "base", persona, Rubric(("The bill is found.",)), ("find_bill",)
+    )
     return Job(task, DESK, TAGS, players, user=players.user, world=lambda: players, waits=True)
 
 
@@ -126,10 +141,14 @@ def _policy(need: NeedText) -> Reply:
 
 
 def _longest(stub: Stub, way: Driver) -> float:
-    """The answers of the longest of `EPISODES` conversations times `LATENCY`, over the seconds that all took."""
+    """The answers of the longest of `EPISODES` conversations times `LATENCY`, over the seconds that
+    all took."""
     environments = Environments()
     world = environments.load("repository")
-    drawn = [draw_task(shipped(), levels(DifficultyRules(), 60, 1, 0, slot), 1, 0, slot) for slot in range(EPISODES)]
+    drawn = [
+        draw_task(shipped(), levels(DifficultyRules(), 60, 1, 0, slot), 1, 0, slot)
+        for slot in range(EPISODES)
+    ]
     tasks = [open_task(one, reference(world)) for one in drawn]
     plain = Players(environments)
     known = witnesses([(plain.job(task, TAGS, max_steps=8), task.goal_calls) for task in tasks])
@@ -139,7 +158,9 @@ def _longest(stub: Stub, way: Driver) -> float:
     by_model = dict.fromkeys(("tools", "user", "verifier"), "model")
     players = Players(environments, parse_config({"simulation": by_model}, where="bench"))
     player = simulation_of(players)
-    with ModelThread(lambda: Client((endpoint,), sink=lambda call: used.update([call.account]))) as player.line:
+    with ModelThread(
+        lambda: Client((endpoint,), sink=lambda call: used.update([call.account]))
+    ) as player.line:
         jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
         way(jobs[:1], [_replaying(replies[0])])
         used.clear()

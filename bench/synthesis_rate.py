@@ -1,7 +1,8 @@
-"""The procedural authors, of desk and of drawn tasks: variants a second, yield by stage, time from seed to staging.
+"""The procedural authors, of desk and of drawn tasks: variants a second, yield by stage, time from
+seed to staging.
 
-Claim: from seed to staging in less than a step. Anchor: a trainer of one step a second; the paper's step of 222 s (004
-Appendix N). Command: `python -m bench.synthesis_rate`.
+Claim: from seed to staging in less than a step. Anchor: a trainer of one step a second; the paper's
+step of 222 s (004 Appendix N). Command: `python -m bench.synthesis_rate`.
 """
 
 from __future__ import annotations
@@ -49,29 +50,43 @@ BATCH = 16
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Writes variants of desk originals in this process, then runs a daemon beside a trainer of one step a second."""
-    jobs, shared = 60 if quick else 600, Environments()
-    players, tags = Players(shared), dialects.load("tags", "plain")
+    """Writes variants of desk originals in this process, then runs a daemon beside a trainer of one
+    step a second."""
+    jobs = 60 if quick else 600
+    shared = Environments()
+    players = Players(shared)
+    tags = dialects.load("tags", "plain")
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
-        composing, drawing = ProceduralAuthor.of(shared.load("desk"), threads), ProceduralDrawer(threads)
-        desks, drawn = desk.generate(7, 200, 200), drawn_tasks(reference(shared.load("repository")), 200, 200)
+        composing = ProceduralAuthor.of(shared.load("desk"), threads)
+        drawing = ProceduralDrawer(threads)
+        desks = desk.generate(7, 200, 200)
+        drawn = drawn_tasks(reference(shared.load("repository")), 200, 200)
 
         def playing(task: AnyTask) -> Job:
             return players.job(task, tags, max_steps=Config().rollouts.max_steps)
 
         def pipeline(tasks: Sequence[AnyTask]) -> Pipeline:
-            return Pipeline(Config(), held_out_index(tasks), threads, [TasksWithCalls(), DrawnKind(playing)])
+            return Pipeline(
+                Config(), held_out_index(tasks), threads, [TasksWithCalls(), DrawnKind(playing)]
+            )
 
         return [
-            *asyncio.run(_rate("desk", jobs, desks, composing, shared.load("desk"), pipeline(desks))),
-            *asyncio.run(_rate("drawn tasks", jobs, drawn, drawing, shared.load("repository"), pipeline(drawn))),
+            *asyncio.run(
+                _rate("desk", jobs, desks, composing, shared.load("desk"), pipeline(desks))
+            ),
+            *asyncio.run(
+                _rate(
+                    "drawn tasks", jobs, drawn, drawing, shared.load("repository"), pipeline(drawn)
+                )
+            ),
             *_latency(4 if quick else 12),
         ]
 
 
 def drawn_tasks(environment: EnvironmentRef, training: int, held_out: int) -> list[AnyTask]:
     """Tasks of the shipped repository, over all difficulties."""
-    rules, found = DifficultyRules(), list[AnyTask]()
+    rules = DifficultyRules()
+    found = list[AnyTask]()
     for slot in range(training + held_out):
         split: Split = "train" if slot < training else "test"
         drawn = draw_task(shipped(), levels(rules, 1 + slot % 34 * 3, 1, 1, slot), 1, 1, slot)
@@ -80,7 +95,12 @@ def drawn_tasks(environment: EnvironmentRef, training: int, held_out: int) -> li
 
 
 async def _rate(
-    what: str, jobs: int, tasks: Sequence[AnyTask], author: Author, environment: Environment, pipeline: Pipeline
+    what: str,
+    jobs: int,
+    tasks: Sequence[AnyTask],
+    author: Author,
+    environment: Environment,
+    pipeline: Pipeline,
 ) -> list[Figure]:
     seeds = [task for task in tasks if task.split == "train"]
     neighbours = DuplicateIndex(seeds, staging=True)
@@ -102,9 +122,11 @@ async def _rate(
             seconds.append(time.perf_counter() - began)
             written += not isinstance(outcome, str)
 
-    began, computed = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    computed = time.process_time()
     await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
-    passed, spent = time.perf_counter() - began, time.process_time() - computed
+    passed = time.perf_counter() - began
+    spent = time.process_time() - computed
     return [
         Figure(f"{what}: variants", written / passed, "variants/s"),
         Figure(f"{what}: CPU time", 1000 * spent / jobs, "ms a seed"),
@@ -119,11 +141,15 @@ async def _rate(
 
 def _latency(steps: int) -> list[Figure]:
     """Seconds from a step's record to a variant's, while the trainer makes a step a second."""
-    config = parse_config({"training": {"batch_tasks": BATCH}, "pool": {"staging_epochs": 0.0}}, where="bench")
+    config = parse_config(
+        {"training": {"batch_tasks": BATCH}, "pool": {"staging_epochs": 0.0}}, where="bench"
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         chart = create_run(path, config, desk.generate(7, 200, 20))
-        daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(path)], stderr=subprocess.DEVNULL)
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "rods.daemon", str(path)], stderr=subprocess.DEVNULL
+        )
         try:
             with TrainerLog(chart) as log:
                 log.start()
@@ -131,24 +157,41 @@ def _latency(steps: int) -> list[Figure]:
                 time.sleep(2)
                 for step in range(1, steps + 1):
                     slots = batch(epoch.slots, BATCH, step - 1)
-                    log.write_step(step, 0, [_disagreeing(log.task(slot.task_id)) for slot in slots])
+                    log.write_step(
+                        step, 0, [_disagreeing(log.task(slot.task_id)) for slot in slots]
+                    )
                     time.sleep(1)
                 time.sleep(1)
         finally:
             daemon.terminate()
             daemon.wait()
         closed = {one["step"]: one["time"] for one in _kind(path / OBSERVATIONS, "step")}
-        late = sorted(one["time"] - closed[one["step"]] for one in _kind(path / EXPANDED, "expanded"))
-    middle, last = (late[int(share * (len(late) - 1))] if late else float("nan") for share in (0.5, 0.99))
+        late = sorted(
+            one["time"] - closed[one["step"]] for one in _kind(path / EXPANDED, "expanded")
+        )
+    middle, last = (
+        late[int(share * (len(late) - 1))] if late else float("nan") for share in (0.5, 0.99)
+    )
     return [
         Figure("seed to staging", middle, "s", "a step of this trainer", 1.0, 1.0, False),
-        Figure("seed to staging, 99th percentile", last, "s", "a step of the paper's trainer", 222.0, 222.0, False),
+        Figure(
+            "seed to staging, 99th percentile",
+            last,
+            "s",
+            "a step of the paper's trainer",
+            222.0,
+            222.0,
+            False,
+        ),
     ]
 
 
 def _disagreeing(task: AnyTask) -> Group:
     turns = task.expected
-    rollouts = tuple(Rollout(done, turns, int(done == turns), 0.0, done / turns, "finished") for done in (0, turns) * 4)
+    rollouts = tuple(
+        Rollout(done, turns, int(done == turns), 0.0, done / turns, "finished")
+        for done in (0, turns) * 4
+    )
     return Group(task.id, 1, "identity", "progress", (0.0, 1.0), rollouts)
 
 

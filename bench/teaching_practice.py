@@ -1,15 +1,15 @@
-"""What becomes of turns that need a house rule, and how training goes, in runs of the study of teaching
-(docs/teaching.md).
+"""What becomes of turns that need a house rule, and how training goes, in runs of the study of
+teaching (docs/teaching.md).
 
-Claim: training makes the policy keep rules at its first call (*known*), rather than after refusals (*found*). Anchor:
-the same turns at the start of these runs. Of training: mean progress of each quarter of the steps, of all tasks and of
-those in which a turn's tool is missing at first. Anchor: static data's quarters.
-Command: `python -m bench.teaching_practice`, where runs of the study lie in runs/teaching_study; without any it has no
-figure.
+Claim: training makes the policy keep rules at its first call (*known*), rather than after refusals
+(*found*). Anchor: the same turns at the start of these runs. Of training: mean progress of each
+quarter of the steps, of all tasks and of those in which a turn's tool is missing at first. Anchor:
+static data's quarters. Command: `python -m bench.teaching_practice`, where runs of the study lie in
+runs/teaching_study; without any it has no figure.
 
-A held-out turn counts where its ground truth minds a rule that the plain call breaks. Nothing is shown besides the
-world's own answers; one sampled rollout a task. A *right guess* is a call that is not refused, right after the turn's
-first refused one.
+A held-out turn counts where its ground truth minds a rule that the plain call breaks. Nothing is
+shown besides the world's own answers; one sampled rollout a task. A *right guess* is a call that is
+not refused, right after the turn's first refused one.
 """
 
 from __future__ import annotations
@@ -40,24 +40,35 @@ def measure(quick: bool) -> list[Figure]:
     lines = by_condition(STUDY.recorded())
     static: dict[str, float] = {}
     for name in STUDY.conditions:
-        seeds = [seed for seed in sorted(lines.get(name, {})) if runfolder.exists(STUDY.path(name, seed))]
+        seeds = [
+            seed for seed in sorted(lines.get(name, {})) if runfolder.exists(STUDY.path(name, seed))
+        ]
         seeds = seeds[: 1 if quick else None]
         if not seeds:
             continue
-        now = np.mean([shares(played(STUDY.path(name, seed), "end", greedy=False)) for seed in seeds], axis=0)
+        now = np.mean(
+            [shares(played(STUDY.path(name, seed), "end", greedy=False)) for seed in seeds], axis=0
+        )
         was = np.mean([at_start(STUDY.path(begun_as(name), seed)) for seed in seeds], axis=0)
         for what, at_end, before in zip(SHARES, now, was, strict=True):
-            figures.append(Figure(f"{name}: {what}, {len(seeds)} runs", float(at_end), "", "at the start", before))
+            figures.append(
+                Figure(
+                    f"{name}: {what}, {len(seeds)} runs", float(at_end), "", "at the start", before
+                )
+            )
         trained = [trained_progress(STUDY.path(name, seed)) for seed in seeds]
         for what in trained[0]:
             mean = float(np.mean([found[what] for found in trained if what in found]))
             static.setdefault(what, mean)
-            figures.append(Figure(f"{name}: {what}, {len(seeds)} runs", mean, "", STUDY.anchor, static[what]))
+            figures.append(
+                Figure(f"{name}: {what}, {len(seeds)} runs", mean, "", STUDY.anchor, static[what])
+            )
     return figures
 
 
 def begun_as(name: str) -> str:
-    """The condition whose runs have the same policies and held-out tasks at their start: these are played once."""
+    """The condition whose runs have the same policies and held-out tasks at their start: these are
+    played once."""
     one = STUDY.configuration(name, 1)["data"] == STUDY.configuration(STUDY.anchor, 1)["data"]
     return STUDY.anchor if one else name
 
@@ -68,8 +79,9 @@ def at_start(path: Path) -> tuple[float, float, float]:
 
 
 def shares(rollouts: Sequence[tuple[AnyTask, Trace]]) -> tuple[float, float, float]:
-    """Of the turns that need a rule, the shares that went well without a refused call, and after one; of those with a
-    call after the first refused one, the share in which that call is not refused."""
+    """Of the turns that need a rule, the shares that went well without a refused call, and after
+    one; of those with a call after the first refused one, the share in which that call is not
+    refused."""
     known = found = turns = guesses = right = 0
     for task, trace in rollouts:
         needed = {turn for turn, _ in task.provenance["rules"]}
@@ -78,9 +90,11 @@ def shares(rollouts: Sequence[tuple[AnyTask, Trace]]) -> tuple[float, float, flo
                 turns += 1
                 refused = [bool(result.error) for step in turn.steps for result in step.results]
                 if turn.verdict is not None and turn.verdict.resolved:
-                    found, known = found + any(refused), known + (not any(refused))
+                    found = found + any(refused)
+                    known = known + (not any(refused))
                 if True in refused[:-1]:
-                    guesses, right = guesses + 1, right + (not refused[refused.index(True) + 1])
+                    guesses = guesses + 1
+                    right = right + (not refused[refused.index(True) + 1])
         turns += sum(turn >= len(trace.turns) for turn in needed)  # never came to be played
     return known / turns, found / turns, right / max(1, guesses)
 
@@ -88,7 +102,8 @@ def shares(rollouts: Sequence[tuple[AnyTask, Trace]]) -> tuple[float, float, flo
 def trained_progress(path: Path) -> dict[str, float]:
     """Mean progress in training, by part of the steps and of tasks."""
     opened = Run.open(path)
-    state, found = read_state(opened), defaultdict[str, list[float]](list)
+    state = read_state(opened)
+    found = defaultdict[str, list[float]](list)
     for step in RunState(opened).steps():
         part = (step.step - 1) * PARTS // opened.config.training.steps
         for group in step.groups:

@@ -3,9 +3,10 @@
 Claim: at most 1 % of a step. Anchor: the same rollouts in a bare loop; TRL with the same rollouts.
 Command: `python -m bench.trainer_overhead`.
 
-First on the simulated policy: the same rollouts drawn in a bare loop, and through a run on the disk. Then, in the full
-size only, on the demonstration's own run of nano through TRL: the time spent in the run, over the rest of the step.
-`--config FILE` measures that run, as many steps as it has, instead.
+First on the simulated policy: the same rollouts drawn in a bare loop, and through a run on the
+disk. Then, in the full size only, on the demonstration's own run of nano through TRL: the time
+spent in the run, over the rest of the step. `--config FILE` measures that run, as many steps as it
+has, instead.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ from rods.trainer.training_run import TrainingRun
 from rods.worlds import desk
 from rods.worlds.sources import load_tasks
 
-TASKS, BATCH, ROLLOUTS = 400, 32, 16
+TASKS = 400
+BATCH = 32
+ROLLOUTS = 16
 DEMO = Path(__file__).parent.parent / "console" / "demo.toml"
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 NANO_STEPS = 20
 
 
 def measure(quick: bool, config: str = "") -> list[Figure]:
-    """Milliseconds a step, every step made durable, a merge every 13 steps; and the share of a step of nano."""
+    """Milliseconds a step, every step made durable, a merge every 13 steps; and the share of a step
+    of nano."""
     logs.configure("bench", "error")
     if config:
         return [_share(Path(config))]
@@ -51,7 +55,13 @@ def measure(quick: bool, config: str = "") -> list[Figure]:
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         full = _through_a_run(create_run(Path(folder) / "run", simulated, tasks))
     figures = [
-        Figure("a step through a run, 32 tasks × 16 rollouts", full, "ms", "the same rollouts in a bare loop", bare)
+        Figure(
+            "a step through a run, 32 tasks × 16 rollouts",
+            full,
+            "ms",
+            "the same rollouts in a bare loop",
+            bare,
+        )
     ]
     if not quick:
         figures.append(_share(DEMO, NANO_STEPS))
@@ -59,12 +69,15 @@ def measure(quick: bool, config: str = "") -> list[Figure]:
 
 
 def _bare(config: Config, tasks: list[Task]) -> float:
-    policy, steps = SimulatedPolicy(config), config.training.steps
+    policy = SimulatedPolicy(config)
+    steps = config.training.steps
     stage = config.curriculum.stages[0]
     began = time.perf_counter()
     for step in range(1, steps + 1):
         first = (step - 1) * BATCH % (TASKS - BATCH)
-        slots = tuple(BatchSlot(index, task) for index, task in enumerate(tasks[first : first + BATCH]))
+        slots = tuple(
+            BatchSlot(index, task) for index, task in enumerate(tasks[first : first + BATCH])
+        )
         policy.practise(policy.groups(Batch(step, 0, 1, stage, slots, "")))
     return (time.perf_counter() - began) / steps * 1000
 
@@ -110,19 +123,23 @@ class _Timed(TrainingRun):
 
 
 def _share(file: Path, steps: int = 0) -> Figure:
-    """The time spent in the run over that of the rest of its step, in the run of `file` (its first `steps` steps)."""
+    """The time spent in the run over that of the rest of its step, in the run of `file` (its first
+    `steps` steps)."""
     from rods.trainer import trl_grpo
 
     asked = read_config(file)
     training = asked.training.model_copy(update={"steps": steps or asked.training.steps})
     config = asked.model_copy(update={"training": training})
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        timed = _Timed(create_run(Path(folder) / "run", config, load_tasks(config.data, file.parent)))
+        timed = _Timed(
+            create_run(Path(folder) / "run", config, load_tasks(config.data, file.parent))
+        )
         with timed:
             trl_grpo.train(timed)
             whole = time.perf_counter() - timed.began
         done = timed.step
-    rest, claim = (whole - timed.own) / done * 1000, f"what the run adds to a step of {config.policy.kind}"
+    rest = (whole - timed.own) / done * 1000
+    claim = f"what the run adds to a step of {config.policy.kind}"
     share = timed.own / (whole - timed.own) * 100
     return Figure(claim, share, "%", "TRL with the same rollouts, ms", rest, reach=1, higher=False)
 

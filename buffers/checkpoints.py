@@ -1,15 +1,16 @@
 """Checkpoints: a folder each, `checkpoints/step_<step>.a<attempt>/`, with `policy/` and a manifest.
 
-A checkpoint counts only once its manifest exists, names every policy file with its SHA-256, and all of them match. It
-is written into a temporary folder, every file fsynced, the manifest last, and then renamed. What does not count (torn
-by a kill, or damaged later) is moved to `checkpoints/incomplete/` and never deleted. It may be resumed only while its
-(attempt, step) is live: no later start went back beyond it.
+A checkpoint counts only once its manifest exists, names every policy file with its SHA-256, and all
+of them match. It is written into a temporary folder, every file fsynced, the manifest last, and
+then renamed. What does not count (torn by a kill, or damaged later) is moved to
+`checkpoints/incomplete/` and never deleted. It may be resumed only while its (attempt, step) is
+live: no later start went back beyond it.
 
 Kept are step 0 (the untrained policy, which evaluation compares with) and the newest few.
 
-`truncations` finds logs that do not reach as far as checkpoints and other logs know of them: one that was emptied,
-removed or cut at a record looks sound. What is missing then is for a person to decide about, so every start compares,
-and `rods verify` does.
+`truncations` finds logs that do not reach as far as checkpoints and other logs know of them: one
+that was emptied, removed or cut at a record looks sound. What is missing then is for a person to
+decide about, so every start compares, and `rods verify` does.
 """
 
 import errno
@@ -33,7 +34,15 @@ from rods.buffers.log.parts import last_of
 from rods.buffers.log.record_bytes import LOST, Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import CHECKPOINTS, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS, operation
+from rods.buffers.run.runfolder import (
+    CHECKPOINTS,
+    EXPANDED,
+    EXTENSIONS,
+    OBSERVATIONS,
+    POOL,
+    SEEDS,
+    operation,
+)
 from rods.errors import RefusedError, UserError
 from rods.files import explained, read_regular
 
@@ -43,18 +52,21 @@ POLICY = "policy"
 INCOMPLETE = "incomplete"
 PART = ".part"
 ADOPTED = "adopted.json"  # in a policy's folder: another run has trained it
-OPTIMIZER = ("optimizer.pt", "deepspeed")  # what trainer/sharding.py, which needs torch, calls these
+# what trainer/sharding.py, which needs torch, calls these
+OPTIMIZER = ("optimizer.pt", "deepspeed")
 
-Live = Callable[[int, int], bool]  # live(attempt, step): whether the fold of the observations still has it
+# live(attempt, step): whether the fold of the observations still has it
+Live = Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where a run stands between two rollout batches.
 
-    `cursor` counts the epoch's steps already taken; `order_hash` and `pool_seq` are those of the epoch's record (empty
-    and 0 before there is one); `curriculum` holds the stage and what its transitions need; `random` names the keyed
-    random seeds, which are all the chance outside the policy's own files.
+    `cursor` counts the epoch's steps already taken; `order_hash` and `pool_seq` are those of the
+    epoch's record (empty and 0 before there is one); `curriculum` holds the stage and what its
+    transitions need; `random` names the keyed random seeds, which are all the chance outside the
+    policy's own files.
     """
 
     attempt: int
@@ -83,10 +95,13 @@ class Checkpoint:
         return self.folder / POLICY
 
     def manifest(self) -> bytes:
-        return orjson.dumps({**asdict(self.position), "files": self.files}, option=orjson.OPT_INDENT_2)
+        return orjson.dumps(
+            {**asdict(self.position), "files": self.files}, option=orjson.OPT_INDENT_2
+        )
 
     def noted(self) -> dict[str, str]:
-        """What a `checkpoint` record says: the folder, and the SHA-256 of the manifest that names the files there."""
+        """What a `checkpoint` record says: the folder, and the SHA-256 of the manifest that names
+        the files there."""
         return {"folder": self.folder.name, "manifest": hashlib.sha256(self.manifest()).hexdigest()}
 
     def intact(self) -> bool:
@@ -98,7 +113,8 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run. One process at a time writes here: the owner of the trainer's log."""
+    """The checkpoints of one run. One process at a time writes here: the owner of the trainer's
+    log."""
 
     def __init__(self, run_folder: Path) -> None:
         self.folder = run_folder / CHECKPOINTS
@@ -110,15 +126,25 @@ class Checkpoints:
         return sorted(alive, key=lambda item: (item.position.step, item.position.attempt))
 
     def unreadable(self) -> list[str]:
-        """Folders whose manifest is there, and is none or that of another folder. No kill leaves that: a manifest is
-        durable before its folder has its name, and the first thing of it to go."""
+        """Folders whose manifest is there, and is none or that of another folder. No kill leaves
+        that: a manifest is durable before its folder has its name, and the first thing of it to
+        go."""
         named = (folder for folder in self._folders() if not folder.name.endswith(PART))
-        return [folder.name for folder in named if (folder / MANIFEST).exists() and _read(folder) is None]
+        return [
+            folder.name
+            for folder in named
+            if (folder / MANIFEST).exists() and _read(folder) is None
+        ]
 
     def recorded(self) -> dict[str, object]:
-        """Folder → hash of its manifest, as the trainer recorded it last; empty where that log cannot be read."""
+        """Folder → hash of its manifest, as the trainer recorded it last; empty where that log
+        cannot be read."""
         with suppress(OSError, UserError):
-            taken = [each for each in read(self.folder.parent / operation("trainer")) if each["kind"] == "checkpoint"]
+            taken = [
+                each
+                for each in read(self.folder.parent / operation("trainer"))
+                if each["kind"] == "checkpoint"
+            ]
             return {str(each.get("folder")): each.get("manifest") for each in taken}
         return {}
 
@@ -127,14 +153,22 @@ class Checkpoints:
         return next((item for item in reversed(self.named(live)) if item.intact()), None)
 
     def set_aside(self, live: Live, resumed: Checkpoint | None) -> list[Path]:
-        """Moves to `incomplete/` what is torn, and the live checkpoints beyond the `resumed` one, which are damaged.
-        Returns their new places. Raises UserError where that is the policy that a fork was to begin with."""
+        """Moves to `incomplete/` what is torn, and the live checkpoints beyond the `resumed` one,
+        which are damaged. Returns their new places. Raises UserError where that is the policy that
+        a fork was to begin with."""
         torn = [folder for folder in self._folders() if _read(folder) is None]
         reached = -1 if resumed is None else resumed.position.step
         damaged = [item.folder for item in self.named(live) if item.position.step > reached]
-        adopted = [folder for folder in torn + damaged if folder.name.removesuffix(PART) == _name(UNSTARTED)]
+        adopted = [
+            folder
+            for folder in torn + damaged
+            if folder.name.removesuffix(PART) == _name(UNSTARTED)
+        ]
         if resumed is None and adopted:
-            what = "the policy that this run took over is torn or damaged, and without it another would be trained"
+            what = (
+                "the policy that this run took over is torn or damaged, and without it another "
+                "would be trained"
+            )
             remedy = "make the fork again"
             raise UserError(what, where=str(adopted[0]), remedy=remedy)
         moved = []
@@ -145,14 +179,15 @@ class Checkpoints:
         return moved
 
     def write(self, position: Position, save: Callable[[Path], object]) -> Checkpoint:
-        """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the disk refuses, or has
-        less room than an earlier checkpoint takes."""
+        """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the
+        disk refuses, or has less room than an earlier checkpoint takes."""
         final = self.folder / _name(position)
         temporary = final.with_name(final.name + PART)
         remedy = "make room or make the folder writable, then start the same command again"
         with explained("cannot write a checkpoint", temporary, remedy):
             for folder in (self.folder, temporary, temporary / POLICY):
-                folder.mkdir(exist_ok=folder != temporary / POLICY)  # the run folder itself may have been moved
+                # the run folder itself may have been moved
+                folder.mkdir(exist_ok=folder != temporary / POLICY)
             self._fill(temporary / POLICY, save)
             files = {}
             for path in sorted((temporary / POLICY).rglob("*")):
@@ -169,7 +204,8 @@ class Checkpoints:
         return written
 
     def _fill(self, folder: Path, save: Callable[[Path], object]) -> None:
-        """Has `save` fill the new `folder`; of half of it nothing is left. Raises OSError for too little room."""
+        """Has `save` fill the new `folder`; of half of it nothing is left. Raises OSError for too
+        little room."""
         sizes = (sum(path.lstat().st_size for path in kept.rglob("*")) for kept in self._folders())
         if (needed := max(sizes, default=0)) > (free := shutil.disk_usage(folder).free):
             raise OSError(errno.ENOSPC, f"one takes {needed:,} bytes, and {free:,} are free")
@@ -180,15 +216,16 @@ class Checkpoints:
             raise
 
     def amend(self, checkpoint: Checkpoint, curriculum: Mapping[str, Any]) -> Checkpoint:
-        """Gives a checkpoint another curriculum state; its files stay. Raises UserError when the disk refuses."""
+        """Gives a checkpoint another curriculum state; its files stay. Raises UserError when the
+        disk refuses."""
         amended = replace(checkpoint, position=replace(checkpoint.position, curriculum=curriculum))
         replace_file(amended.folder / MANIFEST, amended.manifest())
         return amended
 
     def adopt(self, source: Checkpoint) -> Checkpoint:
-        """Makes another run's policy the untrained policy of this one, which has not been started yet (a fork with
-        `--weights`). The optimizer's state is left out: it holds the learning rate, and this run may have another
-        optimizer."""
+        """Makes another run's policy the untrained policy of this one, which has not been started
+        yet (a fork with `--weights`). The optimizer's state is left out: it holds the learning
+        rate, and this run may have another optimizer."""
 
         def copied(folder: Path) -> None:
             left = shutil.ignore_patterns(*OPTIMIZER)
@@ -198,17 +235,21 @@ class Checkpoints:
         return self.write(UNSTARTED, copied)
 
     def prune(self, live: Live, keep: int = KEEP) -> None:
-        """Deletes checkpoints that are no longer live, and live ones beyond step 0 and the newest `keep`. The manifest
-        goes first, so that a kill in between leaves nothing that counts."""
+        """Deletes checkpoints that are no longer live, and live ones beyond step 0 and the newest
+        `keep`. The manifest goes first, so that a kill in between leaves nothing that counts."""
         alive = self.named(live)
-        kept = {item.folder for item in alive if item.position.step == 0} | {item.folder for item in alive[-keep:]}
+        kept = {item.folder for item in alive if item.position.step == 0} | {
+            item.folder for item in alive[-keep:]
+        }
         for folder in self._folders():
             if folder not in kept and _read(folder) is not None:
                 (folder / MANIFEST).unlink()
                 shutil.rmtree(folder)
 
     def _folders(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("*") if path.is_dir() and path.name != INCOMPLETE)
+        return sorted(
+            path for path in self.folder.glob("*") if path.is_dir() and path.name != INCOMPLETE
+        )
 
 
 def _name(position: Position) -> str:
@@ -216,15 +257,19 @@ def _name(position: Position) -> str:
 
 
 def _read(folder: Path) -> Checkpoint | None:
-    """The checkpoint that `folder`'s manifest describes; None without a readable manifest of its own."""
+    """The checkpoint that `folder`'s manifest describes; None without a readable manifest of its
+    own."""
     if folder.name.endswith(PART):
         return None
     try:
         record = orjson.loads(read_regular(folder / MANIFEST))
-        files, position = dict(record.pop("files")), Position(**record)
+        files = dict(record.pop("files"))
+        position = Position(**record)
         for name in ("attempt", "step", "epoch", "cursor", "pool_seq"):
             operator.index(getattr(position, name))
-        known = Checkpoint(folder, position, {str(name): str(digest) for name, digest in files.items()})
+        known = Checkpoint(
+            folder, position, {str(name): str(digest) for name, digest in files.items()}
+        )
         return known if _name(position) == folder.name else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
         return None
@@ -239,13 +284,19 @@ Truncation = tuple[str, str]  # a log that ends before what is known of it, and 
 
 
 def truncations(run: Run) -> list[Truncation]:
-    """Of all logs of `run`, those that have lost their ends. What is known of a log is read before the log, so that a
-    run may go on meanwhile."""
-    known, pool, variant = _known(run), last_of(run.path / POOL), last_of(run.path / EXPANDED)
-    seeds, observations = Seeds(run.path), Observations(run, every_step=False)
+    """Of all logs of `run`, those that have lost their ends. What is known of a log is read before
+    the log, so that a run may go on meanwhile."""
+    known = _known(run)
+    pool = last_of(run.path / POOL)
+    variant = last_of(run.path / EXPANDED)
+    seeds = Seeds(run.path)
+    observations = Observations(run, every_step=False)
     seeds.poll()
     observations.catch_up()
-    return [*_trainers(run, observations, known, pool), *_daemons(run, seeds.last_considered, pool, variant)]
+    return [
+        *_trainers(run, observations, known, pool),
+        *_daemons(run, seeds.last_considered, pool, variant),
+    ]
 
 
 def check_fork(run: Run) -> None:
@@ -254,20 +305,25 @@ def check_fork(run: Run) -> None:
 
 
 def check_trainers(run: Run, observations: Observations) -> None:
-    """Raises RefusedError when a log that the trainer writes has lost its end. For the owner of the observations."""
+    """Raises RefusedError when a log that the trainer writes has lost its end. For the owner of the
+    observations."""
     _refuse(run, [*_trainers(run, observations, _known(run), last_of(run.path / POOL))])
 
 
 def check_daemons(run: Run, considered: int) -> None:
-    """Raises RefusedError when a log that the daemon writes has lost its end. For the owner of seeds.jsonl, of whose
-    steps `considered` is the last one considered."""
-    _refuse(run, [*_daemons(run, considered, last_of(run.path / POOL), last_of(run.path / EXPANDED))])
+    """Raises RefusedError when a log that the daemon writes has lost its end. For the owner of
+    seeds.jsonl, of whose steps `considered` is the last one considered."""
+    _refuse(
+        run, [*_daemons(run, considered, last_of(run.path / POOL), last_of(run.path / EXPANDED))]
+    )
 
 
 def _refuse(run: Run, cut: list[Truncation]) -> None:
     if cut:
         remedy = "it was emptied, removed or cut: put it back from a copy, or begin a new run"
-        raise RefusedError("; ".join(what for _, what in cut), where=str(run.path / cut[0][0]), remedy=remedy)
+        raise RefusedError(
+            "; ".join(what for _, what in cut), where=str(run.path / cut[0][0]), remedy=remedy
+        )
 
 
 def _known(run: Run) -> list[Checkpoint]:
@@ -275,7 +331,8 @@ def _known(run: Run) -> list[Checkpoint]:
 
 
 def _extensions(curriculum: Any) -> int:
-    """The extensions that a checkpoint knows of; 0 where its manifest is nonsense, which its reader will say."""
+    """The extensions that a checkpoint knows of; 0 where its manifest is nonsense, which its reader
+    will say."""
     known = curriculum.get("extensions", 0) if isinstance(curriculum, Mapping) else 0
     return known if isinstance(known, int) else 0
 
@@ -285,14 +342,21 @@ def _trainers(
 ) -> Iterator[Truncation]:
     extended = max((_extensions(checkpoint.position.curriculum) for checkpoint in known), default=0)
     if extended > run.extensions:
-        yield EXTENSIONS, f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}"
+        yield (
+            EXTENSIONS,
+            f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}",
+        )
     end = last_of(run.path / OBSERVATIONS)
     if end is None or end["kind"] != LOST:  # after `rods recover` the end is what was agreed to
-        told = [(saved.position.attempt, saved.position.step, f"checkpoint {saved.folder.name}") for saved in known]
+        told = [
+            (saved.position.attempt, saved.position.step, f"checkpoint {saved.folder.name}")
+            for saved in known
+        ]
         if pool is not None and pool["kind"] != LOST:
             told.append((pool["attempt"], pool["step"], f"record {pool['seq']} of {POOL}"))
         attempt, step, who = max(told, default=(0, 0, ""))
-        start, last = observations.attempt, observations.last_step
+        start = observations.attempt
+        last = observations.last_step
         if (attempt, step) > (start, last):
             what = f"it ends at step {last} of start {start}"
             yield OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"
@@ -300,17 +364,33 @@ def _trainers(
         if what := source.lacking(slots, observations):
             yield source.log, what
     seq = 0 if pool is None else pool["seq"]
-    last, name = max(((saved.position.pool_seq, saved.folder.name) for saved in known), default=(0, ""))
+    last, name = max(
+        ((saved.position.pool_seq, saved.folder.name) for saved in known), default=(0, "")
+    )
     if last > seq:
         yield POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {last}"
 
 
-def _daemons(run: Run, considered: int, pool: Record | None, variant: Record | None) -> Iterator[Truncation]:
+def _daemons(
+    run: Run, considered: int, pool: Record | None, variant: Record | None
+) -> Iterator[Truncation]:
     named = 0 if pool is None else pool.get("expanded_seq", 0)
     seq = 0 if variant is None else variant["seq"]
     if named > seq:
-        yield EXPANDED, f"it ends at record {seq}, but a merge of {POOL} has read up to record {named}"
+        yield (
+            EXPANDED,
+            f"it ends at record {seq}, but a merge of {POOL} has read up to record {named}",
+        )
     end = last_of(run.path / SEEDS)
     agreed = end is not None and end["kind"] == LOST
-    if variant is not None and variant["kind"] != LOST and variant["step"] > considered and not agreed:
-        yield SEEDS, f"it has considered step {considered}, but variant {seq} was written for step {variant['step']}"
+    if (
+        variant is not None
+        and variant["kind"] != LOST
+        and variant["step"] > considered
+        and not agreed
+    ):
+        yield (
+            SEEDS,
+            f"it has considered step {considered}, but variant {seq} was written for step "
+            f"{variant['step']}",
+        )

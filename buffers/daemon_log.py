@@ -1,8 +1,8 @@
 """The daemon's side of the run folder: picks, variants, rejections.
 
-One process holds these logs at a time. Whatever is written returns once it is on the disk, and the order picked →
-expanded → finished of a pick is the caller's. The event loop never waits for a disk: many picks are in flight, and
-those who write to a log at the same moment share one sync.
+One process holds these logs at a time. Whatever is written returns once it is on the disk, and the
+order picked → expanded → finished of a pick is the caller's. The event loop never waits for a disk:
+many picks are in flight, and those who write to a log at the same moment share one sync.
 """
 
 import asyncio
@@ -22,7 +22,14 @@ from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
+from rods.buffers.run.runfolder import (
+    EXPANDED,
+    OBSERVATIONS,
+    POOL,
+    REJECTED,
+    SEEDS,
+    expanded_segment,
+)
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
 
@@ -30,25 +37,31 @@ PROCESS = "daemon"
 
 
 class DaemonLog(AbstractContextManager["DaemonLog"]):
-    """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose variants
-    are all in the expanded log are finished at once, the others wait in `state.unfinished` for the caller.
+    """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose
+    variants are all in the expanded log are finished at once, the others wait in `state.unfinished`
+    for the caller.
 
-    Raises RefusedError when another process owns them, or when one has lost its end: nothing is written then.
+    Raises RefusedError when another process owns them, or when one has lost its end: nothing is
+    written then.
     """
 
     def __init__(self, run: Run) -> None:
         run.check_environments()
         self.run = run
         self._ownership = Ownership(run.path, SEEDS, PROCESS)
-        self.heartbeat, self.check = self._ownership.heartbeat, self._ownership.check
+        self.heartbeat = self._ownership.heartbeat
+        self.check = self._ownership.check
         self._part_bytes = run.config.operation.log_part_bytes
         try:
-            with self._ownership.held():  # a folder that is moved meanwhile looks like logs that have lost their end
+            # a folder that is moved meanwhile looks like logs that have lost their end
+            with self._ownership.held():
                 run.check_extensions()
                 self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
                 self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
                 parts = segments(run.path / EXPANDED)  # epoch 0's where there is none
-                last = parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0] if parts else 0
+                last = (
+                    parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0] if parts else 0
+                )
                 self._epoch = int(last)
                 self._expanded = self._expanded_part()
                 with quarantine():
@@ -71,13 +84,14 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         return self._seeds.seq + self._expanded.seq + self._rejected.seq
 
     def read_epoch(self, epoch: int) -> None:
-        """Notes the epoch of a step record that the daemon has read: the next variant goes into that part, or stays in
-        a later one."""
+        """Notes the epoch of a step record that the daemon has read: the next variant goes into
+        that part, or stays in a later one."""
         self._epoch = max(self._epoch, epoch)
 
     def keep_totals(self) -> None:
-        """Counts what stands in the log of picks and in that of failures, and keeps it, so that nobody has to read
-        their closed parts: at first, and once another part was closed. Meant for a thread."""
+        """Counts what stands in the log of picks and in that of failures, and keeps it, so that
+        nobody has to read their closed parts: at first, and once another part was closed. Meant for
+        a thread."""
         if self._counted == (closed := self._seeds.parts + self._rejected.parts):
             return
         self._counted = closed
@@ -86,23 +100,40 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             self._totals.poll()
 
     async def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
-        """Records that `step` was considered, and its picks in order (perhaps none). A pick needs `task`; `type`,
-        `score` and `why` go with it. What led to them is made durable first."""
+        """Records that `step` was considered, and its picks in order (perhaps none). A pick needs
+        `task`; `type`, `score` and `why` go with it. What led to them is made durable first."""
         if step <= self.state.last_considered:
-            raise RefusedError(f"step {step} was considered before, or a later one was", where=str(self._seeds.path))
+            raise RefusedError(
+                f"step {step} was considered before, or a later one was",
+                where=str(self._seeds.path),
+            )
         for name in (OBSERVATIONS, POOL):
             await asyncio.to_thread(sync_file, self.run.path / name)
         records = [
-            record("picked", **{"pick": f"{step}-{pick['task']}", "step": step, "epoch": epoch, "rank": rank, **pick})
+            record(
+                "picked",
+                **{
+                    "pick": f"{step}-{pick['task']}",
+                    "step": step,
+                    "epoch": epoch,
+                    "rank": rank,
+                    **pick,
+                },
+            )
             for rank, pick in enumerate(picks)
         ]
-        closing = record("considered", step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3))
+        closing = record(
+            "considered", step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3)
+        )
         await self._picks.append_group(records, closing)
         for made in (*records, closing):
             self.state.apply(made)
 
-    async def expanded(self, pick: str, index: int, task: AnyTask, provenance: Mapping[str, Any]) -> bool:
-        """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there already."""
+    async def expanded(
+        self, pick: str, index: int, task: AnyTask, provenance: Mapping[str, Any]
+    ) -> bool:
+        """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there
+        already."""
         seed = self._unfinished(pick)
         if index in seed.variants:
             return False
@@ -114,13 +145,23 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         return True
 
     def rejected(
-        self, pick: str, index: int, *, stage: str, error: str, evidence: Any, raw: str = "", attempt: int = 0
+        self,
+        pick: str,
+        index: int,
+        *,
+        stage: str,
+        error: str,
+        evidence: Any,
+        raw: str = "",
+        attempt: int = 0,
     ) -> Awaitable[None]:
-        """Records a candidate that failed: in which stage of the pipeline, why, and what it looked like. Taken at once,
-        in the order of the calls; done once it is on the disk."""
+        """Records a candidate that failed: in which stage of the pipeline, why, and what it looked
+        like. Taken at once, in the order of the calls; done once it is on the disk."""
         where = {"pick": pick, "index": index, "attempt": attempt, "stage": stage}
         now = round(time.time(), 3)
-        return self._failures.append(record("rejected", **where, error=error, evidence=evidence, raw=raw, time=now))
+        return self._failures.append(
+            record("rejected", **where, error=error, evidence=evidence, raw=raw, time=now)
+        )
 
     async def finished(
         self,
@@ -130,7 +171,8 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         dropped_stale: str | None = None,
         why: str | None = None,
     ) -> None:
-        """Closes a pick: its accepted variants, how many were discarded and why, or why it was dropped unstarted."""
+        """Closes a pick: its accepted variants, how many were discarded and why, or why it was
+        dropped unstarted."""
         made = _finished(self._unfinished(pick), accepted, discarded, dropped_stale, why)
         await self._picks.append(made)
         self.state.apply(made)
@@ -160,23 +202,37 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         return self._expanded
 
     def _expanded_part(self) -> LogWriter:
-        path, log = self.run.path / expanded_segment(self._epoch), self.run.path / EXPANDED
+        path = self.run.path / expanded_segment(self._epoch)
+        log = self.run.path / EXPANDED
         return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:
-        if self.run.config.pool.static:  # how many a pick yields depends on the others (rods.daemon.static_pool)
+        # how many a pick yields depends on the others (rods.daemon.static_pool)
+        if self.run.config.pool.static:
             return
         wanted = self.run.config.pipeline.variants_per_seed
         complete = [pick for pick in self.state.unfinished.values() if len(pick.variants) >= wanted]
-        made = [_finished(pick, [variant for _, variant in sorted(pick.variants.items())], 0) for pick in complete]
+        made = [
+            _finished(pick, [variant for _, variant in sorted(pick.variants.items())], 0)
+            for pick in complete
+        ]
         self._seeds.append(made)
         for finished in made:
             self.state.apply(finished)
 
 
 def _finished(
-    pick: Unfinished, accepted: Sequence[str], discarded: int, dropped_stale: str | None = None, why: str | None = None
+    pick: Unfinished,
+    accepted: Sequence[str],
+    discarded: int,
+    dropped_stale: str | None = None,
+    why: str | None = None,
 ) -> Record:
     where = {"pick": pick.pick, "step": pick.step, "task": pick.task}
-    ended = {"accepted": list(accepted), "discarded": discarded, "dropped_stale": dropped_stale, "why": why}
+    ended = {
+        "accepted": list(accepted),
+        "discarded": discarded,
+        "dropped_stale": dropped_stale,
+        "why": why,
+    }
     return record("finished", **where, **ended, time=round(time.time(), 3))

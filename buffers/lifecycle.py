@@ -1,8 +1,10 @@
-"""Lets a run go on longer than it was created for (`extend`), and makes a new run of another one's tasks (`fork`).
+"""Lets a run go on longer than it was created for (`extend`), and makes a new run of another one's
+tasks (`fork`).
 
-An extension brings more steps, more epochs of a stage, a further stage; nothing else of the identity may change. What
-is on record then (extensions.jsonl, append-only) every later start has to agree with. Rules of the stages stay as they
-are, so decisions that were taken are derived again as before.
+An extension brings more steps, more epochs of a stage, a further stage; nothing else of the
+identity may change. What is on record then (extensions.jsonl, append-only) every later start has to
+agree with. Rules of the stages stay as they are, so decisions that were taken are derived again as
+before.
 """
 
 import dataclasses
@@ -27,17 +29,27 @@ PROCESS = "extend"
 
 
 def extend(run: Run, config: Config) -> list[str]:
-    """Records that `run` ends as `config` says; returns what is different now, nothing where it ended so before.
+    """Records that `run` ends as `config` says; returns what is different now, nothing where it
+    ended so before.
 
-    Raises RefusedError while a trainer or a daemon is at work, for other differences, and for an end before what was
-    done; UserError for a stage that the run's tasks do not suffice for.
+    Raises RefusedError while a trainer or a daemon is at work, for other differences, and for an
+    end before what was done; UserError for a stage that the run's tasks do not suffice for.
     """
-    with Ownership(run.path, OBSERVATIONS, PROCESS) as owned, Ownership(run.path, SEEDS, PROCESS, owned.heartbeat):
+    with (
+        Ownership(run.path, OBSERVATIONS, PROCESS) as owned,
+        Ownership(run.path, SEEDS, PROCESS, owned.heartbeat),
+    ):
         run = Run.open(run.path)
         asked = run.config.lasting_as(config)
         if others := identity_diff(asked.identity(), config.identity()):
-            why = "an extension changes training.steps and curriculum.stages alone, not " + "; ".join(others)
-            remedy = f"`rods trainer fork {run.path} NEW --config FILE` makes a new run with another identity"
+            why = (
+                "an extension changes training.steps and curriculum.stages alone, not "
+                + "; ".join(others)
+            )
+            remedy = (
+                f"`rods trainer fork {run.path} NEW --config FILE` makes a new run with another "
+                f"identity"
+            )
             raise RefusedError(why, where=str(run.path), remedy=remedy)
         changes = identity_diff(run.config.identity(), asked.identity())
         if not changes:
@@ -51,50 +63,66 @@ def extend(run: Run, config: Config) -> list[str]:
         stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
         told = {"number": run.extensions + 1, "step": state.last_step, "epoch": state.epoch}
         ends = {"steps": asked.training.steps, "stages": stages}
-        made = record("extended", **told, **ends, version=rods.__version__, time=round(time.time(), 3))
+        made = record(
+            "extended", **told, **ends, version=rods.__version__, time=round(time.time(), 3)
+        )
         with closing(LogWriter(run.path / EXTENSIONS)) as writer:
             writer.append([made])
         return changes
 
 
 def _objection(now: Config, asked: Config, step: int, epochs: Sequence[int]) -> str:
-    """Why a run with so many steps done and epochs begun, given by their stages (from 1), cannot end as `asked`; empty
-    where it can."""
+    """Why a run with so many steps done and epochs begun, given by their stages (from 1), cannot
+    end as `asked`; empty where it can."""
     if asked.training.steps < step:
         return f"training.steps = {asked.training.steps}, and step {step} is done"
-    old, new = now.curriculum.stages, asked.curriculum.stages
+    old = now.curriculum.stages
+    new = asked.curriculum.stages
     if len(new) < len(old):
         return f"the curriculum has {len(old)} stages, and none may be taken away"
     for number, (was, ends) in enumerate(zip(old, new, strict=False), start=1):
         if was.model_copy(update={"epochs": ends.epochs}) != ends:
-            return f"of stage {number} only `epochs` may change; what else is wanted can be a further stage"
+            return (
+                f"of stage {number} only `epochs` may change; what else is wanted can be a further "
+                f"stage"
+            )
         if was.epochs != ends.epochs and epochs and number < epochs[-1]:
             return f"stage {number} is over"
         if 0 < ends.epochs < epochs.count(number):
-            return f"stage {number} would end after {ends.epochs} epochs, and {epochs.count(number)} have begun"
+            return (
+                f"stage {number} would end after {ends.epochs} epochs, and {epochs.count(number)} "
+                f"have begun"
+            )
     return ""
 
 
 def fork(run: Run, new: Path, config: Config | None = None) -> Run:
-    """Creates `new` from the state of `run` behind its latest merge; `config` gives it another identity.
+    """Creates `new` from the state of `run` behind its latest merge; `config` gives it another
+    identity.
 
-    Held-out tasks come along. Every training task's provenance gains `origin` (original or variant) and `forked_from`;
-    variants stay variants there: they may retire, and count as generated. A variant whose record was lost to damage
-    stays behind, named in the manifest.
+    Held-out tasks come along. Every training task's provenance gains `origin` (original or variant)
+    and `forked_from`; variants stay variants there: they may retire, and count as generated. A
+    variant whose record was lost to damage stays behind, named in the manifest.
     """
     if exists(new):
         raise UserError("is a run folder already", where=str(new), remedy="choose another name")
     check_fork(run)
     state = read_state(run)
-    tasks, lost = [], []
+    tasks = []
+    lost = []
     for task_id, member in state.active.items():
         try:
-            task, origin = state.task(task_id), "variant" if member.generated else "original"
+            task = state.task(task_id)
+            origin = "variant" if member.generated else "original"
             provenance = {**task.provenance, "origin": origin, "forked_from": run.name}
             tasks.append(dataclasses.replace(task, provenance=provenance))
         except LostVariant:
             lost.append(task_id)
     step = state.pool.epochs[-1].step if state.pool.epochs else 0
-    whose = {"run": run.name, "path": str(run.path.absolute()), "identity_hash": run.manifest.get("identity_hash")}
+    whose = {
+        "run": run.name,
+        "path": str(run.path.absolute()),
+        "identity_hash": run.manifest.get("identity_hash"),
+    }
     parent = whose | {"attempt": state.attempt, "epoch": state.epoch, "step": step, "lost": lost}
     return create_run(new, config or run.config, tasks + run.held_out, parent, [run.path])

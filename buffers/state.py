@@ -1,17 +1,19 @@
 """Where a run stands: the one way to read its logs together.
 
-`read_state` answers once; a `RunState` that is kept follows the run by `poll`. Nothing is written or locked, and no
-process is asked, so anybody may read at any time.
+`read_state` answers once; a `RunState` that is kept follows the run by `poll`. Nothing is written
+or locked, and no process is asked, so anybody may read at any time.
 
-**What it reads**, in this order: observations.jsonl (attempts, live steps, the tracker), pool.jsonl (who is active, who
-has left), the expanded log (what is staged). What a record names is durable before the record, so the order makes it
-consistent. A merge of an attempt whose `start` was not read yet waits for a later poll; after a start that dropped
-steps or epochs everything is folded anew.
+**What it reads**, in this order: observations.jsonl (attempts, live steps, the tracker), pool.jsonl
+(who is active, who has left), the expanded log (what is staged). What a record names is durable
+before the record, so the order makes it consistent. A merge of an attempt whose `start` was not
+read yet waits for a later poll; after a start that dropped steps or epochs everything is folded
+anew.
 
-**What it costs**: a first read parses the logs once, or only what follows the latest snapshots when no steps are asked
-for (`every_step=False`); a poll reads what is new. In memory stay some 0.7 kB for each task that was ever observed,
-0.3 kB for each variant that was ever injected, 10 bytes a step (0.1 kB where its batch had a size of its own), and the
-contents of active variants that were asked for (docs/decisions/history.md).
+**What it costs**: a first read parses the logs once, or only what follows the latest snapshots when
+no steps are asked for (`every_step=False`); a poll reads what is new. In memory stay some 0.7 kB
+for each task that was ever observed, 0.3 kB for each variant that was ever injected, 10 bytes a
+step (0.1 kB where its batch had a size of its own), and the contents of active variants that were
+asked for (docs/decisions/history.md).
 """
 
 from bisect import bisect_left
@@ -37,7 +39,15 @@ from rods.rules.curriculum import opening, stage_rules
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask
 
-__all__ = ["AttemptHistory", "ClosedStep", "LostVariant", "RunState", "Tail", "lineage", "read_state"]
+__all__ = [
+    "AttemptHistory",
+    "ClosedStep",
+    "LostVariant",
+    "RunState",
+    "Tail",
+    "lineage",
+    "read_state",
+]
 
 
 class LostVariant(CorruptLogError):
@@ -45,22 +55,22 @@ class LostVariant(CorruptLogError):
 
 
 def read_state(run: Run, *, strict: bool = True) -> "RunState":
-    """Where `run` stands now. `strict`: damage is an error in every form, also where it might be a write that is under
-    way. Raises CorruptLogError."""
+    """Where `run` stands now. `strict`: damage is an error in every form, also where it might be a
+    write that is under way. Raises CorruptLogError."""
     state = RunState(run, strict=strict, every_step=False)
     state.poll()
     return state
 
 
 def lineage(folder: Path) -> AttemptHistory:
-    """Which attempts' steps count in the run at `folder`; reads the log without folding it, which takes a tenth of the
-    time."""
+    """Which attempts' steps count in the run at `folder`; reads the log without folding it, which
+    takes a tenth of the time."""
     return known_starts(folder / OBSERVATIONS)
 
 
 class RunState(Observations):
-    """A run's state, empty until the first `steps` or `poll`: its observations, and pool and staging behind them.
-    Options as of `Observations`, of pool.jsonl too."""
+    """A run's state, empty until the first `steps` or `poll`: its observations, and pool and
+    staging behind them. Options as of `Observations`, of pool.jsonl too."""
 
     pool: Pool
     staging: Staging
@@ -68,11 +78,13 @@ class RunState(Observations):
     _ahead: bool  # whether a merge of an attempt was met whose start was not read yet
     _pool_tail: Tail
     _pool_snapshot: int  # the seq up to which closed parts of pool.jsonl need not be read again
-    _newest: int | None = None  # the highest epoch that a part of the expanded log can be of, where that is known
+    # the highest epoch that a part of the expanded log can be of, where that is known
+    _newest: int | None = None
 
     def _begin(self) -> None:
         super()._begin()
-        self.fixed: dict[int, Record] = {}  # epoch number → what its first closed record fixed (folds.pool.FIXED)
+        # epoch number → what its first closed record fixed (folds.pool.FIXED)
+        self.fixed: dict[int, Record] = {}
         self.sources = [*sources(self.run)]  # read only when one of their tasks is asked for
         self._pool_snapshots = Snapshots(self.run.path / POOL, content_id([*self.run.training]))
         self._given = {task.id: task for task in self.run.tasks}
@@ -80,7 +92,8 @@ class RunState(Observations):
         self._begin_pool()
 
     def shown(self, opened: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
-        """What the interface of the next step is told, by extension; `opened`: what the open epoch has fixed."""
+        """What the interface of the next step is told, by extension; `opened`: what the open epoch
+        has fixed."""
         return shown_next(self.folds, opened)
 
     @property
@@ -103,13 +116,18 @@ class RunState(Observations):
 
     @property
     def static_pool_due(self) -> bool:
-        """Whether the latest epoch is the one whose boundary a static pool is written from (004 Appendix R)."""
+        """Whether the latest epoch is the one whose boundary a static pool is written from (004
+        Appendix R)."""
         curriculum = self.run.config.curriculum
-        return self.epoch >= 0 and opening(curriculum, [epoch.stage for epoch in self.pool.epochs]) == self.epoch
+        return (
+            self.epoch >= 0
+            and opening(curriculum, [epoch.stage for epoch in self.pool.epochs]) == self.epoch
+        )
 
     def unvisited(self) -> list[str]:
         """Active tasks of the latest epoch that none of its closed steps has named yet."""
-        begun, types = self.pool.epochs[-1].step, stage_rules(self.run.config.curriculum, self.stage).types
+        begun = self.pool.epochs[-1].step
+        types = stage_rules(self.run.config.curriculum, self.stage).types
         active = (member.task_id for member in self.active.values() if member.type in types)
         return [task_id for task_id in active if (self.tracker.last_step(task_id) or 0) <= begun]
 
@@ -124,8 +142,10 @@ class RunState(Observations):
         self.read_merges()
 
     def read_merges(self) -> None:
-        """Reads pool and staging on, but not the observations: for a merge, which must not learn of later steps."""
-        attempt, self._pool_attempt = self._pool_attempt, self.attempt
+        """Reads pool and staging on, but not the observations: for a merge, which must not learn of
+        later steps."""
+        attempt = self._pool_attempt
+        self._pool_attempt = self.attempt
         if self._ahead or (attempt != self.attempt and not self._all_live(self.pool)):
             self._begin_pool()
         self.merged = 0
@@ -139,7 +159,8 @@ class RunState(Observations):
             if not self.lineage.counts(closing):
                 continue
             if closing["epoch"] != len(self.pool.epochs):
-                self._ahead = True  # of observations: a start that drops epochs is there and was not read yet
+                # of observations: a start that drops epochs is there and was not read yet
+                self._ahead = True
                 break
             for record in (*decisions, closing):
                 self._follow_merge(self.pool, record)
@@ -147,8 +168,9 @@ class RunState(Observations):
                     self.staging.decide(record["expanded"])
                 self._variants.pop(record.get("task", ""), None)
             self.merged += 1
-        # A part is called after an epoch that has begun, so one of those in `fixed`, whose last is the highest: new
-        # ones are found by that number, and the folder, which has one an epoch, is listed only when a merge was read.
+        # A part is called after an epoch that has begun, so one of those in `fixed`, whose last is
+        # the highest: new ones are found by that number, and the folder, which has one an epoch, is
+        # listed only when a merge was read.
         self._newest = None if self.merged else next(reversed(self.fixed), 0)
         self.staging.poll(self.pool.decided, 0 if self._every_step else self.pool.waiting)
 
@@ -160,8 +182,8 @@ class RunState(Observations):
             raise misfit(POOL, record, f"no such task {error}") from error
 
     def task(self, task_id: str) -> AnyTask:
-        """A given task, a variant that was injected, or one that was drawn for a step. Raises KeyError for any other
-        id, LostVariant."""
+        """A given task, a variant that was injected, or one that was drawn for a step. Raises
+        KeyError for any other id, LostVariant."""
         known = self._given.get(task_id) or self._variants.get(task_id)
         if known is not None:
             return known
@@ -179,7 +201,8 @@ class RunState(Observations):
         return task
 
     def variants(self) -> Iterator[AnyTask]:
-        """The variants that are active or may be revived, but for those that were lost to damage."""
+        """The variants that are active or may be revived, but for those that were lost to
+        damage."""
         for task_id in (*self.pool.active, *self.pool.revivable):
             if task_id not in self._given:
                 with suppress(LostVariant):
@@ -203,8 +226,8 @@ class RunState(Observations):
         raise KeyError(epoch)
 
     def records(self, log: str) -> Iterator[Record]:
-        """The records of the run's log of that name (rods.buffers.run.runfolder) that count, read from the
-        beginning."""
+        """The records of the run's log of that name (rods.buffers.run.runfolder) that count, read
+        from the beginning."""
         return read(self.run.path / log)
 
     def follow(self, log: str) -> Tail:
@@ -217,7 +240,9 @@ class RunState(Observations):
 
     def zones(self) -> dict[str, int]:
         """Active tasks by the zone of their latest group; tasks without one are in none."""
-        return {zone: sum(counts[zone] for counts in self.zones_by_type().values()) for zone in ZONES}
+        return {
+            zone: sum(counts[zone] for counts in self.zones_by_type().values()) for zone in ZONES
+        }
 
     def zones_by_type(self) -> dict[str, Counter[str | None]]:
         """The same for the tasks of each type; under None those without a group."""
@@ -227,8 +252,8 @@ class RunState(Observations):
         return counts
 
     def gauges(self) -> dict[str, float]:
-        """For dashboards, in tasks: `zone/<zone>`, `pool/originals`, `pool/generated`, `pool/retired`,
-        `staging/waiting`; and what extensions say."""
+        """For dashboards, in tasks: `zone/<zone>`, `pool/originals`, `pool/generated`,
+        `pool/retired`, `staging/waiting`; and what extensions say."""
         generated = len(self.pool.generated)
         return {
             **{f"zone/{zone}": count for zone, count in self.zones().items()},
@@ -246,13 +271,19 @@ class RunState(Observations):
     def _begin_pool(self) -> None:
         # Never strict: the daemon may be writing, and what has not arrived will.
         self.staging = Staging(self.run.path, newest=lambda: self._newest)
-        self._ahead, self.merged = False, 0
+        self._ahead = False
+        self.merged = 0
         self._variants: dict[str, AnyTask] = {}  # active ones that were asked for
-        after, skip = 0, frozenset[str]()
+        after = 0
+        skip = frozenset[str]()
         self.pool = Pool(initial(self.run))
         for seq, parts, state in self._pool_snapshots.newest() if not self._every_step else ():
-            if self._all_live(pool := Pool.load(state["pool"])):  # else a later start has dropped some
-                self.pool, self.fixed, after, skip = pool, dict(state["fixed"]), seq, parts
+            # else a later start has dropped some
+            if self._all_live(pool := Pool.load(state["pool"])):
+                self.pool = pool
+                self.fixed = dict(state["fixed"])
+                after = seq
+                skip = parts
                 break
         self._pool_snapshot = after
         self._pool_tail = Tail(self.run.path / POOL, strict=self._strict, after=after, skip=skip)

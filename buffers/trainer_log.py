@@ -1,6 +1,7 @@
 """The trainer's side of the run folder: starts, steps, merges, tracker.json.
 
-One process holds the observations at a time. Every method that writes returns once what it wrote is on the disk.
+One process holds the observations at a time. Every method that writes returns once what it wrote is
+on the disk.
 """
 
 import math
@@ -33,7 +34,8 @@ TRACKER_SHARE = 0.005  # of the time may go into them
 
 
 class TrainerLog(AbstractContextManager["TrainerLog"]):
-    """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start` begins an attempt.
+    """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start`
+    begins an attempt.
 
     Raises RefusedError when another process owns the observations.
     """
@@ -44,17 +46,21 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._process = process
         self._ownership = Ownership(run.path, OBSERVATIONS, process)
         self.heartbeat = self._ownership.heartbeat
-        self.check, self.held = self._ownership.check, self._ownership.held
+        self.check = self._ownership.check
+        self.held = self._ownership.held
         try:
             run.check_extensions()
-            self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
+            self._writer = LogWriter(
+                run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes
+            )
             with quarantine():
                 self.state = RunState(run, strict=True, every_step=False, keep=True)
                 self.state.poll()
         except BaseException:
             self._ownership.release()
             raise
-        self.live, self.task = self.state.live, self.state.task
+        self.live = self.state.live
+        self.task = self.state.task
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
@@ -62,8 +68,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     def start(self, from_step: int | None = None) -> int:
-        """Begins an attempt at `from_step` (default: the last live step); later steps and epochs are dropped from all
-        folds, never deleted. Returns the attempt's number, counted from 1."""
+        """Begins an attempt at `from_step` (default: the last live step); later steps and epochs
+        are dropped from all folds, never deleted. Returns the attempt's number, counted from 1."""
         last = self.state.last_step
         from_step = last if from_step is None else from_step
         if not 0 <= from_step <= last:
@@ -71,24 +77,33 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             raise self._refused(what, f"give a step from 0 to {last}")
         attempt = self.state.attempt + 1
         with self.held():
-            self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
+            self._writer.append(
+                [record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))]
+            )
             self.state.poll()
         self._started = True
         return attempt
 
     def write_step(
-        self, step: int, epoch: int, groups: Sequence[Group], policy_step: int | None = None, drawn: int | None = None
+        self,
+        step: int,
+        epoch: int,
+        groups: Sequence[Group],
+        policy_step: int | None = None,
+        drawn: int | None = None,
     ) -> bool:
-        """Records the groups of a rollout batch, before the update that they lead to. `drawn`: how many places of the
-        epoch's order it took, by default `training.batch_tasks`. False: the same report of this step was there already.
-        Raises RefusedError for a different one and for a step out of turn."""
+        """Records the groups of a rollout batch, before the update that they lead to. `drawn`: how
+        many places of the epoch's order it took, by default `training.batch_tasks`. False: the same
+        report of this step was there already. Raises RefusedError for a different one and for a
+        step out of turn."""
         if not self._started:
             raise self._refused("no attempt was started", "call start() first")
         if not groups:
             raise UserError(f"step {step} has no groups", where=str(self._writer.path))
         policy_step = step - 1 if policy_step is None else policy_step
         reported = [_checked(group, step) for group in groups]
-        mark, made = digest(epoch, policy_step, reported), self.state.digest(step)
+        mark = digest(epoch, policy_step, reported)
+        made = self.state.digest(step)
         if made == mark:
             return False
         if made is not None:
@@ -101,7 +116,9 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             what = f"step {step} names epoch {epoch}, but epoch {self.state.epoch} is open"
             raise self._refused(what, "every epoch opens with a merge")
         at = {"attempt": self.state.attempt, "step": step}
-        records = [record("group", **at, index=index, **content) for index, content in enumerate(reported)]
+        records = [
+            record("group", **at, index=index, **content) for index, content in enumerate(reported)
+        ]
         told = {"epoch": epoch, "groups": len(records), "policy_step": policy_step, "digest": mark}
         if drawn not in (None, self.run.config.training.batch_tasks):
             told["drawn"] = drawn
@@ -115,26 +132,44 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         return True
 
     def gauges(self) -> dict[str, float]:
-        """For dashboards: zones, pool and staging, and of the last step that was written here the mean `reward`, the
-        share of each label (`label/<label>`), of turns with calls (`turns/calling`), and the replies a turn
-        (`turns/replies`); what is not known is left out."""
-        counts, last = label_counts(self._groups), dynamics(self._groups)
-        labels = {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
-        rewards = [each["reward"] for group in self._groups for each in group["rollouts"] if each["reward"] is not None]
+        """For dashboards: zones, pool and staging, and of the last step that was written here
+        the mean `reward`, the share of each label (`label/<label>`), of turns with calls
+        (`turns/calling`), and the replies a turn (`turns/replies`); what is not known is left
+        out."""
+        counts = label_counts(self._groups)
+        last = dynamics(self._groups)
+        labels = (
+            {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
+        )
+        rewards = [
+            each["reward"]
+            for group in self._groups
+            for each in group["rollouts"]
+            if each["reward"] is not None
+        ]
         mean = math.fsum(rewards) / len(rewards) if rewards else None
-        told = {"reward": mean, "turns/calling": last.calling_share, "turns/replies": last.replies_a_turn}
+        told = {
+            "reward": mean,
+            "turns/calling": last.calling_share,
+            "turns/replies": last.replies_a_turn,
+        }
         shown = {name: value for name, value in told.items() if value is not None}
         return {**self.state.gauges(), **labels, **shown}
 
     def write_update(self, update: Update) -> None:
-        """Records what the update after the last step has shown: with the next step, so that it costs no sync of its
-        own, or at `flush`. Nothing where nothing is known, or where it is on record."""
-        shown, known = update.as_json(), self.state.update
+        """Records what the update after the last step has shown: with the next step, so that it
+        costs no sync of its own, or at `flush`. Nothing where nothing is known, or where it is on
+        record."""
+        shown = update.as_json()
+        known = self.state.update
         if shown and not self._updates and (known is None or known["step"] != self.state.last_step):
-            self._updates = [record("update", attempt=self.state.attempt, step=self.state.last_step, **shown)]
+            self._updates = [
+                record("update", attempt=self.state.attempt, step=self.state.last_step, **shown)
+            ]
 
     def flush(self) -> None:
-        """Returns once all that was told is on the disk: before a checkpoint, from which no step is repeated."""
+        """Returns once all that was told is on the disk: before a checkpoint, from which no step is
+        repeated."""
         if self._updates:
             with self.held():
                 self._writer.append(self._updates)
@@ -142,22 +177,31 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
                 self.state.catch_up()
 
     def draw(self, step: int) -> list[AnyTask]:
-        """The tasks of the slots behind those of the pool, of the step that is next. What is on record is taken from
-        there, what is not is made and on the disk when this returns."""
+        """The tasks of the slots behind those of the pool, of the step that is next. What is on
+        record is taken from there, what is not is made and on the disk when this returns."""
         if not self._started or step != self.state.last_step + 1:
-            what = f"tasks are drawn for step {self.state.last_step + 1} of a started attempt, not for step {step}"
+            what = (
+                f"tasks are drawn for step {self.state.last_step + 1} of a started attempt, not "
+                f"for step {step}"
+            )
             raise RefusedError(what, where=str(self.run.path), remedy="record the steps before it")
         return [
-            task for slots, source in self.state.sources for task in source.draw(step, slots, self.state, self.held)
+            task
+            for slots, source in self.state.sources
+            for task in source.draw(step, slots, self.state, self.held)
         ]
 
-    def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None, play: Play = None) -> Epoch:
-        """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
-        one. In lockstep it first waits for the daemon and calls `waiting` meanwhile, about ten times a second; raises
-        DeadlineError where that has not got on for `operation.deadline_seconds`. `play`: for variants that a merge
-        wants to have played."""
+    def merge(
+        self, epoch: int, stage: int, waiting: Callable[[], None] | None = None, play: Play = None
+    ) -> Epoch:
+        """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or
+        returns the recorded one. In lockstep it first waits for the daemon and calls `waiting`
+        meanwhile, about ten times a second; raises DeadlineError where that has not got on for
+        `operation.deadline_seconds`. `play`: for variants that a merge wants to have played."""
         if not self._started:
-            raise RefusedError("no attempt was started", where=str(self.run.path), remedy="call start() first")
+            raise RefusedError(
+                "no attempt was started", where=str(self.run.path), remedy="call start() first"
+            )
         with self.held():
             if self._merger is None:
                 self._merger = Merger(self.state, self._process, self.heartbeat)
@@ -166,9 +210,9 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         return opened
 
     def write_tracker(self, *, force: bool = False) -> bool:
-        """Replaces tracker.json when it is due: every 10 s while that costs less than 0.5 % of the time. Meant for
-        when nobody waits, so it also reads what the daemon has staged: then a merge finds little left to read. Returns
-        whether the file was replaced."""
+        """Replaces tracker.json when it is due: every 10 s while that costs less than 0.5 % of the
+        time. Meant for when nobody waits, so it also reads what the daemon has staged: then a merge
+        finds little left to read. Returns whether the file was replaced."""
         self.state.staging.poll(self.state.pool.decided)
         started = time.monotonic()
         if not force and started < self._tracker_due:
@@ -197,16 +241,20 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
 def _checked(group: Group, step: int) -> dict[str, Any]:
     """The group as JSON. Raises UserError for a reward that JSON cannot say."""
     for rollout in group.rollouts:
-        if not math.isfinite(rollout.format) or (rollout.reward is not None and not math.isfinite(rollout.reward)):
-            what = f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})"
+        if not math.isfinite(rollout.format) or (
+            rollout.reward is not None and not math.isfinite(rollout.reward)
+        ):
+            what = (
+                f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})"
+            )
             remedy = "report None for what must not count"
             raise UserError(what, where=f"step {step}", remedy=remedy)
     return group.as_json()
 
 
 def tracker_json(state: RunState) -> dict[str, Any]:
-    """The content of tracker.json: every task that a live step has named and that has not left for good, with its
-    windows."""
+    """The content of tracker.json: every task that a live step has named and that has not left for
+    good, with its windows."""
     tasks = {}
     for task_id, windows in windows_json(state.tracker, state.pool).items():
         retired = state.pool.revivable.get(task_id)

@@ -1,11 +1,13 @@
-"""usage.<process>.jsonl: what every call of a language model cost, and what a run's variants cost together.
+"""usage.<process>.jsonl: what every call of a language model cost, and what a run's variants cost
+together.
 
-`UsageLog` is handed to the client as its sink. Each call tells little, so records are written about once a second by a
-thread; a kill loses at most that second's. What is on record is what budgets begin with.
+`UsageLog` is handed to the client as its sink. Each call tells little, so records are written about
+once a second by a thread; a kill loses at most that second's. What is on record is what budgets
+begin with.
 
-`costs` folds the daemon's log. Every call names its stage and the variant that pays for it (`account`: pick, `#`,
-index): so an accepted variant's cost is known with all that failed on the way to it, and with its own calls alone (004
-Appendix N gives the latter).
+`costs` folds the daemon's log. Every call names its stage and the variant that pays for it
+(`account`: pick, `#`, index): so an accepted variant's cost is known with all that failed on the
+way to it, and with its own calls alone (004 Appendix N gives the latter).
 """
 
 import asyncio
@@ -26,14 +28,16 @@ SECONDS = 1.0  # between writes
 
 
 class UsageLog:
-    """The one writer of a process's log of calls: an async context manager that is called with each `Usage`.
+    """The one writer of a process's log of calls: an async context manager that is called with each
+    `Usage`.
 
     `tokens` and `requests` are what the calls on record have used, this start's included."""
 
     def __init__(self, run: Path, process: str, *, part_bytes: int = 0) -> None:
         """`part_bytes`: as for LogWriter."""
         self._part_bytes = part_bytes
-        self.path, self.process = run / log_name(process), process
+        self.path = run / log_name(process)
+        self.process = process
         self.tokens = self.requests = 0
         self._pending: list[Record] = []
 
@@ -55,7 +59,9 @@ class UsageLog:
         """Takes one call down. Raises what stopped an earlier write (a full disk, for instance)."""
         self.check()
         self._add(usage.tokens_in + usage.tokens_out, usage.requests)
-        self._pending.append({"process": self.process, "time": round(time.time(), 3), **usage.as_json()})
+        self._pending.append(
+            {"process": self.process, "time": round(time.time(), 3), **usage.as_json()}
+        )
 
     def check(self) -> None:
         """Raises what stopped an earlier write, if anything did."""
@@ -66,8 +72,10 @@ class UsageLog:
         while True:
             await asyncio.sleep(SECONDS)
             if self._pending:
-                gathered, self._pending = self._pending, []
-                # A write that has begun is awaited even when this task is cancelled: two must never overlap.
+                gathered = self._pending
+                self._pending = []
+                # A write that has begun is awaited even when this task is cancelled: two must never
+                # overlap.
                 writing = asyncio.ensure_future(asyncio.to_thread(self._write, gathered))
                 try:
                     await asyncio.shield(writing)
@@ -91,7 +99,8 @@ class UsageLog:
 
 @dataclass(slots=True)
 class Spent:
-    """Calls, tokens, and the seconds that the last attempts took, added up over calls in flight side by side."""
+    """Calls, tokens, and the seconds that the last attempts took, added up over calls in flight
+    side by side."""
 
     calls: int = 0
     failed: int = 0  # of these, without an answer
@@ -114,9 +123,9 @@ class Spent:
 
 @dataclass(slots=True)
 class Costs:
-    """`stages`: all calls. `path`: those of accepted variants. `models`: all calls by endpoint. `played`: the calls of
-    models that play tasks, by role, which are none of these. `busy`: the seconds in
-    which at least one call was in flight, by endpoint: what its GPUs were kept for."""
+    """`stages`: all calls. `path`: those of accepted variants. `models`: all calls by endpoint.
+    `played`: the calls of models that play tasks, by role, which are none of these. `busy`: the
+    seconds in which at least one call was in flight, by endpoint: what its GPUs were kept for."""
 
     accepted: int = 0
     variants: int = 0  # that any call was made for
@@ -127,7 +136,9 @@ class Costs:
     busy: dict[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        calls, on_path = (sum(spent.calls for spent in stages.values()) for stages in (self.stages, self.path))
+        calls, on_path = (
+            sum(spent.calls for spent in stages.values()) for stages in (self.stages, self.path)
+        )
         return {
             "accepted": self.accepted,
             "variants": self.variants,
@@ -167,8 +178,11 @@ def costs(folder: Path) -> Costs:
         if call["account"] in accepted:
             total.path.setdefault(call["stage"], Spent()).add(call)
         total.models.setdefault(call["backbone"], Spent()).add(call)
-        spans.setdefault(call["backbone"], []).append((call["time"] - call["seconds"], call["time"]))
-    total.accepted, total.variants = len(accepted & accounts), len(accounts)
+        spans.setdefault(call["backbone"], []).append(
+            (call["time"] - call["seconds"], call["time"])
+        )
+    total.accepted = len(accepted & accounts)
+    total.variants = len(accounts)
     total.busy = {name: covered(pieces) for name, pieces in spans.items()}
     return total
 
@@ -185,7 +199,8 @@ def players(folder: Path) -> list[str]:
 
 def covered(spans: list[tuple[float, float]]) -> float:
     """The length of the union of intervals."""
-    total, end = 0.0, float("-inf")
+    total = 0.0
+    end = float("-inf")
     for begin, finish in sorted(spans):
         total += max(0.0, finish - max(begin, end))
         end = max(end, finish)

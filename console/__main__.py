@@ -1,4 +1,5 @@
-"""`rods`, also as `python -m rods.console`. Signals are answered from here on, before all imports (rods.signals)."""
+"""`rods`, also as `python -m rods.console`. Signals are answered from here on, before all imports
+(rods.signals)."""
 
 import gc
 import sys
@@ -6,7 +7,8 @@ import sys
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from rods.signals import leave_at_once
 
-EARLY = {"up": EXIT_REQUEUE, "train": EXIT_REQUEUE, "daemon": EXIT_OK}  # code of a signal before anything has begun
+# code of a signal before anything has begun
+EARLY = {"up": EXIT_REQUEUE, "train": EXIT_REQUEUE, "daemon": EXIT_OK}
 NEW = 50_000  # objects that may be new before the collector of cycles looks at them
 
 
@@ -21,8 +23,8 @@ def main() -> None:
 
 
 def collect_rarely() -> None:
-    """Readers make records by the million, trees without a cycle, which Python's default (700) passes over again and
-    again: a fifth of a first look at a long run."""
+    """Readers make records by the million, trees without a cycle, which Python's default (700)
+    passes over again and again: a fifth of a first look at a long run."""
     gc.set_threshold(NEW)
 
 

@@ -1,7 +1,8 @@
-"""The Python API, `from rods import …`: play tasks with any policy, evaluate it, and take the trainer's part in a run.
+"""The Python API, `from rods import …`: play tasks with any policy, evaluate it, and take the
+trainer's part in a run.
 
-A policy is a function of the conversation so far that returns its next reply, text in the dialect's form; a coroutine
-function is awaited, many episodes at once. Nothing here needs torch.
+A policy is a function of the conversation so far that returns its next reply, text in the dialect's
+form; a coroutine function is awaited, many episodes at once. Nothing here needs torch.
 """
 
 import asyncio
@@ -41,19 +42,25 @@ AT_ONCE = 64  # episodes that wait for an asynchronous policy
 
 
 def play(
-    task: AnyTask, policy: PolicyFunction, *, dialect: DialectName = "hermes", environments: Environments | None = None
+    task: AnyTask,
+    policy: PolicyFunction,
+    *,
+    dialect: DialectName = "hermes",
+    environments: Environments | None = None,
 ) -> Trace:
-    """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of calls is in the form
-    of `dialect`, which the system message explains to the policy."""
-    job = Players(environments or Environments()).job(task, dialects.load(dialect), max_steps=MAX_STEPS)
+    """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of
+    calls is in the form of `dialect`, which the system message explains to the policy."""
+    job = Players(environments or Environments()).job(
+        task, dialects.load(dialect), max_steps=MAX_STEPS
+    )
     return _play([job], policy)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """`progress`: the share of turns resolved; `solved`: the share of rollouts with all turns resolved; both with 95 %
-    intervals over tasks. `traces` are the rollouts task by task; `broken` of them ended by an infrastructure failure
-    and do not count."""
+    """`progress`: the share of turns resolved; `solved`: the share of rollouts with all turns
+    resolved; both with 95 % intervals over tasks. `traces` are the rollouts task by task; `broken`
+    of them ended by an infrastructure failure and do not count."""
 
     progress: Estimate
     solved: Estimate
@@ -69,16 +76,24 @@ def evaluate(
     dialect: DialectName = "hermes",
     environments: Environments | None = None,
 ) -> Evaluation:
-    """Plays each task `rollouts` times. `tasks` may be a JSONL file. Raises ValueError when no rollout counts."""
+    """Plays each task `rollouts` times. `tasks` may be a JSONL file. Raises ValueError when no
+    rollout counts."""
     if callable(tasks):
         raise TypeError("evaluate(tasks, policy): the tasks come first")
     given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
     players = Players(environments or Environments())
     made = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in given]
     played = _play([job for job in made for _ in range(rollouts)], policy)
-    groups = tuple(tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts))
-    valid = [[scored(trace, "progress") for trace in group if trace.end != "infrastructure"] for group in groups]
-    means = rollout_scores((str(place), rollout) for place, group in enumerate(valid) for rollout in group)
+    groups = tuple(
+        tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts)
+    )
+    valid = [
+        [scored(trace, "progress") for trace in group if trace.end != "infrastructure"]
+        for group in groups
+    ]
+    means = rollout_scores(
+        (str(place), rollout) for place, group in enumerate(valid) for rollout in group
+    )
     return Evaluation(
         share(list(means["progress"].values())),
         share(list(means["solved"].values())),
@@ -97,8 +112,8 @@ class Training:
                 training.record(batch, played)  # on the disk before the update that it causes
                 …                               # the update
 
-    Merges, checkpoints, resumption after a kill and lockstep with the daemon are those of `rods-train`. `run` is the
-    `TrainingRun` behind it, whose `rods.trainer.policy.Policy` this is.
+    Merges, checkpoints, resumption after a kill and lockstep with the daemon are those of
+    `rods-train`. `run` is the `TrainingRun` behind it, whose `rods.trainer.policy.Policy` this is.
     """
 
     run: TrainingRun
@@ -131,25 +146,35 @@ class Training:
         return self.run.config
 
     def play(self, batch: Batch) -> list[Sequence[Trace]]:
-        """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of its stage."""
+        """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of
+        its stage."""
         return by_slot(batch, _play(jobs(batch, self.config, self.run.run.players), self.policy))
 
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
-        """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
-        that was not played here is given as a `Rollout`."""
+        """Makes what the slots of `batch` earned durable, one group a slot; returns the groups,
+        with rewards. A rollout that was not played here is given as a `Rollout`."""
         groups = groups_of(batch, played, self.config, self.run.run.environments)
         self.run.record(batch, groups)
         return groups
 
     def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
-        """So many rollouts of each slot, which are no observations; what the policy draws by is its own."""
-        played = by_slot(batch, _play(jobs(batch, self.config, self.run.run.players, rollouts), self.policy))
-        return [group.rollouts for group in groups_of(batch, played, self.config, self.run.run.environments)]
+        """So many rollouts of each slot, which are no observations; what the policy draws by is its
+        own."""
+        played = by_slot(
+            batch, _play(jobs(batch, self.config, self.run.run.players, rollouts), self.policy)
+        )
+        return [
+            group.rollouts
+            for group in groups_of(batch, played, self.config, self.run.run.environments)
+        ]
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """The progress of an episode of each task; None where the machinery failed."""
         traces = _play([self.run.run.episode(task) for task in tasks], self.policy)
-        return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
+        return [
+            None if trace.end == "infrastructure" else trace.resolved / trace.expected
+            for trace in traces
+        ]
 
 
 def open_training(
@@ -161,40 +186,49 @@ def open_training(
     load: Callable[[Path], None] | None = None,
     asked_to_stop: Callable[[], bool] | None = None,
 ) -> Training:
-    """Takes the trainer's part in the run in `folder`, made from the file `config` where there is none.
+    """Takes the trainer's part in the run in `folder`, made from the file `config` where there is
+    none.
 
-    `save` writes the policy's state into an empty folder at each checkpoint, `load` restores it when a run goes on;
-    without them a run can go on only with a policy that does not change. Without `asked_to_stop`, SIGTERM and Ctrl-C
-    ask, once the training is entered in the main thread: the loop ends behind its step, with a checkpoint. Raises
-    UserError, and RefusedError where another trainer owns the run, or where its steps are refilled.
+    `save` writes the policy's state into an empty folder at each checkpoint, `load` restores it
+    when a run goes on; without them a run can go on only with a policy that does not change.
+    Without `asked_to_stop`, SIGTERM and Ctrl-C ask, once the training is entered in the main
+    thread: the loop ends behind its step, with a checkpoint. Raises UserError, and RefusedError
+    where another trainer owns the run, or where its steps are refilled.
     """
     run = open_run(folder, config)
     logs.offer("trainer", run.config.operation.log_level)
     check_unrefilled(run)
-    request, main = StopRequest(), threading.current_thread() is threading.main_thread()
+    request = StopRequest()
+    main = threading.current_thread() is threading.main_thread()
     own = TrainingRun(run, asked_to_stop or (lambda: request.asked))
-    signals: AbstractContextManager[Any] = request if main and asked_to_stop is None else nullcontext()
-    return Training(own, policy, save or (lambda folder: None), load or (lambda folder: None), signals)
+    signals: AbstractContextManager[Any] = (
+        request if main and asked_to_stop is None else nullcontext()
+    )
+    return Training(
+        own, policy, save or (lambda folder: None), load or (lambda folder: None), signals
+    )
 
 
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
-    """The run in `folder`, made from the file `config` where there is none. Raises UserError where there is none and no
-    file, and RefusedError for a run of another identity than the file's."""
+    """The run in `folder`, made from the file `config` where there is none. Raises UserError where
+    there is none and no file, and RefusedError for a run of another identity than the file's."""
     return open_or_create(Path(folder), None if config is None else Path(config))
 
 
 def score(folder: Path | str, step: int | None = None) -> dict[str, Any]:
-    """Held-out scores of a run that `rods-train` trained, as `rods trainer score` prints them: of the checkpoint of
-    `step`, or of the first and the newest, with their paired difference. Made where they are missing."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
+    """Held-out scores of a run that `rods-train` trained, as `rods trainer score` prints them: of
+    the checkpoint of `step`, or of the first and the newest, with their paired difference. Made
+    where they are missing."""
+    # transformers reads it when it is imported
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from rods.evaluation import heldout  # torch
 
     return heldout.compare(Path(folder)) if step is None else heldout.score_run(Path(folder), step)
 
 
 def read_state(folder: Path | str) -> RunState:
-    """Where the run in `folder` stands, read from its files and nothing else: `.pool`, `.staging`, `.tracker`,
-    `.task(id)`, `.gauges()`."""
+    """Where the run in `folder` stands, read from its files and nothing else: `.pool`, `.staging`,
+    `.tracker`, `.task(id)`, `.gauges()`."""
     return state_of(Run.open(Path(folder)))
 
 
@@ -208,7 +242,9 @@ def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:
     return run_lockstep(made, complete)
 
 
-async def _play_at_once(made: Sequence[Job], policy: Callable[[Sequence[Message]], Any]) -> list[Trace]:
+async def _play_at_once(
+    made: Sequence[Job], policy: Callable[[Sequence[Message]], Any]
+) -> list[Trace]:
     free = asyncio.Semaphore(AT_ONCE)
 
     async def complete(need: NeedText) -> Reply:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST, WIDTH, BINS = 0.001, math.log(1.1), 160  # seconds, logarithm of a bin's width; up to 4,000 s
+# seconds, logarithm of a bin's width; up to 4,000 s
+LEAST = 0.001
+WIDTH = math.log(1.1)
+BINS = 160
 
 
 class Columns:
@@ -43,7 +46,8 @@ class Columns:
 
 
 def thinned(start: int, end: int, most: int) -> NDArray[np.int64]:
-    """Those of the rows from `start` up to `end`, at most `most` of them, the last of each stretch."""
+    """Those of the rows from `start` up to `end`, at most `most` of them, the last of each
+    stretch."""
     every = max(1, -(-(end - start) // most))
     return np.arange(start + (end - start - 1) % every, end, every)
 
@@ -67,15 +71,22 @@ class Latest:
 
 
 class Spread:
-    """Seconds, counted in bins that end 10 % above one another: their quantiles, to that accuracy, in 1 kB."""
+    """Seconds, counted in bins that end 10 % above one another: their quantiles, to that accuracy,
+    in 1 kB."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(BINS, np.int64)
 
     def add(self, seconds: float) -> None:
-        self._counts[min(BINS - 1, max(0, math.ceil(math.log(max(seconds, LEAST) / LEAST) / WIDTH)))] += 1
+        self._counts[
+            min(BINS - 1, max(0, math.ceil(math.log(max(seconds, LEAST) / LEAST) / WIDTH)))
+        ] += 1
 
     def quantile(self, share: float) -> float | None:
         """The end of the bin below which `share` of them lie; None where there are none."""
         total = np.cumsum(self._counts)
-        return float(LEAST * math.exp(WIDTH * int(np.searchsorted(total, share * total[-1])))) if total[-1] else None
+        return (
+            float(LEAST * math.exp(WIDTH * int(np.searchsorted(total, share * total[-1]))))
+            if total[-1]
+            else None
+        )

@@ -1,7 +1,8 @@
-"""`make demo`: trains nano on desk with the daemon beside it in runs/demo, scores it and writes a report.
+"""`make demo`: trains nano on desk with the daemon beside it in runs/demo, scores it and writes a
+report.
 
-An interrupted demo is continued; a finished one is moved aside and a new one started. The warm-started weights come
-with the package (trainer/nano/weights).
+An interrupted demo is continued; a finished one is moved aside and a new one started. The
+warm-started weights come with the package (trainer/nano/weights).
 """
 
 import time
@@ -27,7 +28,10 @@ def main() -> int:
     try:
         with as_file(files("rods.console").joinpath("demo.toml")) as config:
             move_aside(config)
-            say(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.")
+            say(
+                f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` "
+                f"goes on."
+            )
             code = up(RUN, config=config)
         if code != EXIT_OK:
             return code
@@ -37,10 +41,16 @@ def main() -> int:
     except RodsError as error:
         say(f"demo: {error}", aside=True)
         return error.exit_code
-    for head, lines in ((f"The report is {page}. It says", said["findings"]), ("It does not claim", said["limits"])):
+    for head, lines in (
+        (f"The report is {page}. It says", said["findings"]),
+        ("It does not claim", said["limits"]),
+    ):
         say(f"\n{head}:")
         print_lines(lines, indent="  ")
-    say(f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify {RUN} · README.md")
+    say(
+        f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify "
+        f"{RUN} · README.md"
+    )
     say(f"\nThat took {(time.monotonic() - started) / 60:.1f} minutes.")
     return EXIT_OK
 

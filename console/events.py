@@ -1,4 +1,5 @@
-"""What both processes have said (logs/*.jsonl), for `rods status` and the page: how the files end, then what is new."""
+"""What both processes have said (logs/*.jsonl), for `rods status` and the page: how the files end,
+then what is new."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,23 +19,24 @@ Event = dict[str, Any]
 
 
 class Events:
-    """Follows both files of a run; each `poll` gives what was added, in order of time. The first gives what their last
-    `TAIL` bytes hold. Nothing is kept open."""
+    """Follows both files of a run; each `poll` gives what was added, in order of time. The first
+    gives what their last `TAIL` bytes hold. Nothing is kept open."""
 
     def __init__(self, run: Path) -> None:
         self._files = [run / LOGS / f"{process}.jsonl" for process in PROCESSES]
         self._read: dict[Path, int] = {}  # bytes of each file
 
     def poll(self) -> list[Event]:
-        """Lines that are no object are left out, and one that is not whole yet waits. A file that has become shorter is
-        another one."""
+        """Lines that are no object are left out, and one that is not whole yet waits. A file that
+        has become shorter is another one."""
         events = [event for file in self._files for event in self._new(file)]
         return sorted(events, key=lambda event: str(event.get("timestamp", "")))
 
     def _new(self, path: Path) -> Iterator[Event]:
         try:
             with open_regular(path) as file:
-                size, begin = file.seek(0, 2), self._read.get(path, -1)
+                size = file.seek(0, 2)
+                begin = self._read.get(path, -1)
                 start = begin if max(0, size - DOCUMENT) <= begin <= size else max(0, size - TAIL)
                 file.seek(start)
                 data = file.read(size - start)
@@ -53,13 +55,18 @@ class Events:
 
 
 def matches(event: Event, wanted: Mapping[str, str]) -> bool:
-    """Whether an event has the `level`, the `process` and somewhere the `text` that are wanted, where they are."""
+    """Whether an event has the `level`, the `process` and somewhere the `text` that are wanted,
+    where they are."""
     fits = all(wanted.get(name) in (None, "", event.get(name)) for name in ("level", "process"))
     return fits and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
 
 
 def event_line(event: Event) -> str:
     """For people: when, who, how grave, what, and its facts."""
-    facts = " ".join(f"{name}={orjson.dumps(value).decode()}" for name, value in event.items() if name not in HEAD)
+    facts = " ".join(
+        f"{name}={orjson.dumps(value).decode()}"
+        for name, value in event.items()
+        if name not in HEAD
+    )
     when, who, grave = (str(event.get(name, "")) for name in HEAD[:3])
     return f"{when[:19]}  {who:<7}  {grave:<8}  {event.get('event', '')}  {facts}".rstrip()

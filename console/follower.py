@@ -1,9 +1,11 @@
-"""Follows one run for the page, its report and what is said of a task: where it stands, and its history in columns.
+"""Follows one run for the page, its report and what is said of a task: where it stands, and its
+history in columns.
 
-Where it stands it knows as a `Progress`, which opens behind the snapshots that the run's processes keep. The history is
-read from the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was
-read so far. From then on steps are taken as `Progress` reads them, so that each is parsed once. Reads on when asked
-to, writes nothing, takes no lock of the run. All else here is read by the views.
+Where it stands it knows as a `Progress`, which opens behind the snapshots that the run's processes
+keep. The history is read from the beginning of the logs, in a thread of its own; until that is done
+`whole` waits, and `fresh` has what was read so far. From then on steps are taken as `Progress`
+reads them, so that each is parsed once. Reads on when asked to, writes nothing, takes no lock of
+the run. All else here is read by the views.
 """
 
 import threading
@@ -27,7 +29,15 @@ from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest, Spread
 from rods.console.events import GRAVE, PROCESSES, Event, Events
-from rods.console.progress import STEPS, InterfaceVersions, News, Progress, ProgressSample, pieces, progress_moments
+from rods.console.progress import (
+    STEPS,
+    InterfaceVersions,
+    News,
+    Progress,
+    ProgressSample,
+    pieces,
+    progress_moments,
+)
 from rods.errors import RodsError, UserError
 from rods.extension import aim_words, new_folds, shown_next, told_of
 from rods.faults import LABELS
@@ -43,7 +53,8 @@ DECISIONS = ("injected", "retired", "revived")  # what moves a task into the poo
 INSIDE = (0, 2)  # those after which it is in
 UNKNOWN = -1  # the type of what a merge refuses as no task
 READ = ("observations", "pool", "expanded", "seeds", "rejected")  # logs
-DYNAMICS = ("turns", "calling", "replies")  # of a step's rollouts that say (rods.observations.Dynamics)
+# of a step's rollouts that say (rods.observations.Dynamics)
+DYNAMICS = ("turns", "calling", "replies")
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
 MAPS = 100  # at most, of the steps with shares, that are kept
 NAN = float("nan")
@@ -58,7 +69,8 @@ class Refused(NamedTuple):
 
 
 class Follower(Progress):
-    """One run with its history. `lock` guards everything; views hold it through `fresh` or `whole`."""
+    """One run with its history. `lock` guards everything; views hold it through `fresh` or
+    `whole`."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError where `path` is no run folder."""
@@ -73,36 +85,57 @@ class Follower(Progress):
         self.numbers: dict[str, int] = {}
         counts = dict.fromkeys((*ZONES, *DYNAMICS, "drawn"), "i4")
         self.steps = Columns(
-            seq="u4", step="i4", epoch="i4", reward="f8", difficulty="f8", time="f8", earned="f8", **counts
+            seq="u4",
+            step="i4",
+            epoch="i4",
+            reward="f8",
+            difficulty="f8",
+            time="f8",
+            earned="f8",
+            **counts,
         )
-        self.groups = Columns(seq="u4", step="i4", task="i4", mean="f8", variance="f8", zone="i1", role="i1")
-        self.uncounted = Columns(seq="u4", step="i4", task="i4")  # live groups that count for no zone
+        self.groups = Columns(
+            seq="u4", step="i4", task="i4", mean="f8", variance="f8", zone="i1", role="i1"
+        )
+        # live groups that count for no zone
+        self.uncounted = Columns(seq="u4", step="i4", task="i4")
         self.decisions = Columns(seq="u4", step="i4", task="i4", kind="i1", rule="i1")
-        self.epochs = Columns(seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"), staged="i4")
-        self.variants = Columns(seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1")
+        self.epochs = Columns(
+            seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"), staged="i4"
+        )
+        self.variants = Columns(
+            seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1"
+        )
         self.picks = Columns(seq="u4", task="i4")  # of seeds.jsonl: picked and finished
         self.rejected = Columns(seq="u4", task="i4")  # by their seed
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
         # Of the turns of a step's rollouts, where told.
         self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
         # By task: rows of `groups`, `decisions` and `variants`.
-        self.newest_group, self.newest_decision, self.newest_variant = (Latest(self.ids) for _ in range(3))
+        self.newest_group, self.newest_decision, self.newest_variant = (
+            Latest(self.ids) for _ in range(3)
+        )
         self.rules = [""]  # that `decisions` numbers
         self.authors: set[str] = set()  # of variants, as their provenance names the model
         self.aims: dict[int, str] = {}  # where variants went from their seeds, by task
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
-        self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
+        # calls of models, by process, endpoint and stage
+        self.spent: dict[tuple[str, str, str], Spent] = {}
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
         self.versions = InterfaceVersions(self.run.config)
         self._folds = new_folds(self.run.config)
-        self.shares: dict[int, Mapping[str, Any]] = {}  # by step, as extensions tell them (Extension.told)
-        self.progress_only: Columns | None = None  # mean and variance of the progress of the rows of `groups`
+        # by step, as extensions tell them (Extension.told)
+        self.shares: dict[int, Mapping[str, Any]] = {}
+        # mean and variance of the progress of the rows of `groups`
+        self.progress_only: Columns | None = None
         if self.run.config.selection.boundary != "progress":  # which theirs are not
             self.progress_only = Columns(mean="f8", variance="f8")
         self.originals = len(self.run.training)
         for task_id in self.run.training:
             self.number(task_id)
-        self._observed, self._pool, self._expanded = map(self.state.follow, (OBSERVATIONS, POOL, EXPANDED))
+        self._observed, self._pool, self._expanded = map(
+            self.state.follow, (OBSERVATIONS, POOL, EXPANDED)
+        )
         self._admissions = Tail(self.path / ADMITTED)
         self.admitted: list[Record] = []  # environments, in order
         self._usages: dict[str, Tail] = {}  # by process
@@ -117,8 +150,8 @@ class Follower(Progress):
 
     @contextmanager
     def fresh(self) -> Iterator[ProgressSample]:
-        """Holds the lock, with where the run stands, and as much of its history as was read. Raises CorruptLogError for
-        a damaged log."""
+        """Holds the lock, with where the run stands, and as much of its history as was read. Raises
+        CorruptLogError for a damaged log."""
         with self.lock:
             if self.sample is None or time.monotonic() - self._read > FRESH:
                 self.look()
@@ -145,23 +178,29 @@ class Follower(Progress):
         """Reads what is new. Raises as `fresh`."""
         with self.lock:
             sample = self.poll(daemon=self.complete)
-            if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
+            # rare; so what stands here is what a reader who comes now would find
+            if self.state.rewound:
                 self._begin()
                 sample = self.poll(daemon=False)
             self.admitted += self._admissions.poll()
-            self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
+            self.errors.extend(
+                event for event in self._events.poll() if event.get("level") in GRAVE
+            )
             if self.complete:
                 self._append_update(self.state.update)
                 for take, records in self._news():
                     take(records)
             elif self._reader is None:
-                self._reader = threading.Thread(target=self._catch_up, args=(self._news(),), daemon=True)
+                self._reader = threading.Thread(
+                    target=self._catch_up, args=(self._news(),), daemon=True
+                )
                 self._reader.start()
-            self.sample, self._read = sample, time.monotonic()
+            self.sample = sample
+            self._read = time.monotonic()
 
     def positions(self) -> dict[str, int]:
-        """What the stream carries: the attempt, the seq read of each log, the counters of the heartbeats. While the
-        history is being read, `reading`: how many percent of it were."""
+        """What the stream carries: the attempt, the seq read of each log, the counters of the
+        heartbeats. While the history is being read, `reading`: how many percent of it were."""
         with self.fresh():
             reader = self._reader
         if reader is not None:
@@ -170,13 +209,17 @@ class Follower(Progress):
             if self._trouble is not None:
                 raise self._trouble
             tails = (*self.state.tails(), *self.totals.tails.values())
-            read = {"attempt": self.state.attempt} | {log: tail.seq for log, tail in zip(READ, tails, strict=True)}
+            read = {"attempt": self.state.attempt} | {
+                log: tail.seq for log, tail in zip(READ, tails, strict=True)
+            }
             read["usage"] = sum(log.seq for log in self._usages.values())
             if not self.complete:
                 there = sum(tail.seq for tail in self.state.tails())
                 done = self._observed.seq + self._pool.seq + self._expanded.seq
                 read["reading"] = min(99, 100 * done // max(1, there))
-        return read | {name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES}
+        return read | {
+            name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES
+        }
 
     def number(self, task_id: str) -> int:
         """The task's number in the columns; the originals have the first."""
@@ -190,7 +233,9 @@ class Follower(Progress):
         steps: dict[int, int] = {}
         for table in (self.groups, self.uncounted):
             rows = np.flatnonzero(table["task"] == number)
-            steps |= dict(zip(table["seq"][rows].tolist(), table["step"][rows].tolist(), strict=True))
+            steps |= dict(
+                zip(table["seq"][rows].tolist(), table["step"][rows].tolist(), strict=True)
+            )
         return dict(sorted(steps.items()))
 
     def records(self, log: str, seqs: Iterable[int]) -> Iterator[Record]:
@@ -201,24 +246,37 @@ class Follower(Progress):
                 yield lookup[seq]
 
     def named(self, prefix: str) -> AnyTask:
-        """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one,
-        and for one that was lost."""
+        """The task whose id begins with `prefix`. Raises UserError when it names no task of the run
+        or more than one, and for one that was lost."""
         given = {task.id: task for task in self.run.tasks}
         known = dict.fromkeys([*given, *self.ids])
         fitting = [task_id for task_id in known if task_id.startswith(prefix)] if prefix else []
-        where, remedy = str(self.path), f"`rods inspect {self.path}` lists them all"
+        where = str(self.path)
+        remedy = f"`rods inspect {self.path}` lists them all"
         if not fitting:
-            raise UserError(f"{prefix!r} names no task (the run has {len(known)} tasks)", where=where, remedy=remedy)
+            raise UserError(
+                f"{prefix!r} names no task (the run has {len(known)} tasks)",
+                where=where,
+                remedy=remedy,
+            )
         if len(fitting) > 1:
-            what = f"{prefix!r} names more than one task ({len(fitting)} tasks begin so: {', '.join(fitting[:4])})"
+            what = (
+                f"{prefix!r} names more than one task ({len(fitting)} tasks begin so: "
+                f"{', '.join(fitting[:4])})"
+            )
             raise UserError(what, where=where, remedy=f"give more characters; {remedy}")
         task = given.get(fitting[0]) or self.content(self.number(fitting[0]))
         if task is None:
-            raise UserError(f"the content of task {fitting[0]} was lost, or is no task", where=where, remedy=remedy)
+            raise UserError(
+                f"the content of task {fitting[0]} was lost, or is no task",
+                where=where,
+                remedy=remedy,
+            )
         return task
 
     def content(self, number: int) -> AnyTask | None:
-        """The task of this number, read from the disk; None for a variant that is lost or reads as no task."""
+        """The task of this number, read from the disk; None for a variant that is lost or reads as
+        no task."""
         row = self.newest_variant.rows[number]
         try:
             if row < 0:
@@ -228,35 +286,44 @@ class Follower(Progress):
             return None
 
     def line(self, number: int) -> list[int]:
-        """The task of this number and those that it comes from up to the root, each written from the next one."""
-        rows, line = self.newest_variant.rows, [number]
-        while (row := rows[line[-1]]) >= 0 and (seed := int(self.variants["seed"][row])) not in line:
+        """The task of this number and those that it comes from up to the root, each written from
+        the next one."""
+        rows = self.newest_variant.rows
+        line = [number]
+        while (row := rows[line[-1]]) >= 0 and (
+            seed := int(self.variants["seed"][row])
+        ) not in line:
             line.append(seed)
         return line
 
     def moved(self) -> dict[str, Any]:
-        """How often what goes well (`shares`), by extension: the `steps`, of many every so many and the last; and in
-        `shares` by name, most often needed first, after each of them the share and of how many times, or None."""
+        """How often what goes well (`shares`), by extension: the `steps`, of many every so many and
+        the last; and in `shares` by name, most often needed first, after each of them the share and
+        of how many times, or None."""
         told = {}
         for extension in dict.fromkeys(chain(*self.shares.values())):
             maps = [known.get(extension, {}) for known in self.shares.values()]
-            names = sorted(dict.fromkeys(chain(*maps)), key=lambda name: (-maps[-1].get(name, (0, 0))[1], name))
+            names = sorted(
+                dict.fromkeys(chain(*maps)), key=lambda name: (-maps[-1].get(name, (0, 0))[1], name)
+            )
             shares = {name: [known.get(name) for known in maps] for name in names}
             told[extension] = {"steps": [*self.shares], "shares": shares}
         return told
 
     def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
-        """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1 where there is
-        none."""
+        """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1
+        where there is none."""
         if step >= self.state.last_step:
             return (self.newest_group if table is self.groups else self.newest_decision).rows
         last = np.full(len(self.ids), -1, np.int64)
         rows = table.behind("step", step)
-        last[table["task"][:rows]] = np.arange(rows)  # of a number that stands there twice the last row counts
+        # of a number that stands there twice the last row counts
+        last[table["task"][:rows]] = np.arange(rows)
         return last
 
     def active_at(self, step: int) -> NDArray[np.int64]:
-        """The numbers of the tasks in the pool while step `step` was rolled out: merges after it do not count."""
+        """The numbers of the tasks in the pool while step `step` was rolled out: merges after it do
+        not count."""
         active = np.zeros(len(self.ids), bool)
         active[: self.originals] = True
         last = self.last_rows(self.decisions, step if step >= self.state.last_step else step - 1)
@@ -266,14 +333,18 @@ class Follower(Progress):
         return np.flatnonzero(active)
 
     def _news(self) -> News:
-        """What is new in the logs, in pieces, and what takes it. Once the history is there, steps and what the daemon
-        has written are taken as `Progress` reads them."""
+        """What is new in the logs, in pieces, and what takes it. Once the history is there, steps
+        and what the daemon has written are taken as `Progress` reads them."""
         _, pool, expanded = (tail.seq for tail in self.state.tails())
         if time.monotonic() - self._listed > LISTED:
             self._listed = time.monotonic()
             for process in callers(self.path):
                 self._usages.setdefault(process, self.state.follow(usage(process)))
-        news = [] if self.complete else [self.daemon_news(), pieces(self._observed.groups(), self._observe, STEPS)]
+        news = (
+            []
+            if self.complete
+            else [self.daemon_news(), pieces(self._observed.groups(), self._observe, STEPS)]
+        )
         if pool != self._pool.seq:
             news.append(pieces(self._pool.records(), self._decide))
         if expanded != self._expanded.seq:
@@ -295,10 +366,13 @@ class Follower(Progress):
             if self._reader is not threading.current_thread():
                 return
             try:
-                self._observe(self._observed.groups())  # at least up to where `Progress` has read meanwhile
+                # at least up to where `Progress` has read meanwhile
+                self._observe(self._observed.groups())
             except RodsError as error:
                 trouble = trouble or error
-            self._reader, self._trouble, self.complete = None, trouble, trouble is None
+            self._reader = None
+            self._trouble = trouble
+            self.complete = trouble is None
             self._read = float("-inf")  # the sample knows nothing of what was read
 
     def see(self, step: ClosedStep) -> None:
@@ -315,7 +389,9 @@ class Follower(Progress):
             self.picks.append(record["seq"], self.number(record["task"]))
 
     def _append_update(self, update: Record | None) -> None:
-        if update is not None and (not len(self.updates) or update["seq"] > self.updates["seq"][-1]):
+        if update is not None and (
+            not len(self.updates) or update["seq"] > self.updates["seq"][-1]
+        ):
             values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))
             self.updates.append(update["seq"], update["step"], *values)
 
@@ -330,7 +406,8 @@ class Follower(Progress):
 
     def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
-        zones, counts = [0] * len(ZONES), step.counts(self.run.config.zones)
+        zones = [0] * len(ZONES)
+        counts = step.counts(self.run.config.zones)
         rows: list[tuple[float, ...]] = []
         tasks: list[int] = []
         others: list[tuple[float, ...]] = []
@@ -354,60 +431,83 @@ class Follower(Progress):
         self.versions.add(step, shown_next(self._folds))
         if shares := told_of(self._folds, self.run.config, "shares"):
             stride = 1 << (step.step // MAPS).bit_length()
-            self.shares = {at: known for at, known in self.shares.items() if at % stride == 0} | {step.step: shares}
+            self.shares = {at: known for at, known in self.shares.items() if at % stride == 0} | {
+                step.step: shares
+            }
         faced = told_of(self._folds, self.run.config).get("difficulty", {}).get("last")
-        difficulty, drawn, earned = NAN, 0, NAN
+        difficulty = NAN
+        drawn = 0
+        earned = NAN
         if faced is not None and faced["step"] == step.step:
-            difficulty, drawn = faced["difficulty"], faced["tasks"]
+            difficulty = faced["difficulty"]
+            drawn = faced["tasks"]
             earned = NAN if faced["mean"] is None else faced["mean"]
-        means, clock = [known.mean for known in progress if known is not None], step.record["time"]
+        means = [known.mean for known in progress if known is not None]
+        clock = step.record["time"]
         reward = sum(means) / len(means) if means else NAN
-        at = clock if isinstance(clock, (int, float)) else NAN  # no rule reads it, so anything may stand there
+        # no rule reads it, so anything may stand there
+        at = clock if isinstance(clock, (int, float)) else NAN
         numbers = reward, difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
         self.steps.append(step.record["seq"], step.step, step.epoch, *numbers)
         if told := label_counts(step.records):
             self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
 
     def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:
-        """Moments and zone (an index of ZONES) of a group's record; None where it counts for no zone. `progress`: the
-        moments of its progress."""
+        """Moments and zone (an index of ZONES) of a group's record; None where it counts for no
+        zone. `progress`: the moments of its progress."""
         config = self.run.config
         if record["reward"]["kind"] in FORMAT_REWARDS:
             return None
-        if config.selection.boundary == "progress" and all(play["end"] == "finished" for play in record["rollouts"]):
+        if config.selection.boundary == "progress" and all(
+            play["end"] == "finished" for play in record["rollouts"]
+        ):
             moments = progress
         else:
             signal = group_signal(group_of(record), config.selection.boundary)
             if signal.truncated:
                 return Moments(NAN, NAN), ZONES.index("truncated")
             moments = signal.moments
-        return None if moments is None else (moments, ZONES.index(zone_of(moments.mean, config.zones)))
+        return (
+            None if moments is None else (moments, ZONES.index(zone_of(moments.mean, config.zones)))
+        )
 
     def _decide(self, records: list[Record]) -> None:
         for record in filter(self.state.lineage.counts, records):
-            seq, step = record["seq"], record["step"]
+            seq = record["seq"]
+            step = record["step"]
             if record["kind"] == "epoch":
                 counts = (record["counts"][name] for name in COUNTS)
-                self.epochs.append(seq, record["epoch"], step, record["stage"], *counts, record["deferred"]["count"])
+                self.epochs.append(
+                    seq,
+                    record["epoch"],
+                    step,
+                    record["stage"],
+                    *counts,
+                    record["deferred"]["count"],
+                )
             elif record["kind"] == "refused":  # perhaps for a task that is in the pool already
                 self.refused[record["expanded"]] = Refused(seq, step, record["rule"])
             else:
                 if (rule := record.get("rule", "")) not in self.rules:
                     self.rules.append(rule)
-                task, kind = self.number(record["task"]), DECISIONS.index(record["kind"])
+                task = self.number(record["task"])
+                kind = DECISIONS.index(record["kind"])
                 self.newest_decision.set([task], [len(self.decisions)])
                 self.decisions.append(seq, step, task, kind, self.rules.index(rule))
 
     def _stage(self, records: list[Record]) -> None:
         for record in records:
             content = record["task"]
-            seed, task = self.number(seed_of(record)), self.number(content["id"])
+            seed = self.number(seed_of(record))
+            task = self.number(content["id"])
             said = content.get("provenance")
             provenance = said if isinstance(said, dict) else {}
             generation = provenance.get("generation", 1)
             if generation not in range(1, 1 << 30):
                 generation = 1  # a merge refuses it, too
-            kind = TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
+            kind = (
+                TASK_TYPES.index(content["type"]) if content.get("type") in TASK_TYPES else UNKNOWN
+            )
             if kind != UNKNOWN:
                 self.authors.add(str(provenance.get("model", "?")))
             if words := aim_words(provenance):

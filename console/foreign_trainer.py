@@ -1,13 +1,15 @@
-"""The trainer's part for any program, by records: open an epoch, write groups of rollouts (docs/protocol.md).
+"""The trainer's part for any program, by records: open an epoch, write groups of rollouts
+(docs/protocol.md).
 
-`rods trainer merge` and `observe` are these functions, and so are those of the Python API. A record is a group,
-`{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes step s, or
-`{"update": s, "entropy": …}`, what the update after it has shown. What a group leaves out is filled in from the open
-epoch: stage, reward kind, and of a rollout `binary`, `end` (`finished`) and `reward`. A closed step is answered once it
-is on the disk. Where the interface's versions follow the policy, groups must name the version that was due.
+`rods trainer merge` and `observe` are these functions, and so are those of the Python API. A record
+is a group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`,
+which closes step s, or `{"update": s, "entropy": …}`, what the update after it has shown. What a
+group leaves out is filled in from the open epoch: stage, reward kind, and of a rollout `binary`,
+`end` (`finished`) and `reward`. A closed step is answered once it is on the disk. Where the
+interface's versions follow the policy, groups must name the version that was due.
 
-A reward of one's own has the kind `value` and its range: {"task": …, "reward": {"kind": "value", "range": [0, 1]},
-"rollouts": [{"reward": 0.37}, …]}. It steers the run in place of turns.
+A reward of one's own has the kind `value` and its range: {"task": …, "reward": {"kind": "value",
+"range": [0, 1]}, "rollouts": [{"reward": 0.37}, …]}. It steers the run in place of turns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,8 +34,9 @@ from rods.trainer.reports import Record, check_by_records, check_policy_step, cl
 
 @dataclass(frozen=True, slots=True)
 class OpenEpoch:
-    """What a merge made: its record, the kind of reward of its stage, the tasks in visiting order, and, where it
-    follows the policy, what the next step has to show, as groups name it (`interface`, `lineage`)."""
+    """What a merge made: its record, the kind of reward of its stage, the tasks in visiting order,
+    and, where it follows the policy, what the next step has to show, as groups name it
+    (`interface`, `lineage`)."""
 
     made: Epoch
     reward: EpisodeReward
@@ -42,14 +45,18 @@ class OpenEpoch:
 
 
 def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEpoch:
-    """Merges what is staged into the pool of the run in `folder` and opens `epoch` (from 0) in `stage` (from 1; the
-    configuration's by default). An epoch that is open already comes back as it was recorded. Raises UserError where
-    there is no such stage."""
+    """Merges what is staged into the pool of the run in `folder` and opens `epoch` (from 0) in
+    `stage` (from 1; the configuration's by default). An epoch that is open already comes back as it
+    was recorded. Raises UserError where there is no such stage."""
     run = Run.open(Path(folder))
     check_by_records(run)
     number = stage if stage is not None else scheduled(run.config.curriculum, epoch)
     if number is None or not 1 <= number <= len(run.config.curriculum.stages):
-        what = f"epoch {epoch} has no curriculum stage" if stage is None else f"there is no stage {stage}"
+        what = (
+            f"epoch {epoch} has no curriculum stage"
+            if stage is None
+            else f"there is no stage {stage}"
+        )
         remedy = f"the configuration has stages 1 to {len(run.config.curriculum.stages)}"
         raise UserError(what, where=str(folder), remedy=remedy)
     state = read_state(run)
@@ -67,12 +74,14 @@ def observe(
     from_step: int | None = None,
     source: str = "records",
 ) -> Iterator[dict[str, Any]]:
-    """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each closed step once it is
-    on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for an identical step that was there;
-    where that follows the policy, the `interface` (with its `lineage`) that the next step has to show.
+    """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each
+    closed step once it is on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for
+    an identical step that was there; where that follows the policy, the `interface` (with its
+    `lineage`) that the next step has to show.
 
-    `from_step` goes back: later steps no longer count. Raises UserError naming the record of `source` at fault, and
-    RefusedError for a step that is there otherwise, or where another trainer owns the run.
+    `from_step` goes back: later steps no longer count. Raises UserError naming the record of
+    `source` at fault, and RefusedError for a step that is there otherwise, or where another trainer
+    owns the run.
     """
     run = Run.open(Path(folder))
     check_by_records(run)
@@ -84,8 +93,11 @@ def observe(
         log.write_tracker(force=True)
 
 
-def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], source: str) -> Iterator[dict[str, Any]]:
-    """Records the steps that `records` close; yields one answer each. Raises UserError naming the record at fault."""
+def record_steps(
+    log: TrainerLog, records: Iterable[bytes | str | Record], source: str
+) -> Iterator[dict[str, Any]]:
+    """Records the steps that `records` close; yields one answer each. Raises UserError naming the
+    record at fault."""
     waiting: list[tuple[Record, str]] = []
     for number, given in enumerate(records, start=1):
         if isinstance(given, bytes | str) and not given.strip():
@@ -98,9 +110,12 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
         if "end_step" not in record:
             waiting.append((record, where))
             continue
-        step, policy_step = record["end_step"], record.get("policy_step")
+        step = record["end_step"]
+        policy_step = record.get("policy_step")
         if type(step) is not int or step < 1:
-            raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
+            raise UserError(
+                f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1"
+            )
         check_policy_step(policy_step, step, where)
         log.state.read_merges()  # `rods trainer merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
@@ -115,13 +130,22 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], sourc
 
 
 def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
-    """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
+    """The epoch of a step: said in the record, known from an earlier report of the same step, or
+    the open one."""
     epoch = record.get("epoch", log.state.epoch_of(step))
     if log.state.epoch < 0:
-        raise UserError("no epoch is open", where=where, remedy="run `rods trainer merge RUN --epoch 0` first")
+        raise UserError(
+            "no epoch is open", where=where, remedy="run `rods trainer merge RUN --epoch 0` first"
+        )
     if not isinstance(epoch, int) or not 0 <= epoch <= log.state.epoch:
-        remedy = f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or leave the epoch out"
-        raise UserError(f"epoch {epoch!r} is not open (the latest is {log.state.epoch})", where=where, remedy=remedy)
+        remedy = (
+            f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or leave the epoch out"
+        )
+        raise UserError(
+            f"epoch {epoch!r} is not open (the latest is {log.state.epoch})",
+            where=where,
+            remedy=remedy,
+        )
     return epoch
 
 
@@ -130,7 +154,11 @@ def _update(record: Record, log: TrainerLog, where: str) -> None:
     step = record["update"]
     if type(step) is not int or not step or step != log.state.last_step:
         remedy = "say it behind the step, before the next one is closed"
-        raise UserError(f"update of step {step!r}; the last step is {log.state.last_step}", where=where, remedy=remedy)
+        raise UserError(
+            f"update of step {step!r}; the last step is {log.state.last_step}",
+            where=where,
+            remedy=remedy,
+        )
     try:
         log.write_update(Update.from_json(record))
     except ValueError as error:
@@ -143,11 +171,15 @@ def _parse(given: Any, where: str) -> Record:
         return given
     if not isinstance(given, bytes | str):
         remedy = "give objects (mappings), or lines of JSON"
-        raise UserError(f"a record is a {type(given).__name__}: {given!r}", where=where, remedy=remedy)
+        raise UserError(
+            f"a record is a {type(given).__name__}: {given!r}", where=where, remedy=remedy
+        )
     try:
         record = orjson.loads(given)
     except orjson.JSONDecodeError as error:
-        raise UserError(f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line") from error
+        raise UserError(
+            f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line"
+        ) from error
     if not isinstance(record, dict):
         raise UserError("not a JSON object", where=where, remedy="write one JSON object a line")
     return record

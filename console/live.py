@@ -1,4 +1,5 @@
-"""Where a run stands while it moves, for `rods up` and `rods status --follow`: lines, or JSON for scripts."""
+"""Where a run stands while it moves, for `rods up` and `rods status --follow`: lines, or JSON for
+scripts."""
 
 import time
 
@@ -12,7 +13,8 @@ class LiveView:
     """Shows a run as `look` reads it, and what is said (`say`) between."""
 
     def __init__(self, progress: Progress, as_json: bool) -> None:
-        self._progress, self._json = progress, as_json
+        self._progress = progress
+        self._json = as_json
         self._last: object = None  # what was shown last, and when
         self._at = -LINE_SECONDS
         for note in progress.notes():
@@ -20,12 +22,14 @@ class LiveView:
         self._barren = progress.barren()
 
     def look(self, *, finished: bool = False) -> ProgressSample:
-        """Reads what is new and shows it where something has changed, at most once in `LINE_SECONDS`, and the last
-        state; says once, each time that it begins, that seeds give no variants."""
+        """Reads what is new and shows it where something has changed, at most once in
+        `LINE_SECONDS`, and the last state; says once, each time that it begins, that seeds give no
+        variants."""
         now = self._progress.poll(finished=finished)
         seen = (finished, now.standing()) if self._json else now.line()
         if seen != self._last and (finished or time.monotonic() - self._at >= LINE_SECONDS):
-            self._last, self._at = seen, time.monotonic()
+            self._last = seen
+            self._at = time.monotonic()
             print_result(self._json, {"event": "progress", **vars(now)}, now.line())
         if (why := self._progress.barren()) and not self._barren:
             self.say(f"note: {why}")

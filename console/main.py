@@ -1,8 +1,10 @@
-"""`rods`: the verbs. Each lives in a module that is imported only when its verb is called, so that help and
-`status` are quick and need no torch. Programs of their own (`rods train`) are handed their arguments.
+"""`rods`: the verbs. Each lives in a module that is imported only when its verb is called, so that
+help and `status` are quick and need no torch. Programs of their own (`rods train`) are handed their
+arguments.
 
-Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 2 bad input, 3 refused, 4 deadline,
-5 stopped by a signal after a clean checkpoint. A person's mistake is one line on standard error, never a traceback.
+Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 2 bad input, 3
+refused, 4 deadline, 5 stopped by a signal after a clean checkpoint. A person's mistake is one line
+on standard error, never a traceback.
 """
 
 import sys
@@ -21,19 +23,23 @@ from rods.functions import named_function
 from rods.signals import ignore, interrupt, on_signal
 
 OWN = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
-PROGRAM, COMPLETION = "program", "--install-completion"
+PROGRAM = "program"
+COMPLETION = "--install-completion"
 
 
 def verbs() -> dict[str, Sequence[str]]:
-    """All verbs by name, and the nouns that some stand below: the function ("": a noun), what help says, and the
-    heading of what stands at the top (PROGRAM: it has a command line of its own). Ours, then those that folders of
-    rods/worlds declare, then those of extensions."""
+    """All verbs by name, and the nouns that some stand below: the function ("": a noun), what help
+    says, and the heading of what stands at the top (PROGRAM: it has a command line of its own).
+    Ours, then those that folders of rods/worlds declare, then those of extensions."""
     named: dict[str, Sequence[str]] = dict(OWN["verbs"])
     for said in having("verbs").values():
         named |= said
     for extension in extensions():
         folder = type(extension).__module__.rpartition(".")[0]
-        named |= {verb: (target and f"{folder}.{target}", *told) for verb, (target, *told) in extension.verbs.items()}
+        named |= {
+            verb: (target and f"{folder}.{target}", *told)
+            for verb, (target, *told) in extension.verbs.items()
+        }
     return named
 
 
@@ -44,7 +50,9 @@ def programs() -> dict[str, Sequence[str]]:
 
 def application() -> App:
     """The command line with all verbs registered, none of them imported yet."""
-    alone = "; ".join(f"`rods {name}` or `rods-{name}`, {told[1]}" for name, told in programs().items())
+    alone = "; ".join(
+        f"`rods {name}` or `rods-{name}`, {told[1]}" for name, told in programs().items()
+    )
     about = "Reward-driven online data synthesis for multi-turn tool-use RL."
     apps = {"": commands.application("rods", f"{about}\n\nPrograms on their own: {alone}.")}
     headings = {name: Group.create_ordered(text) for name, text in OWN["headings"].items()}
@@ -57,13 +65,16 @@ def application() -> App:
         elif heading != [PROGRAM]:
             apps[above].command(target, name=name, help=text, group=group)
         elif COMPLETION in sys.argv:  # for what a shell completes behind `rods train`
-            own = named_function(target.replace(".__main__:main", ".main:application"), where=f"rods {verb}")()
+            own = named_function(
+                target.replace(".__main__:main", ".main:application"), where=f"rods {verb}"
+            )()
             apps[above].command(own, name=name)
     return apps[""]
 
 
 def main() -> None:
-    """Runs one verb and exits with its code. SIGTERM interrupts as Ctrl-C does, once there is a verb to interrupt."""
+    """Runs one verb and exits with its code. SIGTERM interrupts as Ctrl-C does, once there is a
+    verb to interrupt."""
     app = application()
     on_signal(interrupt)
     code = run(sys.argv[1:], app)
@@ -72,7 +83,8 @@ def main() -> None:
 
 
 def hand_over() -> None:
-    """Carries out the program that the first argument names, if any, with those that follow. It exits itself."""
+    """Carries out the program that the first argument names, if any, with those that follow. It
+    exits itself."""
     if program := programs().get(name := "".join(sys.argv[1:2])):
         own_name = COMPLETION in sys.argv  # for which a shell completes
         sys.argv[:2] = [f"rods-{name}" if own_name else f"rods {name}"]
@@ -86,7 +98,10 @@ def run(arguments: list[str], app: App | None = None) -> int:
     if not arguments[0].startswith("-") and arguments[0] not in app:
         likely = " or ".join(f"`rods {verb}`" for verb in meant(arguments[0]))
         asked = f" Did you mean {likely}?" if likely else ""
-        complain("rods", f'Unknown command "{arguments[0]}".{asked} → `rods --help` lists verbs and options')
+        complain(
+            "rods",
+            f'Unknown command "{arguments[0]}".{asked} → `rods --help` lists verbs and options',
+        )
         return EXIT_USER
     early = arguments[:1] == ["up"]  # while it creates the run: nothing has been started
     stopped = "stopped; start the same command again" if early else "interrupted"
@@ -94,7 +109,8 @@ def run(arguments: list[str], app: App | None = None) -> int:
 
 
 def meant(word: str) -> list[str]:
-    """What a person may want who tries `word` as a verb: known words for it, verbs below nouns, likely slips."""
+    """What a person may want who tries `word` as a verb: known words for it, verbs below nouns,
+    likely slips."""
     known: dict[str, list[str]] = {}
     for name in verbs():
         known.setdefault(name.split()[-1], []).append(name)

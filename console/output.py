@@ -1,4 +1,5 @@
-"""Shared by all verbs: the types of their arguments, runs by name, and printing for people and for scripts."""
+"""Shared by all verbs: the types of their arguments, runs by name, and printing for people and for
+scripts."""
 
 import json
 import sys
@@ -15,27 +16,38 @@ from rods.errors import EXIT_FAILED, EXIT_OK, UserError, say
 from rods.model_json import all_valid, valid_unicode
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
-ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
+ConfigFile = Annotated[
+    Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")
+]
 
-Steps = Annotated[int | None, Parameter(help="The rollout batch after which the run ends (training.steps).")]
+Steps = Annotated[
+    int | None, Parameter(help="The rollout batch after which the run ends (training.steps).")
+]
 Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 RandomSeed = Annotated[NonNegativeInt, Parameter(help="What is drawn, is drawn from this.")]
 FoldersOfRuns = Annotated[
-    list[Path] | None, Parameter(help="Run folders, and folders that hold some; runs/ where none is named.")
+    list[Path] | None,
+    Parameter(help="Run folders, and folders that hold some; runs/ where none is named."),
 ]
 
 
 def find_runs(given: Sequence[Path]) -> dict[str, Path]:
-    """Name → folder of the runs `given`, and of those in the folders that are none, the latest first. Runs of one name
-    are told apart by a number. Raises UserError for what is no folder."""
+    """Name → folder of the runs `given`, and of those in the folders that are none, the latest
+    first. Runs of one name are told apart by a number. Raises UserError for what is no folder."""
     folders: set[Path] = set()
     for path in given:
         if not path.is_dir():
-            raise UserError("is no folder", where=str(path), remedy="name run folders, or a folder that holds some")
+            raise UserError(
+                "is no folder",
+                where=str(path),
+                remedy="name run folders, or a folder that holds some",
+            )
         below = [path] if runfolder.exists(path) else filter(runfolder.exists, path.iterdir())
         folders |= {folder.resolve() for folder in below}
     named: dict[str, Path] = {}
-    for folder in sorted(folders, key=lambda folder: ((folder / runfolder.MANIFEST).stat().st_mtime, folder)):
+    for folder in sorted(
+        folders, key=lambda folder: ((folder / runfolder.MANIFEST).stat().st_mtime, folder)
+    ):
         name = first = valid_unicode(folder.name)
         number = 1
         while name in named:
@@ -47,7 +59,9 @@ def find_runs(given: Sequence[Path]) -> dict[str, Path]:
 
 def holds_runs(path: Path) -> bool:
     """Whether this is a folder with runs in it, and none itself."""
-    return path.is_dir() and not runfolder.exists(path) and any(map(runfolder.exists, path.iterdir()))
+    return (
+        path.is_dir() and not runfolder.exists(path) and any(map(runfolder.exists, path.iterdir()))
+    )
 
 
 class CheckResult(Protocol):
@@ -62,7 +76,8 @@ class CheckResult(Protocol):
 
 
 def json_bytes(value: Any) -> bytes:
-    """Compact JSON. Numbers are exact; NaN becomes null, and what is no UTF-8 in a file's name U+FFFD."""
+    """Compact JSON. Numbers are exact; NaN becomes null, and what is no UTF-8 in a file's name
+    U+FFFD."""
     try:
         return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
@@ -97,8 +112,8 @@ def print_checked(result: CheckResult, as_json: bool) -> int:
 
 
 def estimated(estimate: Mapping[str, Any], sign: str = "") -> str:
-    """A mean with its 95 % interval; the mean alone where there is none, as that of one task. `sign` is "+" for
-    differences."""
+    """A mean with its 95 % interval; the mean alone where there is none, as that of one task.
+    `sign` is "+" for differences."""
     mean = f"{estimate['mean']:{sign}.3f}"
     if estimate["interval"] is None:
         return mean

@@ -1,7 +1,8 @@
-"""Where a run stands, read from its files and kept up to date by polling, for `rods up` and `rods status`;
-and the versions of what the policy was shown: when they changed, in what, and why.
+"""Where a run stands, read from its files and kept up to date by polling, for `rods up` and `rods
+status`; and the versions of what the policy was shown: when they changed, in what, and why.
 
-A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
+A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is
+needed.
 """
 
 import time
@@ -29,7 +30,9 @@ from rods.observations import Dynamics, Update, dynamics, label_counts, shares
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
-CHUNK, STEPS = 100, 4  # records, and steps with all their groups, that are taken at once
+# records, and steps with all their groups, that are taken at once
+CHUNK = 100
+STEPS = 4
 News = Iterator[tuple[Callable[[list[Any]], None], list[Any]]]  # records, and what takes them
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
@@ -38,8 +41,9 @@ BARREN = 5  # finished picks in a row without a variant that a person is told of
 
 @dataclass(frozen=True, slots=True)
 class InterfaceVersion:
-    """What the policy was shown from `step` on. `added` and `removed`: components of the interface and what they say,
-    against the version before. `why`: what called for the change (rods.extension.Extension.cause)."""
+    """What the policy was shown from `step` on. `added` and `removed`: components of the interface
+    and what they say, against the version before. `why`: what called for the change
+    (rods.extension.Extension.cause)."""
 
     step: int
     stage: int
@@ -55,34 +59,49 @@ class InterfaceVersion:
 
 
 class InterfaceVersions:
-    """Follows the live steps of a run; `shown` are the versions of the interface in them, in order."""
+    """Follows the live steps of a run; `shown` are the versions of the interface in them, in
+    order."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.evolves = any(extension.follows(stage) for extension in extensions() for stage in config.curriculum.stages)
+        self.evolves = any(
+            extension.follows(stage)
+            for extension in extensions()
+            for stage in config.curriculum.stages
+        )
         self.shown: list[InterfaceVersion] = []
         self._there: list[dict[str, str]] = []  # the components of each version
-        self._causes: dict[int, dict[str, Any]] = {}  # what a step has changed for the next one, where it has
+        # what a step has changed for the next one, where it has
+        self._causes: dict[int, dict[str, Any]] = {}
 
     def add(self, step: ClosedStep, after: Mapping[str, Any]) -> None:
-        """Takes the next live step, and what interfaces are told after it (rods.extension.shown_next). Versions of
-        later steps, which a start has dropped, are forgotten."""
+        """Takes the next live step, and what interfaces are told after it
+        (rods.extension.shown_next). Versions of later steps, which a start has dropped, are
+        forgotten."""
         self.forget(step.step - 1)
         for extension in extensions():
             if (cause := extension.cause(step.record)) is not None:
                 self._causes[step.step] = dict(cause)
-        if not step.records or (self.shown and self.shown[-1].version == step.records[0]["interface"]):
+        if not step.records or (
+            self.shown and self.shown[-1].version == step.records[0]["interface"]
+        ):
             return
-        rules, dialect = stage_rules(self._config.curriculum, step.stage), self._config.policy.dialect
+        rules = stage_rules(self._config.curriculum, step.stage)
+        dialect = self._config.policy.dialect
         now: dict[str, str] = {}
         for extension in extensions():
-            now |= extension.components(rules, dialect, extension.before(after.get(extension.name), step.record))
+            now |= extension.components(
+                rules, dialect, extension.before(after.get(extension.name), step.record)
+            )
         there = self._there[-1] if self._there else {}
-        added, removed = sorted(now.keys() - there.keys()), sorted(there.keys() - now.keys())
+        added = sorted(now.keys() - there.keys())
+        removed = sorted(there.keys() - now.keys())
         changes = {name: now[name] for name in added}, {name: there[name] for name in removed}
         cause = self._causes.get(step.step - 1)
         why = cause if cause and cause["component"] in (*added, *removed) else None
-        self.shown.append(InterfaceVersion(step.step, step.stage, step.records[0]["interface"], *changes, why))
+        self.shown.append(
+            InterfaceVersion(step.step, step.stage, step.records[0]["interface"], *changes, why)
+        )
         self._there.append(now)
 
     def forget(self, last: int) -> None:
@@ -95,25 +114,36 @@ class InterfaceVersions:
 
 
 class ProgressSample:
-    """The state of a run at one poll of `progress`. `reward`: the mean progress reward of the last step's tasks,
-    `recent`: that of the last ten steps, over which `labels` counts their turns by what became of them, `calling` is
-    the share of turns with a call, `replies` those that a turn took, `entropy` the policy's in the updates (nats a
-    token), `gradient_norm` theirs before clipping. `zones` counts active tasks by the zone of their latest group.
-    `interface`: the version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
-    tasks, if any. `played`: rollouts before merges, in no step. `finished`: whether it is the last poll of all."""
+    """The state of a run at one poll of `progress`. `reward`: the mean progress reward of the last
+    step's tasks, `recent`: that of the last ten steps, over which `labels` counts their turns by
+    what became of them, `calling` is the share of turns with a call, `replies` those that a turn
+    took, `entropy` the policy's in the updates (nats a token), `gradient_norm` theirs before
+    clipping. `zones` counts active tasks by the zone of their latest group. `interface`: the
+    version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
+    tasks, if any. `played`: rollouts before merges, in no step. `finished`: whether it is the last
+    poll of all."""
 
     def __init__(self, progress: "Progress", finished: bool) -> None:
-        state, totals, recent, versions = progress.state, progress.totals, progress.recent, progress.shown
+        state = progress.state
+        totals = progress.totals
+        recent = progress.recent
+        versions = progress.shown
         rewards = [reward for reward, _, _ in recent if reward is not None]
         played = sum((went for _, _, went in recent), Dynamics())
-        self.step, self.steps = progress.step, progress.run.config.training.steps
-        self.epoch, self.stage, self.attempt = max(0, state.epoch), state.stage, state.attempt
+        self.step = progress.step
+        self.steps = progress.run.config.training.steps
+        self.epoch = max(0, state.epoch)
+        self.stage = state.stage
+        self.attempt = state.attempt
         self.reward = rewards[-1] if rewards else None
         self.recent = known_mean(rewards) or 0.0
         self.labels: dict[str, int] = dict(sum((labels for _, labels, _ in recent), Counter()))
-        self.calling, self.replies = played.calling_share, played.replies_a_turn
+        self.calling = played.calling_share
+        self.replies = played.replies_a_turn
         self.entropy = known_mean(update.entropy for update in progress.last_updates.values())
-        self.gradient_norm = known_mean(update.gradient_norm for update in progress.last_updates.values())
+        self.gradient_norm = known_mean(
+            update.gradient_norm for update in progress.last_updates.values()
+        )
         self.interface = versions.shown[-1] if versions.evolves and versions.shown else None
         self.difficulty: dict[str, Any] | None = state.of_folds("status").get("difficulty")
         self.zones = progress.zones
@@ -122,23 +152,32 @@ class ProgressSample:
         self.picked = totals.picks.total()
         self.considered = totals.considered  # the last step that the daemon has considered
         self.outcomes = dict(totals.outcomes)  # finished picks
-        self.discards = dict(totals.discards)  # why picks gave no variant: the reason of the last attempt
+        # why picks gave no variant: the reason of the last attempt
+        self.discards = dict(totals.discards)
         self.accepted = totals.accepted
         self.rejected = sum(count for count, _ in totals.failures.values())
         self.staged = len(state.staging)
         decided = state.pool.totals
-        self.injected, self.refused, self.played = (decided[name] for name in ("injected", "refused", "played"))
-        self.retired, self.revived = decided["retired"], decided["revived"]
+        self.injected, self.refused, self.played = (
+            decided[name] for name in ("injected", "refused", "played")
+        )
+        self.retired = decided["retired"]
+        self.revived = decided["revived"]
         self.preparing = progress.preparing()  # what the trainer does while it has no step yet
         self.finished = finished
         self.seconds_per_step = progress.seconds_per_step()
 
     def standing(self) -> dict[str, Any]:
         """What `rods status --json` and the page say of it."""
-        return {name: value for name, value in vars(self).items() if name not in ("seconds_per_step", "finished")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("seconds_per_step", "finished")
+        }
 
     def condition(self, life: str) -> str:
-        """The state of the run in a word, while its trainer's life is `life` (rods.buffers.run.heartbeat)."""
+        """The state of the run in a word, while its trainer's life is `life`
+        (rods.buffers.run.heartbeat)."""
         known = {"running": "being written", "idle": "being written", "stuck": "stuck"}
         if life in known:
             return known[life]
@@ -162,7 +201,8 @@ class ProgressSample:
         zones = _counts({zone: count for zone, count in self.zones.items() if count}) or "–"
         drawn = "" if self.difficulty is None else f"  difficulty {self.difficulty['next']}"
         return (
-            f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}{drawn}  zones: {zones}  "
+            f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}{drawn}  zones: "
+            f"{zones}  "
             f"staged {self.staged}  injected {self.injected}  retired {self.retired}  "
             f"pool {self.originals}+{self.generated}"
         )
@@ -170,15 +210,22 @@ class ProgressSample:
     def lines(self) -> Iterator[str]:
         """What stands below the processes in `rods status`, and in the live view."""
         if self.reward is not None:
-            yield f"reward   {self.reward:.3f} in the last step, {self.recent:.3f} over the last ten"
+            yield (
+                f"reward   {self.reward:.3f} in the last step, {self.recent:.3f} over the last ten"
+            )
             yield f"zones    {_counts(self.zones)}"
         if self.difficulty is not None:
             yield f"drawn    {_difficulty(**self.difficulty)}"
         if self.labels:
-            yield f"turns    {shares(self.labels)}; of {sum(self.labels.values()):,} over the last ten steps"
+            yield (
+                f"turns    {shares(self.labels)}; of {sum(self.labels.values()):,} over the last "
+                f"ten steps"
+            )
         went = []
         if self.calling is not None:
-            went.append(f"{self.calling:.0%} of turns with a call, {self.replies:.2f} replies a turn")
+            went.append(
+                f"{self.calling:.0%} of turns with a call, {self.replies:.2f} replies a turn"
+            )
         if self.entropy is not None:
             went.append(f"entropy {self.entropy:.3f} nats a token")
         if self.gradient_norm is not None:
@@ -188,24 +235,35 @@ class ProgressSample:
         if self.interface is not None:
             why = f"; {self.interface.reason}" if self.interface.reason else ""
             yield f"shown    {self.interface.version} since step {self.interface.step}{why}"
-        yield f"pool     {self.originals} originals + {self.generated} variants active; {self.staged} staged"
         yield (
-            f"variants {self.injected} injected, {self.refused} refused, {self.retired} retired, {self.revived} revived"
-            + (f"; {self.played:,} rollouts before merges, beside those of steps" if self.played else "")
+            f"pool     {self.originals} originals + {self.generated} variants active; "
+            f"{self.staged} staged"
+        )
+        yield (
+            f"variants {self.injected} injected, {self.refused} refused, {self.retired} retired, "
+            f"{self.revived} revived"
+            + (
+                f"; {self.played:,} rollouts before merges, beside those of steps"
+                if self.played
+                else ""
+            )
         )
         outcomes = f"; {_counts(dict(sorted(self.outcomes.items())))}" if self.outcomes else ""
         yield f"seeds    {self.picked} picked up to step {self.considered}{outcomes}"
         if self.discards:
-            yield "why      " + ", ".join(f"{count} {why}" for why, count in sorted(self.discards.items()))
+            yield "why      " + ", ".join(
+                f"{count} {why}" for why, count in sorted(self.discards.items())
+            )
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll, `shown` the versions of the interface; of the
-    last steps `recent` has reward, labels and dynamics, `last_updates` what the updates have shown."""
+    """Follows one run. `step` is the last live step of the last poll, `shown` the versions of the
+    interface; of the last steps `recent` has reward, labels and dynamics, `last_updates` what the
+    updates have shown."""
 
     def __init__(self, path: Path, *, every_record: bool = False) -> None:
-        """`every_record`: whether `see_daemon` is to be told of those behind snapshots, too. Raises UserError where
-        `path` is no run folder."""
+        """`every_record`: whether `see_daemon` is to be told of those behind snapshots, too. Raises
+        UserError where `path` is no run folder."""
         self.run = Run.open(path)
         self.shown = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT)
@@ -221,8 +279,8 @@ class Progress:
         return self.state.last_step
 
     def poll(self, *, finished: bool = False, daemon: bool = True) -> ProgressSample:
-        """Reads what is new; of what the `daemon` has written only if that is asked for (`daemon_news` gives it in
-        pieces). `finished` marks the last poll of all."""
+        """Reads what is new; of what the `daemon` has written only if that is asked for
+        (`daemon_news` gives it in pieces). `finished` marks the last poll of all."""
         state = self.state
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
         for step in state.steps():
@@ -238,10 +296,13 @@ class Progress:
         for step in latest:
             with believed(step.records):
                 means = [known and known.mean for known in map(progress_moments, step.records)]
-                self.recent.append((known_mean(means), label_counts(step.records), dynamics(step.records)))
+                self.recent.append(
+                    (known_mean(means), label_counts(step.records), dynamics(step.records))
+                )
         self._take_update()
         if latest or state.merged or state.rewound:
-            self.zones, self.by_type = state.zones(), state.zones_by_type()
+            self.zones = state.zones()
+            self.by_type = state.zones_by_type()
         if latest:
             self._clock.append((time.monotonic(), self.step))
         if daemon:
@@ -250,7 +311,8 @@ class Progress:
         return ProgressSample(self, finished)
 
     def see(self, step: ClosedStep) -> None:
-        """For who remembers more: called with each live step as it is read, at first with the recent ones at least."""
+        """For who remembers more: called with each live step as it is read, at first with the
+        recent ones at least."""
 
     def see_daemon(self, record: Record) -> None:
         """The same with each record of seeds.jsonl and rejected.jsonl."""
@@ -258,56 +320,77 @@ class Progress:
     def notes(self) -> list[str]:
         """Reasons why no variants may come, and what extensions have to say, for the user."""
         notes = list(self.run.manifest["warnings"])
-        step, considered = self.step, self.totals.considered
+        step = self.step
+        considered = self.totals.considered
         if considered > step and self.state.attempt > 1:
             notes.append(
-                f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "
+                f"the trainer was set back to step {step}; the daemon picks again after step "
+                f"{considered}, the last "
                 "one it has considered"
             )
         for extension in extensions():
-            notes += [*extension.notes(self.state.folds.get(extension.name)), *extension.run_notes(self.run)]
+            notes += [
+                *extension.notes(self.state.folds.get(extension.name)),
+                *extension.run_notes(self.run),
+            ]
         if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
         if sum(self.zones.values()) and not self.zones["boundary"]:
             zones = self.run.config.zones
             notes.append(
-                f"no active task is at the boundary (mean reward {zones.boundary_low} to {zones.boundary_high}), so "
-                "there is nothing to pick: give tasks that the policy sometimes solves, or widen [zones]"
+                f"no active task is at the boundary (mean reward {zones.boundary_low} to "
+                f"{zones.boundary_high}), so "
+                "there is nothing to pick: give tasks that the policy sometimes solves, or widen "
+                "[zones]"
             )
         config = self.run.config
-        bound = config.selection.order != "random" and aims_of(config) is None  # seeds lie at the boundary alone
+        # seeds lie at the boundary alone
+        bound = config.selection.order != "random" and aims_of(config) is None
         for type, counts in self.by_type.items() if bound and self.zones.get("boundary") else ():
             seen = {zone: counts[zone] for zone in self.zones if counts[zone]}
             if seen and "boundary" not in seen:
                 notes.append(
-                    f"no {type} task is at the boundary ({_counts(seen)}), so variants of this type cannot come: a "
+                    f"no {type} task is at the boundary ({_counts(seen)}), so variants of this "
+                    f"type cannot come: a "
                     "variant keeps its seed's type"
                 )
         return notes
 
     def barren(self, enough: int = BARREN) -> str:
-        """Why the last seeds gave no variant; empty while some do, or before `enough` are finished to say so."""
+        """Why the last seeds gave no variant; empty while some do, or before `enough` are finished
+        to say so."""
         totals = self.totals
         if totals.barren < enough:
             return ""
-        told = f"NO VARIANTS: the last {totals.barren} finished seed{'s' * (totals.barren > 1)} gave none"
+        told = (
+            f"NO VARIANTS: the last {totals.barren} finished seed{'s' * (totals.barren > 1)} gave "
+            f"none"
+        )
         if totals.failed:
             (failure, count), *_ = totals.failed.most_common(1)
             evidence = totals.example[failure]
             text = evidence if isinstance(evidence, str) else orjson.dumps(evidence).decode()
             shown = text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}…"
-            told += f"; {count} of {totals.failed.total()} attempts failed in {failure}, the latest with: {shown}"
-        return f"{told} (docs/synthesis.md says what each failure means; rejected.jsonl holds every attempt)"
+            told += (
+                f"; {count} of {totals.failed.total()} attempts failed in {failure}, the latest "
+                f"with: {shown}"
+            )
+        return (
+            f"{told} (docs/synthesis.md says what each failure means; rejected.jsonl holds every "
+            f"attempt)"
+        )
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`; `life` as rods.buffers.run.heartbeat judges it, or `no
-        heartbeat` where there is none of a process that has written its log. Takes some seconds for a
-        process of another machine, whose heartbeat is watched."""
+        """What is known of `trainer` or `daemon`; `life` as rods.buffers.run.heartbeat judges it,
+        or `no heartbeat` where there is none of a process that has written its log. Takes some
+        seconds for a process of another machine, whose heartbeat is watched."""
         log = OBSERVATIONS if name == "trainer" else SEEDS
         holder = owner(self.run.path, log)
         beat = read_heartbeat(self.run.path, holder.process if holder else name)
         life = judge(beat, holder is not None)
-        if life == "never started" and any(part.stat().st_size for part in segments(self.run.path / log)):
+        if life == "never started" and any(
+            part.stat().st_size for part in segments(self.run.path / log)
+        ):
             life = "no heartbeat"  # of a recorded run, or of a foreign trainer that has left
         return {
             "life": life,
@@ -351,7 +434,8 @@ class Progress:
     def seconds_per_step(self) -> float | None:
         if len(self._clock) < 2:
             return None
-        (begin, first), (end, last) = self._clock[0], self._clock[-1]
+        (begin, first) = self._clock[0]
+        (end, last) = self._clock[-1]
         return (end - begin) / (last - first) if last > first else None
 
 
@@ -365,13 +449,16 @@ def _counts(named: Mapping[str, int]) -> str:
 
 
 def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
-    """The line about drawn tasks: what the last step had, with the levels that its difficulty allowed, and what is
-    next."""
+    """The line about drawn tasks: what the last step had, with the levels that its difficulty
+    allowed, and what is next."""
     if last is None:
         return f"none yet; the first at difficulty {next}"
     earned = "no reward that counts" if last["mean"] is None else f"mean reward {last['mean']:+.3f}"
     levels = ", ".join(f"{name} {level}" for name, level in last["levels"].items())
-    return f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): {earned}; next {next}"
+    return (
+        f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): "
+        f"{earned}; next {next}"
+    )
 
 
 def known_mean(values: Iterable[float | None]) -> float | None:
@@ -381,7 +468,8 @@ def known_mean(values: Iterable[float | None]) -> float | None:
 
 
 def progress_moments(record: Record) -> Moments | None:
-    """`rods.rules.zones.moments` of the progress in a group's record; of nearly every group without making one."""
+    """`rods.rules.zones.moments` of the progress in a group's record; of nearly every group without
+    making one."""
     rollouts = record["rollouts"]
     if (sums := plain_sums(rollouts)) is None:
         return moments(group_of(record), "progress")

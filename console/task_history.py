@@ -1,4 +1,5 @@
-"""Everything on record about one task of a run, the episodes kept of it (traces/), and the list of all tasks."""
+"""Everything on record about one task of a run, the episodes kept of it (traces/), and the list of
+all tasks."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,16 +27,28 @@ from rods.tasks import AnyTask
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
 FACTS = (
-    *("epoch", "slot", "difficulty", "rule", "groups", "mean", "variance", "detail", "score", "why"),
+    *(
+        "epoch",
+        "slot",
+        "difficulty",
+        "rule",
+        "groups",
+        "mean",
+        "variance",
+        "detail",
+        "score",
+        "why",
+    ),
     *("accepted", "discarded", "dropped_stale"),
 )
 
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its lineage from the root on, its
-    variants, its windows of rewards, its picks and decisions; and of each group with labels its step, turn by turn how
-    many of its rollouts earned which, and how its turns `went` (rods.observations.Dynamics)."""
+    """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its lineage from
+    the root on, its variants, its windows of rewards, its picks and decisions; and of each group
+    with labels its step, turn by turn how many of its rollouts earned which, and how its turns
+    `went` (rods.observations.Dynamics)."""
 
     task: AnyTask
     environment: dict[str, Any]
@@ -55,7 +68,8 @@ class TaskHistory:
 
 
 def task_list(path: Path) -> list[dict[str, Any]]:
-    """Id, type, zone, generation and whether it is active, of every task of the run: originals, then variants."""
+    """Id, type, zone, generation and whether it is active, of every task of the run: originals,
+    then variants."""
     run = Run.open(path)
     state = read_state(run, strict=False)
     types = {task.id: task.type for task in run.tasks}
@@ -70,24 +84,35 @@ def task_list(path: Path) -> list[dict[str, Any]]:
         line = [task]  # up to the root
         while (seed := seeds.get(line[-1], "")) in types and seed not in line:
             line.append(seed)
-        told = {"id": task, "type": kind, "zone": state.tracker.zone(task), "generation": len(line) - 1}
+        told = {
+            "id": task,
+            "type": kind,
+            "zone": state.tracker.zone(task),
+            "generation": len(line) - 1,
+        }
         listed.append({**told, "active": task in state.active})
     return listed
 
 
 def task_history(follower: Follower, prefix: str) -> TaskHistory:
-    """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
+    """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or
+    more than one."""
     with follower.whole():
         task = follower.named(prefix)
         number = follower.number(task.id)
-        known = {world["name"]: world for world in follower.run.environment_records(follower.admitted)}
+        known = {
+            world["name"]: world for world in follower.run.environment_records(follower.admitted)
+        }
         groups = list(follower.records(OBSERVATIONS, follower.rolled_out(number)))
         table = follower.variants
         rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
-        variants = table["task"][rows[follower.newest_variant.rows[table["task"][rows]] == rows]].tolist()
+        variants = table["task"][
+            rows[follower.newest_variant.rows[table["task"][rows]] == rows]
+        ].tolist()
         return TaskHistory(
             task,
-            known.get(task.environment.name, {}),  # of a variant that was refused for it, nothing is known
+            # of a variant that was refused for it, nothing is known
+            known.get(task.environment.name, {}),
             _lineage(follower, task),
             [follower.ids[variant] for variant in variants],
             list(follower.state.tracker.windows(task.id)),
@@ -97,8 +122,8 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
 
 
 def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
-    """What became of each turn in the task's live groups, and how many had a call and how many replies they took, in
-    order of steps."""
+    """What became of each turn in the task's live groups, and how many had a call and how many
+    replies they took, in order of steps."""
     told: list[dict[str, Any]] = []
     for record in records:
         group = group_of(record)
@@ -108,7 +133,9 @@ def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
                 turns[turn][label] += 1
         if any(turns):
             went = asdict(dynamics([record]))
-            told.append({"step": record["step"], "turns": [dict(turn) for turn in turns], "went": went})
+            told.append(
+                {"step": record["step"], "turns": [dict(turn) for turn in turns], "went": went}
+            )
     return told
 
 
@@ -123,15 +150,21 @@ def _lineage(follower: Follower, task: AnyTask) -> list[AnyTask]:
 
 
 def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict[str, Any]]:
-    """Picks of the task and decisions about it, in order of steps. Decisions that a restart took back are left out."""
+    """Picks of the task and decisions about it, in order of steps. Decisions that a restart took
+    back are left out."""
 
     def seqs(table: Columns) -> list[int]:
         rows: list[int] = table["seq"][table["task"] == number].tolist()
         return rows
 
     # The latest of each pick.
-    failed = {record["pick"]: record["evidence"] for record in follower.records(REJECTED, seqs(follower.rejected))}
-    refused = [follower.refused[seq].seq for seq in seqs(follower.variants) if seq in follower.refused]
+    failed = {
+        record["pick"]: record["evidence"]
+        for record in follower.records(REJECTED, seqs(follower.rejected))
+    }
+    refused = [
+        follower.refused[seq].seq for seq in seqs(follower.variants) if seq in follower.refused
+    ]
     records = [
         *follower.records(SEEDS, seqs(follower.picks)),
         *follower.records(POOL, sorted([*seqs(follower.decisions), *refused])),
@@ -163,40 +196,61 @@ Trace = dict[str, Any]
 
 
 def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> dict[str, Any]:
-    """The episodes of a task in `step`, by default in the latest that has any, as they were kept, each with what is on
-    record of its rollout; and the `steps` that have any. Raises UserError as `Follower.named`, and for a step of which
-    none was kept."""
+    """The episodes of a task in `step`, by default in the latest that has any, as they were kept,
+    each with what is on record of its rollout; and the `steps` that have any. Raises UserError as
+    `Follower.named`, and for a step of which none was kept."""
     with follower.whole():
         task = follower.named(prefix)
     wanted, steps, kept = kept_rollouts(follower, task.id, step)
     if wanted not in steps:
-        known = f"there are some of steps {', '.join(map(str, steps))}" if steps else "there are none of any step"
-        what = f"no episode of task {task.id} was kept{'' if step is None else f' of step {step}'} ({known})"
+        known = (
+            f"there are some of steps {', '.join(map(str, steps))}"
+            if steps
+            else "there are none of any step"
+        )
+        what = (
+            f"no episode of task {task.id} was kept{'' if step is None else f' of step {step}'} "
+            f"({known})"
+        )
         remedy = "operation.trace_every and operation.trace_bytes say which are kept"
         raise UserError(what, where=str(follower.path), remedy=remedy)
-    episodes = [{**trace, "rollout_record": group[trace["rollout"]]} for trace, group in kept if group is not None]
+    episodes = [
+        {**trace, "rollout_record": group[trace["rollout"]]}
+        for trace, group in kept
+        if group is not None
+    ]
     return {"task": task.id, "step": wanted, "steps": steps, "episodes": episodes}
 
 
 def kept_rollouts(
     follower: Follower, task_id: str, step: int | None = None
 ) -> tuple[int, list[int], list[tuple[Trace, list[dict[str, Any]] | None]]]:
-    """The kept traces of a task in `step`, by default in the latest that has any (0: none has), each with the rollouts
-    of its group on record, None where damage took them; and all steps that have some."""
+    """The kept traces of a task in `step`, by default in the latest that has any (0: none has),
+    each with the rollouts of its group on record, None where damage took them; and all steps that
+    have some."""
     with follower.whole():
         files = _kept_steps(follower.path, follower.state.live)
-        rolled_out = follower.rolled_out(follower.numbers[task_id]) if task_id in follower.numbers else {}
+        rolled_out = (
+            follower.rolled_out(follower.numbers[task_id]) if task_id in follower.numbers else {}
+        )
     steps = sorted({at for at in rolled_out.values() if at in files})
     wanted = step if step is not None else steps[-1] if steps else 0
     if wanted not in steps:
         return wanted, steps, []
     seqs = [seq for seq, at in rolled_out.items() if at == wanted]
-    groups = {record["index"]: record["rollouts"] for record in follower.records(OBSERVATIONS, seqs)}
-    return wanted, steps, [(trace, groups.get(trace["slot"])) for trace in _kept_episodes(files[wanted], task_id)]
+    groups = {
+        record["index"]: record["rollouts"] for record in follower.records(OBSERVATIONS, seqs)
+    }
+    return (
+        wanted,
+        steps,
+        [(trace, groups.get(trace["slot"])) for trace in _kept_episodes(files[wanted], task_id)],
+    )
 
 
 def _kept_steps(run: Path, live: Callable[[int, int], bool]) -> dict[int, Path]:
-    """The files of the steps that have any, in order of steps; `live` says whether an attempt's step counts."""
+    """The files of the steps that have any, in order of steps; `live` says whether an attempt's
+    step counts."""
     files: dict[int, Path] = {}
     for file in sorted((run / TRACES).glob("step_*.jsonl.gz")):
         name, _, attempt = file.name.removesuffix(".jsonl.gz").removeprefix("step_").partition(".a")
@@ -206,8 +260,9 @@ def _kept_steps(run: Path, live: Callable[[int, int], bool]) -> dict[int, Path]:
 
 
 def _kept_episodes(file: Path, task_id: str) -> list[Trace]:
-    """Those of a task in a step's file, in order; of a file that was cut short, or deleted meanwhile, what is left:
-    nobody syncs traces, they are for people, and oldest ones are deleted."""
+    """Those of a task in a step's file, in order; of a file that was cut short, or deleted
+    meanwhile, what is left: nobody syncs traces, they are for people, and oldest ones are
+    deleted."""
     episodes: list[Trace] = []
     with suppress(OSError, UserError):
         for line in unpacked_lines(file):

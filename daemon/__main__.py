@@ -1,4 +1,5 @@
-"""`rods-daemon`, also as `python -m rods.daemon`. Signals (rods.signals) are answered before all imports."""
+"""`rods-daemon`, also as `python -m rods.daemon`. Signals (rods.signals) are answered before all
+imports."""
 
 from rods.errors import EXIT_OK
 from rods.signals import leave_at_once

@@ -1,4 +1,5 @@
-"""Makes attempts, and runs gates, in a process beside a daemon, or on another machine (rods.daemon.attempts)."""
+"""Makes attempts, and runs gates, in a process beside a daemon, or on another machine
+(rods.daemon.attempts)."""
 
 import asyncio
 import resource
@@ -24,7 +25,9 @@ P = ParamSpec("P")
 class Inline(Executor):
     """Computes where it is asked."""
 
-    def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
+    def submit(
+        self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs
+    ) -> Future[T]:
         done: Future[T] = Future()
         try:
             done.set_result(function(*arguments, **named))
@@ -47,15 +50,17 @@ class AttemptWorker:
         self._pipeline = Pipeline(config, held_out, self._asking.threads)
 
     def made(self, order: AnyOrder) -> Attempted[Any] | Checked | InfrastructureError:
-        """What comes of an attempt, whatever goes wrong in which is a Rejection, as in the daemon itself; or what gates
-        say, or which world broke."""
+        """What comes of an attempt, whatever goes wrong in which is a Rejection, as in the daemon
+        itself; or what gates say, or which world broke."""
         if isinstance(order, GateOrder):
             try:
                 environment = self._environments.load(order.task.environment.name)
                 return check(environment, order.task, order.profile, order.gates, self._held_out)
             except InfrastructureError as error:
                 return error
-        return self._loop.run_until_complete(self._pipeline.attempt(order, self._asking, self._environments))
+        return self._loop.run_until_complete(
+            self._pipeline.attempt(order, self._asking, self._environments)
+        )
 
     def close(self) -> None:
         self._environments.close()

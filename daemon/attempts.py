@@ -1,9 +1,10 @@
-"""One attempt at one variant, or the gates of what a model wrote, as a value that another process can be given, and as
-the value that comes back.
+"""One attempt at one variant, or the gates of what a model wrote, as a value that another process
+can be given, and as the value that comes back.
 
-An attempt of an author that only computes follows from its configuration, its seed, and what went wrong before; so it
-may be made in any process that has the worlds, and twice: the daemon accepts one answer for each order, by awaiting it.
-Workers write nothing, hold no key of an endpoint, and admit nothing.
+An attempt of an author that only computes follows from its configuration, its seed, and what went
+wrong before; so it may be made in any process that has the worlds, and twice: the daemon accepts
+one answer for each order, by awaiting it. Workers write nothing, hold no key of an endpoint, and
+admit nothing.
 """
 
 import asyncio
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
     from rods.buffers.run.run import Run
 
 TRIES = 3  # workers that an order may lose
-PAUSE, PAUSES = 0.5, 30.0  # seconds before a worker that did not start is tried anew: the first time, and at most
+# seconds before a worker that did not start is tried anew: the first time, and at most
+PAUSE = 0.5
+PAUSES = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Order(Generic[V]):
-    """Attempt number `attempt` (from 1) at the variant of `job`. `failures` and `blocked`: what it may learn from (004
-    Appendix F)."""
+    """Attempt number `attempt` (from 1) at the variant of `job`. `failures` and `blocked`: what it
+    may learn from (004 Appendix F)."""
 
     job: VariantJob[V]
     attempt: int
@@ -61,8 +64,8 @@ class GateOrder:
 
 @dataclass(frozen=True, slots=True)
 class Attempted(Generic[V]):
-    """The candidate that is to be admitted, or why there is none. `failed`: the candidates that failed on the way, in
-    order, each with whether it is learnt from."""
+    """The candidate that is to be admitted, or why there is none. `failed`: the candidates that
+    failed on the way, in order, each with whether it is learnt from."""
 
     outcome: V | Rejection
     failed: tuple[tuple[Rejection, bool], ...] = ()
@@ -72,7 +75,8 @@ AnyOrder = Order[Any] | GateOrder
 
 
 class Place(Protocol):
-    """A worker elsewhere. `at_once`: how many orders a message has at most, more where a message costs much."""
+    """A worker elsewhere. `at_once`: how many orders a message has at most, more where a message
+    costs much."""
 
     at_once: int
 
@@ -80,7 +84,8 @@ class Place(Protocol):
         """What comes of each order (rods.daemon.attempt_worker). Raises `LostWorker`."""
 
     async def renew(self) -> None:
-        """Ends the worker, if it lives, and starts another one; returns when it can be given orders."""
+        """Ends the worker, if it lives, and starts another one; returns when it can be given
+        orders."""
 
     def end(self) -> None:
         """Ends the worker at once."""
@@ -100,13 +105,15 @@ class _Asked:
 
 
 class Compute:
-    """Where attempts are made, for the life of a daemon: places that are free take orders as they come, so a slow one
-    takes fewer. An order whose worker is lost, or gives no answer in time, goes to the next free place, alone, so that
-    it can lose no others."""
+    """Where attempts are made, for the life of a daemon: places that are free take orders as they
+    come, so a slow one takes fewer. An order whose worker is lost, or gives no answer in time, goes
+    to the next free place, alone, so that it can lose no others."""
 
     def __init__(self, operation: Operation, places: Sequence[Place]) -> None:
-        self.places, self.at_once = len(places), sum(place.at_once for place in places)
-        self._seconds, self._all = operation.compute_seconds, places
+        self.places = len(places)
+        self.at_once = sum(place.at_once for place in places)
+        self._seconds = operation.compute_seconds
+        self._all = places
         self._waiting: deque[_Asked] = deque()
         self._free: deque[Place] | None = None
         self._starting: set[asyncio.Task[None]] = set()
@@ -114,8 +121,8 @@ class Compute:
         self._lost = 0
 
     async def attempt(self, order: Order[V]) -> Attempted[V]:
-        """What comes of an order, wherever it is made and however often. Raises InfrastructureError when workers were
-        lost over it again and again."""
+        """What comes of an order, wherever it is made and however often. Raises InfrastructureError
+        when workers were lost over it again and again."""
         made: Attempted[V] = await self._made_of(order)
         return made
 
@@ -216,10 +223,15 @@ def _kept(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> No
 
 
 def compute_of(run: "Run", held_out: SimilarityIndex) -> Compute | None:
-    """Where attempts for a run's daemon are made by its `operation.compute`, none of which may match `held_out`; None:
-    in threads of its own. Raises UserError for a cluster that does not answer."""
+    """Where attempts for a run's daemon are made by its `operation.compute`, none of which may
+    match `held_out`; None: in threads of its own. Raises UserError for a cluster that does not
+    answer."""
     name = run.config.operation.compute
-    places = next((extension.computes[name] for extension in extensions() if name in extension.computes), None)
+    places = next(
+        (extension.computes[name] for extension in extensions() if name in extension.computes), None
+    )
     if places is None:
         return None
-    return Compute(run.config.operation, named_function(places, where="operation.compute")(run, held_out))
+    return Compute(
+        run.config.operation, named_function(places, where="operation.compute")(run, held_out)
+    )

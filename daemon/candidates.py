@@ -1,4 +1,5 @@
-"""What the stages of the pipeline hand to each other and to the logs: typed records, and how an attempt fails."""
+"""What the stages of the pipeline hand to each other and to the logs: typed records, and how an
+attempt fails."""
 
 import copyreg
 import json
@@ -24,8 +25,10 @@ class VariantJob(Generic[V]):
     seed: V
     root: V  # the original that the lineage began with
     generation: int  # the variant's own: the seed's + 1
-    aim: Mapping[str, Any] = field(default_factory=dict)  # where it is to go, as its pick says (`why.aim`)
-    preferences: Mapping[str, float] = field(default_factory=dict)  # of the pick (rods.extension.Preferring)
+    # where it is to go, as its pick says (`why.aim`)
+    aim: Mapping[str, Any] = field(default_factory=dict)
+    # of the pick (rods.extension.Preferring)
+    preferences: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,10 @@ class FormedTask:
 
 
 class Rejection(Exception):
-    """A failed candidate, which ends an attempt: it is at fault, not the machinery. rejected.jsonl keeps stage, error,
-    evidence, attempt and `raw`, what had been written so far. `cause` is the structured error that the next attempt may
-    learn from. `wordings` are its defects, one a turn, where all of them lie in words."""
+    """A failed candidate, which ends an attempt: it is at fault, not the machinery. rejected.jsonl
+    keeps stage, error, evidence, attempt and `raw`, what had been written so far. `cause` is the
+    structured error that the next attempt may learn from. `wordings` are its defects, one a turn,
+    where all of them lie in words."""
 
     def __init__(
         self,
@@ -54,9 +58,13 @@ class Rejection(Exception):
         wordings: Sequence[Defect] = (),
     ) -> None:
         super().__init__(f"{stage}: {error}")
-        self.stage, self.error, self.evidence, self.attempt = stage, error, evidence, 0
+        self.stage = stage
+        self.error = error
+        self.evidence = evidence
+        self.attempt = 0
         self.raw = "" if raw is None else json.dumps(raw, sort_keys=True, default=str)
-        self.cause, self.wordings = cause, tuple(wordings)
+        self.cause = cause
+        self.wordings = tuple(wordings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
@@ -68,36 +76,59 @@ class Rejection(Exception):
         return Rejection(stage, error.type, error.as_json(), {**raw, **said}, cause=error)
 
     @staticmethod
-    def at_gates(stage: StageName, closed: Sequence[GateRejection], draft: Draft | None, raw: Any) -> "Rejection":
+    def at_gates(
+        stage: StageName, closed: Sequence[GateRejection], draft: Draft | None, raw: Any
+    ) -> "Rejection":
         reasons = ((each.gate, reason) for each in closed for reason in each.reasons)
-        defects = [Defect(verdict_of_gate(gate), f"{gate}: {reason.text}", reason.turn) for gate, reason in reasons]
-        return Rejection._of(stage, closed[0].gate, [gate.as_json() for gate in closed], draft, raw, defects)
+        defects = [
+            Defect(verdict_of_gate(gate), f"{gate}: {reason.text}", reason.turn)
+            for gate, reason in reasons
+        ]
+        return Rejection._of(
+            stage, closed[0].gate, [gate.as_json() for gate in closed], draft, raw, defects
+        )
 
     @staticmethod
     def by_judge(stage: StageName, judgement: Judgement, draft: Draft, raw: Any) -> "Rejection":
         defects = judgement.defects
-        evidence = [{"verdict": defect.verdict, "turn": defect.turn, "reason": defect.reason} for defect in defects]
+        evidence = [
+            {"verdict": defect.verdict, "turn": defect.turn, "reason": defect.reason}
+            for defect in defects
+        ]
         return Rejection._of(stage, "judge_rejected", evidence, draft, raw, defects)
 
     @staticmethod
     def _of(
-        stage: StageName, error: Failure, evidence: Any, draft: Draft | None, raw: Any, defects: Sequence[Defect]
+        stage: StageName,
+        error: Failure,
+        evidence: Any,
+        draft: Draft | None,
+        raw: Any,
+        defects: Sequence[Defect],
     ) -> "Rejection":
         deep = [defect for defect in defects if defect.verdict == "gt_unfixable"]
         worst = deep or defects
         told = "; ".join(defect.reason for defect in worst)
-        turns = {defect.turn for defect in worst if defect.turn is not None}  # none: it is about the whole
-        involved = draft.functions(turns.intersection(range(len(draft.turns))) or None) if draft else ()
-        cause = ComposeError(ERROR_OF_VERDICT[worst[0].verdict], told, functions=involved, turn=worst[0].turn)
+        # none: it is about the whole
+        turns = {defect.turn for defect in worst if defect.turn is not None}
+        involved = (
+            draft.functions(turns.intersection(range(len(draft.turns))) or None) if draft else ()
+        )
+        cause = ComposeError(
+            ERROR_OF_VERDICT[worst[0].verdict], told, functions=involved, turn=worst[0].turn
+        )
         by_turn: dict[int | None, list[str]] = {}
         for defect in () if deep else defects:
             by_turn.setdefault(defect.turn, []).append(defect.reason)
-        wordings = [Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in by_turn.items()]
+        wordings = [
+            Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in by_turn.items()
+        ]
         return Rejection(stage, error, evidence, raw, cause=cause, wordings=wordings)
 
 
 def plain(draft: Draft) -> Draft:
-    """The draft without the turns in which no call is right: what stage IV judges before stage V breaks it."""
+    """The draft without the turns in which no call is right: what stage IV judges before stage V
+    breaks it."""
     kept = [turn for turn, calls in enumerate(draft.turns) if calls]
     if len(kept) == len(draft.turns):
         return draft
@@ -105,13 +136,17 @@ def plain(draft: Draft) -> Draft:
 
     def moved(bound: BoundCall) -> BoundCall:
         flows = {
-            argument: flow if flow.origin is None else replace(flow, origin=(place[flow.origin[0]], flow.origin[1]))
+            argument: flow
+            if flow.origin is None
+            else replace(flow, origin=(place[flow.origin[0]], flow.origin[1]))
             for argument, flow in bound.flows.items()
         }
         return replace(bound, flows=flows)
 
     plan = replace(draft.plan, turns=tuple(draft.plan.turns[turn] for turn in kept))
-    return replace(draft, plan=plan, turns=tuple(tuple(map(moved, draft.turns[turn])) for turn in kept))
+    return replace(
+        draft, plan=plan, turns=tuple(tuple(map(moved, draft.turns[turn])) for turn in kept)
+    )
 
 
 def with_blanks(draft: Draft, texts: tuple[str, ...]) -> tuple[str, ...]:

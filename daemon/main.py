@@ -1,7 +1,7 @@
 """`rods-daemon RUN [--config FILE]`: writes variants for a run while it is trained.
 
-May start before or after the trainer, be killed at any moment, and be started again. SIGTERM and Ctrl-C stop it within
-seconds with exit code 0: nothing is lost, the next start continues."""
+May start before or after the trainer, be killed at any moment, and be started again. SIGTERM and
+Ctrl-C stop it within seconds with exit code 0: nothing is lost, the next start continues."""
 
 import asyncio
 import os
@@ -45,7 +45,8 @@ def _work(
     /,
     *,
     config: Annotated[
-        Path | None, Parameter(help="TOML file: creates the run, or brings this start's [operation]")
+        Path | None,
+        Parameter(help="TOML file: creates the run, or brings this start's [operation]"),
     ] = None,
 ) -> None:
     with Lanes(IN_FLIGHT + 1, THREADS) as lanes:
@@ -60,9 +61,10 @@ class Threads(ThreadPoolExecutor):
 
 
 async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
-    """Waits for the run, and serves it until the first signal. The handler stays when the loop is closed, unlike the
-    loop's own: a second signal cannot spoil a clean end."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    """Waits for the run, and serves it until the first signal. The handler stays when the loop is
+    closed, unlike the loop's own: a second signal cannot spoil a clean end."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
     loop.set_default_executor(Threads(FILES, thread_name_prefix=THREADS))
 
     def ask(number: int) -> None:
@@ -80,7 +82,8 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
     run = open_or_create(path, config_file)
     logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
-    service = await asyncio.to_thread(Service, run, lanes)  # reads the daemon's logs, and looks through the trainer's
+    # reads the daemon's logs, and looks through the trainer's
+    service = await asyncio.to_thread(Service, run, lanes)
     await service.serve(stop)
 
 

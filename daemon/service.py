@@ -1,9 +1,11 @@
-"""The daemon's service: watch the trainer, pick seeds, have variants and feedback written, log everything.
+"""The daemon's service: watch the trainer, pick seeds, have variants and feedback written, log
+everything.
 
-One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own, which awaits
-its records one by one, so they have one order: picked, expanded, finished. In lockstep picks are also written down in
-their own order, whichever of them was done first, so that a run's pool is the same bytes with any number of workers.
-Nothing is lost by a kill: what is not on record is derived again at the next start."""
+One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its
+own, which awaits its records one by one, so they have one order: picked, expanded, finished. In
+lockstep picks are also written down in their own order, whichever of them was done first, so that a
+run's pool is the same bytes with any number of workers. Nothing is lost by a kill: what is not on
+record is derived again at the next start."""
 
 import asyncio
 import math
@@ -41,9 +43,10 @@ BY_STEP = attrgetter("step")
 class SeedQueue:
     """Picks that no worker has started yet, in the order in which they are due.
 
-    In `sync=free` their age is `bound` (`queue_steps`; the default, two steps' worth, is our own choice): a pick is
-    stale once the trainer is so many steps past it, and the newest step is served first. In lockstep, or without a
-    bound (None; 0 in the paper), nothing is dropped, and picks are served in order."""
+    In `sync=free` their age is `bound` (`queue_steps`; the default, two steps' worth, is our own
+    choice): a pick is stale once the trainer is so many steps past it, and the newest step is
+    served first. In lockstep, or without a bound (None; 0 in the paper), nothing is dropped, and
+    picks are served in order."""
 
     def __init__(self, bound: int | None) -> None:
         self.bound = bound
@@ -60,8 +63,10 @@ class SeedQueue:
         self._changed.set()
 
     def advance(self, newest: int, epoch: int) -> list[Unfinished]:
-        """The trainer has reached step `newest` and `epoch`: returns the picks that became stale, no longer queued."""
-        self.newest, self.epoch = max(self.newest, newest), epoch
+        """The trainer has reached step `newest` and `epoch`: returns the picks that became stale,
+        no longer queued."""
+        self.newest = max(self.newest, newest)
+        self.epoch = epoch
         self._changed.set()
         oldest = -math.inf if self.bound is None else self.newest - self.bound
         stale = sorted((pick for pick in self._picks if pick.step <= oldest), key=BY_STEP)
@@ -69,8 +74,8 @@ class SeedQueue:
         return stale
 
     def take(self) -> Unfinished | None:
-        """The next pick that may start; None when there is none. In order, a pick starts when the pool of its own
-        epoch is known (after a restart it may be known later than the pick)."""
+        """The next pick that may start; None when there is none. In order, a pick starts when the
+        pool of its own epoch is known (after a restart it may be known later than the pick)."""
         pick = (min if self.bound is None else max)(self._picks, key=BY_STEP, default=None)
         if pick is None or (self.bound is None and pick.epoch > self.epoch):
             return None
@@ -78,7 +83,8 @@ class SeedQueue:
         return pick
 
     async def changed(self) -> None:
-        """Waits until something was added or the trainer has moved on; then `take` may have something again."""
+        """Waits until something was added or the trainer has moved on; then `take` may have
+        something again."""
         self._changed.clear()
         await self._changed.wait()
 
@@ -92,8 +98,10 @@ class Service:
     """One run's daemon. Raises RefusedError as DaemonLog does, UserError when nobody can write."""
 
     def __init__(self, run: Run, threads: Executor) -> None:
-        self.run, self.config = run, run.config
-        self.lockstep, self.static = run.config.sync == "lockstep", run.config.pool.static
+        self.run = run
+        self.config = run.config
+        self.lockstep = run.config.sync == "lockstep"
+        self.static = run.config.pool.static
         self.writers = Writers(run, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
@@ -108,30 +116,42 @@ class Service:
         self.compute = compute_of(run, held_out)
         self.workers = self.writers.employed(run.config.operation.workers, self.compute)
         self.players = Lanes(self.workers, "rods-players") if outside else None
-        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.players, self.compute)
+        self.pipeline = Pipeline(
+            run.config, held_out, threads, self.writers.kinds, self.players, self.compute
+        )
         self.generated: list[AnyTask] = []  # the variants of the pool
         given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
         works = (extension.daemon_work(*given) for extension in extensions())
         self.works = [work for work in works if work is not None]  # beside picks
-        self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()  # theirs: few, soon done, and never dropped
+        # theirs: few, soon done, and never dropped
+        self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
         self.life = TrainerLife(run.path)
-        self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
+        # held while the watch reads on, so that nobody sees a pool half folded
+        self.reading = asyncio.Lock()
         self.in_flight = 0
-        self.ready = 0  # picks in flight that need no worker any more: their records wait for those of earlier picks
-        self.owed = 0  # the variants that picks which were not finished when the logs were read may bring
+        # picks in flight that need no worker any more: their records wait for those of earlier
+        # picks
+        self.ready = 0
+        # the variants that picks which were not finished when the logs were read may bring
+        self.owed = 0
         self.barren = 0  # seeds in a row that gave no variant
-        self.paused = self.seedless = False  # staging is full; the last step that was considered had no seed
+        # staging is full; the last step that was considered had no seed
+        self.paused = self.seedless = False
         self._freed = asyncio.Event()  # somebody may be free
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Works until `stop` is set or the trainer has been gone for `idle_exit_seconds`. What is in flight then stays
-        unfinished and is taken up at the next start."""
+        """Works until `stop` is set or the trainer has been gone for `idle_exit_seconds`. What is
+        in flight then stays unfinished and is taken up at the next start."""
         try:
             async with self.writers:
                 with self.run.playing(PLAYING):
                     self.run.log_start("daemon", workers=self.workers, **self.writers.known())
                     async with asyncio.TaskGroup() as group:
-                        works = self._watch(stop), self._beside(), self._fill() if self.static else self._work()
+                        works = (
+                            self._watch(stop),
+                            self._beside(),
+                            self._fill() if self.static else self._work(),
+                        )
                         tasks = [group.create_task(work) for work in works]
                         await stop.wait()
                         for task in tasks:
@@ -146,14 +166,18 @@ class Service:
                 self.players.shutdown()
 
     def _resume(self) -> None:
-        """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which are still fresh."""
-        unfinished = sorted(self.log.state.unfinished.values(), key=lambda pick: (pick.step, pick.rank))
+        """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which
+        are still fresh."""
+        unfinished = sorted(
+            self.log.state.unfinished.values(), key=lambda pick: (pick.step, pick.rank)
+        )
         self.queue.add(unfinished)
         if unfinished:
             log.info("unfinished picks taken up", picks=len(unfinished))
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        first, said = True, False
+        first = True
+        said = False
         while True:
             await asyncio.to_thread(self.log.check)
             await asyncio.to_thread(self.log.keep_totals)
@@ -169,11 +193,20 @@ class Service:
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not said:
-                log.info("run finished", step=self.watch.newest, remedy="stop this daemon, it has nothing left to do")
+                log.info(
+                    "run finished",
+                    step=self.watch.newest,
+                    remedy="stop this daemon, it has nothing left to do",
+                )
             said = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
-            if idle and not self.waiting and not self.in_flight and await self.life.gone_for(self.watch.newest) > idle:
+            if (
+                idle
+                and not self.waiting
+                and not self.in_flight
+                and await self.life.gone_for(self.watch.newest) > idle
+            ):
                 log.info("no living trainer", seconds=idle)
                 stop.set()
             await asyncio.sleep(self.config.operation.poll_seconds)
@@ -190,18 +223,27 @@ class Service:
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
             for pick in stale:
-                group.create_task(self.log.finished(pick.pick, accepted(pick), 0, dropped_stale=why))
+                group.create_task(
+                    self.log.finished(pick.pick, accepted(pick), 0, dropped_stale=why)
+                )
 
     async def _consider(self) -> None:
-        """Picks the seeds of every step that is due. While picks could not be served no step is considered in
-        sync=free; in lockstep a step has no seed where what was picked before it has filled staging."""
-        state, may = self.log.state, not self.lockstep and not self.static
+        """Picks the seeds of every step that is due. While picks could not be served no step is
+        considered in sync=free; in lockstep a step has no seed where what was picked before it has
+        filled staging."""
+        state = self.log.state
+        may = not self.lockstep and not self.static
         self.paused = may and (self._full() or self.writers.spent)
         if self.paused:
             return
         # in lockstep the next merge knows all that was due by then
-        before = min((work.open_at for work in self.works), default=math.inf) if self.lockstep else math.inf
-        while not self.lockstep or self._full() or not self._full(self.owed):  # no pick of lockstep depends on a clock
+        before = (
+            min((work.open_at for work in self.works), default=math.inf)
+            if self.lockstep
+            else math.inf
+        )
+        # no pick of lockstep depends on a clock
+        while not self.lockstep or self._full() or not self._full(self.owed):
             if (step := self.watch.due(state.last_considered, before)) is None:
                 break
             began = time.perf_counter()
@@ -210,21 +252,36 @@ class Service:
             if self.static:
                 picks = choose(step.step, candidates, self.watch.active, self.config)
                 if candidates and not picks:
-                    log.warning("static pool empty", why="no task of the opening epoch lies at the boundary")
+                    log.warning(
+                        "static pool empty", why="no task of the opening epoch lies at the boundary"
+                    )
             else:
                 candidates = [] if self.paused else candidates
-                picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
+                picks = select(
+                    step.step, candidates, self.watch.active, state.last_picked, self.config
+                )
             self.seedless = not picks and not self.paused
             self.log.read_epoch(step.epoch)
-            told = [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why} for pick in picks]
+            told = [
+                {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
+                for pick in picks
+            ]
             if weigh := self.watch.preferring.pop(step.step, None):
                 parts = ({name: part(pick.id) for name, part in weigh.items()} for pick in picks)
-                told = [one | {"preferences": weights} for one, weights in zip(told, parts, strict=True)]
+                told = [
+                    one | {"preferences": weights} for one, weights in zip(told, parts, strict=True)
+                ]
             await self.log.picked(step.step, step.epoch, told)
             self.queue.add(state.unfinished[pick.id] for pick in picks)
             self.owed += len(picks) * self.config.pipeline.variants_per_seed
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
-            log.info("considered", step=step.step, epoch=step.epoch, picks=len(picks), milliseconds=milliseconds)
+            log.info(
+                "considered",
+                step=step.step,
+                epoch=step.epoch,
+                picks=len(picks),
+                milliseconds=milliseconds,
+            )
 
     def _full(self, more: int = 0) -> bool:
         """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
@@ -239,18 +296,28 @@ class Service:
 
     @property
     def finished(self) -> bool:
-        """Whether the trainer has taken (in lockstep: this has considered) the last step, and all that was picked is
-        done."""
+        """Whether the trainer has taken (in lockstep: this has considered) the last step, and all
+        that was picked is done."""
         last = self.log.state.last_considered if self.lockstep else self.watch.newest
         return last >= self.config.training.steps and not self.waiting and not self.in_flight
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.works)
-        at = {"step": self.watch.newest, "considered": self.log.state.last_considered, "queue": self.waiting}
-        at |= {"in_flight": self.in_flight, "staged": self.watch.staged(), "work": written + self.writers.calls}
+        at = {
+            "step": self.watch.newest,
+            "considered": self.log.state.last_considered,
+            "queue": self.waiting,
+        }
+        at |= {
+            "in_flight": self.in_flight,
+            "staged": self.watch.staged(),
+            "work": written + self.writers.calls,
+        }
         progress = written, self.writers.calls
         at |= {} if self.compute is None else self.compute.status()
-        self.log.heartbeat.beat(progress=progress, state=self._state(), **at, **self.writers.status())
+        self.log.heartbeat.beat(
+            progress=progress, state=self._state(), **at, **self.writers.status()
+        )
 
     def _state(self) -> str:
         if self.in_flight or self.waiting:
@@ -264,9 +331,10 @@ class Service:
         return "no seeds" if self.seedless else "idle"
 
     async def _work(self) -> None:
-        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other. Each has
-        its seed and its neighbours as they stand when it starts: in lockstep those of the pool of its epoch, whatever a
-        rewound trainer does meanwhile. No seed: it has left the pool."""
+        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place
+        and no other. Each has its seed and its neighbours as they stand when it starts: in lockstep
+        those of the pool of its epoch, whatever a rewound trainer does meanwhile. No seed: it has
+        left the pool."""
         latest: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
             while True:
@@ -277,11 +345,18 @@ class Service:
                     if (pick := self.queue.take()) is not None:
                         self.in_flight += 1
                         try:
-                            seed = await asyncio.to_thread(self.watch.state.task, pick.task)  # from a disk
+                            # from a disk
+                            seed = await asyncio.to_thread(self.watch.state.task, pick.task)
                         except KeyError:  # injected in an epoch that a start has dropped
                             seed = None
-                        admit = self.neighbours.admit if self.lockstep else lambda task: self.neighbours.admit(task)
-                        latest = group.create_task(self._write(pick, seed, admit, latest if self.lockstep else None))
+                        admit = (
+                            self.neighbours.admit
+                            if self.lockstep
+                            else lambda task: self.neighbours.admit(task)
+                        )
+                        latest = group.create_task(
+                            self._write(pick, seed, admit, latest if self.lockstep else None)
+                        )
                         latest.add_done_callback(self._done)
                 if pick is None:
                     await self.queue.changed()
@@ -312,7 +387,9 @@ class Service:
             # some of its picks are finished only where a kill came after the last variant
             why = await filling.run() if len(picks) == filling.seeds else None
             for pick in picks:
-                await self.log.finished(pick.pick, accepted(pick), filling.failed[pick.pick], why=why)
+                await self.log.finished(
+                    pick.pick, accepted(pick), filling.failed[pick.pick], why=why
+                )
             self.in_flight -= 1
 
     def _filling(self, picks: list[Unfinished]) -> StaticPoolFill:
@@ -320,20 +397,31 @@ class Service:
         seeds = {pick.pick: state.task(pick.task) for pick in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
         staged = state.staging.candidates(state.staging.seq, by_pick=True)
-        recorded = {(variant.pick, variant.index): task for variant in staged if (task := variant.task) is not None}
+        recorded = {
+            (variant.pick, variant.index): task
+            for variant in staged
+            if (task := variant.task) is not None
+        }
 
         async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
             return await self._made(pick, index, seeds[pick.pick], admit)
 
         known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
-        return StaticPoolFill(picks, known, recorded, write, self._stage, self.workers, self.config.gates.duplicates)
+        return StaticPoolFill(
+            picks, known, recorded, write, self._stage, self.workers, self.config.gates.duplicates
+        )
 
     async def _write(
-        self, pick: Unfinished, seed: AnyTask | None, admit: Admit, before: asyncio.Task[None] | None
+        self,
+        pick: Unfinished,
+        seed: AnyTask | None,
+        admit: Admit,
+        before: asyncio.Task[None] | None,
     ) -> None:
-        """Writes the variants of one pick that are not on record yet, then finishes it. `before`: the pick whose
-        records come first; whoever waits for it holds no worker."""
-        discarded, why = 0, None
+        """Writes the variants of one pick that are not on record yet, then finishes it. `before`:
+        the pick whose records come first; whoever waits for it holds no worker."""
+        discarded = 0
+        why = None
         made: list[tuple[int, AnyTask]] = []
         for index in range(self.config.pipeline.variants_per_seed):
             if index not in pick.variants:
@@ -341,7 +429,8 @@ class Service:
                 if isinstance(outcome, AnyTask):
                     made.append((index, outcome))
                 else:
-                    discarded, why = discarded + 1, outcome
+                    discarded = discarded + 1
+                    why = outcome
                 if before is None or before.done():
                     await self._stage(pick, made)
         if before is not None and not before.done():
@@ -353,7 +442,12 @@ class Service:
         await self.log.finished(pick.pick, accepted(pick), discarded, why=why)
         self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
-            log.warning("no variants", seeds_in_a_row=self.barren, why=why, see="rejected.jsonl, `rods status`")
+            log.warning(
+                "no variants",
+                seeds_in_a_row=self.barren,
+                why=why,
+                see="rejected.jsonl, `rods status`",
+            )
 
     async def _stage(self, pick: Unfinished, made: list[tuple[int, AnyTask]]) -> None:
         """Puts variants on record, by index, and takes them off the list."""
@@ -363,21 +457,35 @@ class Service:
             self.neighbours.written(variant.id)
             log.info("variant staged", variant=variant.id, attempts=variant.provenance["attempts"])
 
-    async def _made(self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
+    async def _made(
+        self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit
+    ) -> AnyTask | str:
         """A variant, or why there is none."""
         structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)  # of this task alone
-        outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
+        outcome = (
+            await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
+        )
         if not isinstance(outcome, AnyTask):
             log.info("discarded", why=outcome)
         return outcome
 
-    async def _variant(self, pick: Unfinished, index: int, seed: AnyTask, admit: Admit) -> AnyTask | str:
+    async def _variant(
+        self, pick: Unfinished, index: int, seed: AnyTask, admit: Admit
+    ) -> AnyTask | str:
         """The outcome of the pipeline: a variant, or why there is none."""
         on_record: list[Awaitable[None]] = []
 
         def reject(failed: Rejection) -> None:
-            said: dict[str, Any] = {"stage": failed.stage, "error": failed.error, "attempt": failed.attempt}
-            on_record.append(self.log.rejected(pick.pick, index, evidence=failed.evidence, raw=failed.raw, **said))
+            said: dict[str, Any] = {
+                "stage": failed.stage,
+                "error": failed.error,
+                "attempt": failed.attempt,
+            }
+            on_record.append(
+                self.log.rejected(
+                    pick.pick, index, evidence=failed.evidence, raw=failed.raw, **said
+                )
+            )
             log.info("rejected", variant=index, **said)
 
         try:
@@ -385,8 +493,11 @@ class Service:
             kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
             author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            why, weights = pick.record["why"], preferred(pick.record.get("preferences", {}))
-            job = VariantJob(pick.pick, index, seed, root, why["generation"] + 1, why.get("aim", {}), weights)
+            why = pick.record["why"]
+            weights = preferred(pick.record.get("preferences", {}))
+            job = VariantJob(
+                pick.pick, index, seed, root, why["generation"] + 1, why.get("aim", {}), weights
+            )
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))

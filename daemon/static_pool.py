@@ -1,10 +1,12 @@
-"""Writes a static pool: as many variants as RODS keeps active, once, while the trainer waits (004 Appendix R).
+"""Writes a static pool: as many variants as RODS keeps active, once, while the trainer waits (004
+Appendix R).
 
-The seeds are those of the opening epoch's boundary, one pick each. They take turns: try number n is variant n ÷ seeds
-of seed n mod seeds, in the order of their ranks. Tries run side by side in rounds, are put on record in their order,
-and whether a variant is new is judged against what earlier rounds gave, so that what comes out depends neither on which
-of them was quicker nor on a kill between two records. It ends when the pool is full, or when nothing has come of many
-tries in a row."""
+The seeds are those of the opening epoch's boundary, one pick each. They take turns: try number n is
+variant n ÷ seeds of seed n mod seeds, in the order of their ranks. Tries run side by side in
+rounds, are put on record in their order, and whether a variant is new is judged against what
+earlier rounds gave, so that what comes out depends neither on which of them was quicker nor on a
+kill between two records. It ends when the pool is full, or when nothing has come of many tries in a
+row."""
 
 import asyncio
 from collections import Counter
@@ -23,9 +25,11 @@ BARREN = 20  # so many tries in a row without a variant, and one of each seed, e
 Write = Callable[[Unfinished, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
 
 
-def choose(step: int, candidates: Iterable[TaskSignal], active: Mapping[str, TaskFacts], config: Config) -> list[Pick]:
-    """The seeds of a static pool, picked at `step`: all that could be picked, up to the size of the pool. Each says how
-    many there are, and how many variants are wanted of all."""
+def choose(
+    step: int, candidates: Iterable[TaskSignal], active: Mapping[str, TaskFacts], config: Config
+) -> list[Pick]:
+    """The seeds of a static pool, picked at `step`: all that could be picked, up to the size of the
+    pool. Each says how many there are, and how many variants are wanted of all."""
     room = config.pool.max_generated - sum(facts.generation > 0 for facts in active.values())
     wide = {"seeds_per_step": min(1, config.selection.seeds_per_step) * max(0, room), "quota": 0}
     config = config.model_copy(update={"selection": config.selection.model_copy(update=wide)})
@@ -36,8 +40,9 @@ def choose(step: int, candidates: Iterable[TaskSignal], active: Mapping[str, Tas
 
 @dataclass(slots=True)
 class StaticPoolFill:
-    """One fill. `known` has the tasks that a variant must not repeat; `recorded` the variants, by pick and index, that
-    an earlier daemon wrote; `write` makes one, and `stage` puts it on record."""
+    """One fill. `known` has the tasks that a variant must not repeat; `recorded` the variants,
+    by pick and index, that an earlier daemon wrote; `write` makes one, and `stage` puts it on
+    record."""
 
     picks: Sequence[Unfinished]
     known: DuplicateIndex
@@ -46,7 +51,8 @@ class StaticPoolFill:
     stage: Callable[[Unfinished, list[tuple[int, AnyTask]]], Awaitable[None]]
     workers: int
     duplicates: bool  # whether near duplicates are refused
-    failed: Counter[str] = field(init=False, default_factory=Counter)  # tries without a variant, by pick
+    # tries without a variant, by pick
+    failed: Counter[str] = field(init=False, default_factory=Counter)
 
     @property
     def seeds(self) -> int:
@@ -55,7 +61,8 @@ class StaticPoolFill:
 
     async def run(self) -> str | None:
         """Fills the pool; returns why it stayed smaller than wanted, None when it did not."""
-        wanted, limit = self.picks[0].record["why"]["static"]["variants"], max(BARREN, len(self.picks))
+        wanted = self.picks[0].record["why"]["static"]["variants"]
+        limit = max(BARREN, len(self.picks))
         tried = count = barren = 0
         reasons: Counter[str] = Counter()
         free = asyncio.Semaphore(self.workers)
@@ -74,13 +81,17 @@ class StaticPoolFill:
                     reasons["duplicates"] += 1
                 else:
                     self.known.add(outcome)
-                    count, barren = count + 1, 0
+                    count = count + 1
+                    barren = 0
             tried += len(numbers)
             log.info("static pool", variants=count, wanted=wanted, tries=tried)
         if count >= wanted:
             return None
         often = ", ".join(f"{reason} {times}" for reason, times in reasons.most_common(3))
-        why = f"{count} of {wanted} variants of {self.seeds} seeds: {barren} tries in a row gave none ({often})"
+        why = (
+            f"{count} of {wanted} variants of {self.seeds} seeds: {barren} tries in a row gave "
+            f"none ({often})"
+        )
         log.warning("static pool incomplete", why=why, see="rejected.jsonl")
         return why
 

@@ -1,7 +1,8 @@
-"""What the daemon sees of the trainer: the steps to consider, the pool of their epoch, signs of life.
+"""What the daemon sees of the trainer: the steps to consider, the pool of their epoch, signs of
+life.
 
-`Watch` follows the run's logs, in a thread that waits for files: the event loop never waits for a disk, and a file
-system that hangs takes none of the threads in which variants are made."""
+`Watch` follows the run's logs, in a thread that waits for files: the event loop never waits for a
+disk, and a file system that hangs takes none of the threads in which variants are made."""
 
 import asyncio
 import math
@@ -25,22 +26,28 @@ class Watch:
     """Follows the logs by `look`, which is meant for a thread."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.lockstep = run, run.config.sync == "lockstep"
+        self.run = run
+        self.lockstep = run.config.sync == "lockstep"
         self.active: dict[str, TaskFacts] = {}
-        self._unvaried = frozenset(task.id for task in run.tasks if not varied(task))  # these are no seeds
+        # these are no seeds
+        self._unvaried = frozenset(task.id for task in run.tasks if not varied(task))
         self._pending: list[ClosedStep] = []
         self._windows: dict[int, dict[str, Window]] = {}  # as they stood after these steps
-        self.preferring: dict[int, dict[str, Preferring]] = {}  # after these steps: how functions are weighed
-        # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
+        # after these steps: how functions are weighed
+        self.preferring: dict[int, dict[str, Preferring]] = {}
+        # In lockstep every step is considered; for a static pool one may not be missed behind a
+        # snapshot.
         self.state = RunState(run, every_step=self.lockstep or run.config.pool.static)
         self.newest = self.state.last_step  # the newest step ever read, rewound ones included
 
     def look(self, last_considered: int) -> bool:
         """Reads on. Returns whether the pool has changed."""
-        state, epoch = self.state, self.state.epoch
+        state = self.state
+        epoch = self.state.epoch
         for step in state.steps():
             self.newest = max(self.newest, step.step)
-            if step.step > last_considered:  # never twice for one step number, whatever a rewound trainer does
+            # never twice for one step number, whatever a rewound trainer does
+            if step.step > last_considered:
                 if not self.lockstep:
                     self._pending.clear()
                     self.preferring.clear()
@@ -53,26 +60,40 @@ class Watch:
         if not state.merged and state.epoch == epoch:
             return False
         aimed = aims_of(self.run.config) is not None
-        members = [member for member in state.active.values() if member.task_id not in self._unvaried]
+        members = [
+            member for member in state.active.values() if member.task_id not in self._unvaried
+        ]
         facts = ((member, state.task(member.task_id) if aimed else None) for member in members)
-        self.active = {member.task_id: TaskFacts(member.type, member.generation, task) for member, task in facts}
+        self.active = {
+            member.task_id: TaskFacts(member.type, member.generation, task)
+            for member, task in facts
+        }
         return True
 
     def due(self, last_considered: int, before: float = math.inf) -> ClosedStep | None:
-        """The step to consider next: in lockstep the oldest, otherwise only the newest. None when there is none below
-        `before`, or when the record of its epoch has not arrived."""
+        """The step to consider next: in lockstep the oldest, otherwise only the newest. None when
+        there is none below `before`, or when the record of its epoch has not arrived."""
         self._pending = [step for step in self._pending if step.step > last_considered]
-        if self._pending and self._pending[0].epoch <= self.state.epoch and self._pending[0].step < before:
+        if (
+            self._pending
+            and self._pending[0].epoch <= self.state.epoch
+            and self._pending[0].step < before
+        ):
             return self._pending.pop(0)
         return None
 
     def candidates(self, step: ClosedStep) -> list[TaskSignal]:
-        """What selection may choose from after `step`; nothing where the stage does not expand. For a static pool that
-        is all tasks, once the opening epoch has visited each, and nothing at any other time."""
-        config, state, windows = self.run.config, self.state, self._windows.pop(step.step, None)
+        """What selection may choose from after `step`; nothing where the stage does not expand. For
+        a static pool that is all tasks, once the opening epoch has visited each, and nothing at any
+        other time."""
+        config = self.run.config
+        state = self.state
+        windows = self._windows.pop(step.step, None)
         if not selects(stage_rules(config.curriculum, step.stage)):
             return []
-        if config.pool.static and (step.step != state.last_step or not state.static_pool_due or state.unvisited()):
+        if config.pool.static and (
+            step.step != state.last_step or not state.static_pool_due or state.unvisited()
+        ):
             return []
         if not reads_windows(config):
             return signals(step.groups, config.selection) if step.counts(config.zones) else []
@@ -84,12 +105,15 @@ class Watch:
             window = windows.get(task)
             # what was shown otherwise says nothing here
             known = window is not None and window.lineage in shown and window.last_step > begun
-            choices.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
+            choices.append(
+                window.signal(config.zones.probe) if window and known else TaskSignal(task, None)
+            )
         return choices
 
     def _windows_of(self, step: ClosedStep) -> dict[str, Window]:
-        """The windows that selection may need after `step`, as the tracker has them now. In lockstep, where many steps
-        may wait, they are taken when the step is read: what a step's picks are may not depend on when that was."""
+        """The windows that selection may need after `step`, as the tracker has them now. In
+        lockstep, where many steps may wait, they are taken when the step is read: what a step's
+        picks are may not depend on when that was."""
         tracker = self.state.tracker
         tasks: Iterable[str] = _played(step)
         if whole_pool(self.run.config):
@@ -101,8 +125,8 @@ class Watch:
         return len(self.state.staging)
 
     def generated(self) -> list[AnyTask]:
-        """The pool's variants, in `sync=free` those in staging too. Ask when all there is has been read: what an epoch
-        names may lie ahead in the expanded log."""
+        """The pool's variants, in `sync=free` those in staging too. Ask when all there is has been
+        read: what an epoch names may lie ahead in the expanded log."""
         state = self.state
         tasks = [state.task(member.task_id) for member in state.pool.generated]
         if not self.lockstep:
@@ -117,8 +141,9 @@ def _played(step: ClosedStep) -> list[str]:
 
 
 class TrainerLife:
-    """How long the trainer has given no sign of life: neither its heartbeat's counter nor its steps have moved (a
-    foreign trainer need not beat). Judged by this process's own clock, from its start on."""
+    """How long the trainer has given no sign of life: neither its heartbeat's counter nor its steps
+    have moved (a foreign trainer need not beat). Judged by this process's own clock, from its start
+    on."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -126,10 +151,12 @@ class TrainerLife:
         self._seen = time.monotonic()
 
     async def gone_for(self, newest_step: int) -> float:
-        """Seconds since the last sign of life. Looks at the disk, so ask no more often than the logs are polled."""
+        """Seconds since the last sign of life. Looks at the disk, so ask no more often than the
+        logs are polled."""
         beat = await asyncio.to_thread(read_heartbeat, self._folder, "trainer")
         lives = beat and beat.get("state") != "stopped"
         sign = (beat.get("pid"), beat.get("counter"), newest_step) if lives else newest_step
         if sign != self._sign:
-            self._sign, self._seen = sign, time.monotonic()
+            self._sign = sign
+            self._seen = time.monotonic()
         return time.monotonic() - self._seen

@@ -1,7 +1,9 @@
-"""Holds the kinds of tasks, which name the author of a variant, and what an author on a language model needs.
+"""Holds the kinds of tasks, which name the author of a variant, and what an author on a language
+model needs.
 
-With `pipeline.author = "llm"` this holds the client, the budget, and the log of calls. Each variant has an account and
-one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one."""
+With `pipeline.author = "llm"` this holds the client, the budget, and the log of calls. Each variant
+has an account and one backbone (endpoint), drawn by weight under a key of its own, so that a
+restart draws the same one."""
 
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
@@ -25,17 +27,23 @@ from rods.rules.curriculum import writes
 
 
 class Writers:
-    """An async context manager over client and log. Raises UserError where a model is to write without an endpoint."""
+    """An async context manager over client and log. Raises UserError where a model is to write
+    without an endpoint."""
 
     def __init__(self, run: Run, threads: Executor) -> None:
-        self.run, self.config = run, run.config
+        self.run = run
+        self.config = run.config
         self.by_model = run.config.pipeline.author == "llm" and writes(run.config)
         if self.by_model and not run.config.operation.endpoints:
             what = 'pipeline.author is "llm", and no endpoint is configured'
-            remedy = "name one under [[operation.endpoints]] in the file after --config (docs/endpoints.md)"
+            remedy = (
+                "name one under [[operation.endpoints]] in the file after --config "
+                "(docs/endpoints.md)"
+            )
             raise UserError(what, where=str(run.path), remedy=remedy)
         asks = any(extension.asks(run.config) for extension in extensions())
-        self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)  # there is somebody to ask
+        # there is somebody to ask
+        self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)
         self._open = AsyncExitStack()
         self._usage: UsageLog | None = None
         self._client: Client | None = None
@@ -52,7 +60,9 @@ class Writers:
             self._usage = await self._open.enter_async_context(
                 UsageLog(self.run.path, "daemon", part_bytes=operation.log_part_bytes)
             )
-            budget = Budget(operation.budgets, tokens=self._usage.tokens, requests=self._usage.requests)
+            budget = Budget(
+                operation.budgets, tokens=self._usage.tokens, requests=self._usage.requests
+            )
             client = Client(operation.endpoints, budget=budget, sink=self._usage)
             self._client = await self._open.enter_async_context(client)
         return self
@@ -61,8 +71,8 @@ class Writers:
         await self._open.aclose()
 
     def employed(self, workers: int, compute: Compute | None) -> int:
-        """How many of so many workers, seeds in flight, there is work for: models that write or play are waited for,
-        the procedural author only computes, here or elsewhere."""
+        """How many of so many workers, seeds in flight, there is work for: models that write or
+        play are waited for, the procedural author only computes, here or elsewhere."""
         if self.by_model or self.run.players.outside:
             return workers
         return min(workers, IN_FLIGHT if compute is None else IN_FLIGHT * compute.at_once)
@@ -80,10 +90,14 @@ class Writers:
     @property
     def cut_off(self) -> bool:
         """Whether all endpoints are known to be down: calls wait."""
-        return self._client is not None and all(endpoint["why"] for endpoint in self._client.status())
+        return self._client is not None and all(
+            endpoint["why"] for endpoint in self._client.status()
+        )
 
     def _writing(self, pick: str, index: int) -> Asker:
-        return self.asker(pick, index, account=f"{pick}#{index}", tries=self.config.pipeline.answer_tries)
+        return self.asker(
+            pick, index, account=f"{pick}#{index}", tries=self.config.pipeline.answer_tries
+        )
 
     def _told(self, variant: str, line: str) -> None:
         """Keeps what is done for a variant while no model is asked, and logs it now and then."""
@@ -95,17 +109,24 @@ class Writers:
             self._tried += 1
 
     def asker(self, *key: str | int, account: str = "", tries: int = 1) -> Asker:
-        """Who asks questions under `account`, by default one question beside variants with an account of its own, of
-        which an answer that cannot be read is not asked for again. `key` draws the endpoint."""
+        """Who asks questions under `account`, by default one question beside variants with an
+        account of its own, of which an answer that cannot be read is not asked for again. `key`
+        draws the endpoint."""
         assert self._client is not None, "endpoints are configured"
-        backbone = self._client.draw(keyed_random(self.config.random_seeds.daemon, "backbone", *key))
-        feedback, roles = self.config.pipeline.feedback, self.config.roles
+        backbone = self._client.draw(
+            keyed_random(self.config.random_seeds.daemon, "backbone", *key)
+        )
+        feedback = self.config.pipeline.feedback
+        roles = self.config.roles
         paying = self._client.account(account or " ".join(map(str, key)))
         told = partial(self._told, account)
-        return Asker(self._client, backbone, paying, tries, feedback=feedback, roles=roles, tell=told)
+        return Asker(
+            self._client, backbone, paying, tries, feedback=feedback, roles=roles, tell=told
+        )
 
     def known(self) -> dict[str, Any]:
-        """For the log of starts: the synthesis model, and the prompt hashes of all environments that it writes for."""
+        """For the log of starts: the synthesis model, and the prompt hashes of all environments
+        that it writes for."""
         hashes = {}
         for name in self.run.named():
             # of one that was admitted for variants: what wrote these stands with them
@@ -117,15 +138,24 @@ class Writers:
                     if (seed := next(filter(kind.matches, tasks), None)) is not None:
                         used |= kind.hashes(self.asking, load, seed)
                 hashes[name] = used
-            except ComposeError as error:  # nothing to write with: its seeds will be finished as no_prompts
+            # nothing to write with: its seeds will be finished as no_prompts
+            except ComposeError as error:
                 log.warning("no variants of this environment", environment=name, why=error.detail)
         names = [endpoint.name or endpoint.model for endpoint in self.config.operation.endpoints]
-        return {"synthesis_model": names if self.by_model else self.config.pipeline.author, "prompts": hashes}
+        return {
+            "synthesis_model": names if self.by_model else self.config.pipeline.author,
+            "prompts": hashes,
+        }
 
     def status(self) -> dict[str, Any]:
-        """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for instance)."""
+        """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for
+        instance)."""
         if self._client is None or self._usage is None:
             return {}
         self._usage.check()
         trying = [f"variant {variant} {line}" for variant, line in list(self.trying.items())]
-        return {"endpoints": self._client.status(), "budget": self._client.budget.status(), "trying": trying}
+        return {
+            "endpoints": self._client.status(),
+            "budget": self._client.budget.status(),
+            "trying": trying,
+        }

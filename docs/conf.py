@@ -1,4 +1,5 @@
-"""How the guides become a site (`make docs`). The source is the whole tree, so that links between folders hold."""
+"""How the guides become a site (`make docs`). The source is the whole tree, so that links between
+folders hold."""
 
 import re
 
@@ -15,7 +16,13 @@ project = html_title = "RODS"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["attrs_inline"]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "experiments/README.md", "experiments/**/README.md", "runs/README.md", "*.md"]
+include_patterns = [
+    "docs/**",
+    "experiments/README.md",
+    "experiments/**/README.md",
+    "runs/README.md",
+    "*.md",
+]
 exclude_patterns = ["docs/_site", ".*", "runs/[!R]*"]
 myst_heading_anchors = 4
 default_role = "code"  # docstrings mark code with single backticks
@@ -37,9 +44,16 @@ def command_lines(app: Sphinx, page: str, source: list[str]) -> None:
     if page == "docs/commands":
         programs = [
             each.application()
-            for each in (rods.console.main, rods.trainer.main, rods.daemon.main, rods.family.benchmarks.main)
+            for each in (
+                rods.console.main,
+                rods.trainer.main,
+                rods.daemon.main,
+                rods.family.benchmarks.main,
+            )
         ]
-        shown = [generate_markdown_docs(each, heading_level=2, generate_toc=False) for each in programs]
+        shown = [
+            generate_markdown_docs(each, heading_level=2, generate_toc=False) for each in programs
+        ]
         source[0] += "\n".join(shown)
 
 
@@ -49,8 +63,15 @@ def dark_pictures(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"!\[(.+?)\]\((\S*pictures/\w+)\.png\)", both, source[0])
 
 
-def literal_blocks(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
+def literal_blocks(
+    app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]
+) -> None:
     """What a docstring indents after a colon is shown as it stands."""
     for number, line in enumerate(lines[:-2]):
-        if line.endswith(":") and not line.endswith("::") and not lines[number + 1] and lines[number + 2][:1] == " ":
+        if (
+            line.endswith(":")
+            and not line.endswith("::")
+            and not lines[number + 1]
+            and lines[number + 2][:1] == " "
+        ):
             lines[number] = f"{line}:"

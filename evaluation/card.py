@@ -1,6 +1,7 @@
-"""The card of a score: all that it depends on besides the policy and chance, in hashes, so that two scores are seen to
-be of one kind or not. A score moves by several points with the prompt, with what is shown of earlier turns, and with
-the random seed (docs/evaluation.md has figures), so none is printed without these."""
+"""The card of a score: all that it depends on besides the policy and chance, in hashes, so that two
+scores are seen to be of one kind or not. A score moves by several points with the prompt, with what
+is shown of earlier turns, and with the random seed (docs/evaluation.md has figures), so none is
+printed without these."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -42,12 +43,17 @@ def card(
     user: Mapping[str, Any] | None = None,
     encoder: Mapping[str, Any] | None = None,
 ) -> Card:
-    """The card of a score on `tasks`, which `split` names; `prompts`: what is `shown` in each, if anything is.
-    `template` is a hash of the chat template, None where it is not known; `sampling` says how replies are drawn, and
-    how many; `user`: the model that plays the user, if one does; `encoder`: the one that embeds texts."""
+    """The card of a score on `tasks`, which `split` names; `prompts`: what is `shown` in each, if
+    anything is. `template` is a hash of the chat template, None where it is not known; `sampling`
+    says how replies are drawn, and how many; `user`: the model that plays the user, if one does;
+    `encoder`: the one that embeds texts."""
     return {
         "data": sorted({version(task) for task in tasks}),
-        "split": {"name": split, "tasks": len(tasks), "hash": content_id(sorted(task.id for task in tasks))},
+        "split": {
+            "name": split,
+            "tasks": len(tasks),
+            "hash": content_id(sorted(task.id for task in tasks)),
+        },
         "prompts": content_id(prompts) if prompts else None,
         "template": template,
         "history": history,
@@ -59,7 +65,8 @@ def card(
 
 
 def shown(job: Job) -> list[Any]:
-    """What the policy reads before its first reply, what answers a malformed one, and how a result is shown."""
+    """What the policy reads before its first reply, what answers a malformed one, and how a result
+    is shown."""
     episode = job.engine()
     asked = next(episode)
     if isinstance(asked, NeedUser):  # who speaks first, whatever it says
@@ -71,18 +78,23 @@ def shown(job: Job) -> list[Any]:
 
 
 def version(task: AnyTask) -> str:
-    """Environment and hash, and the data's own version where its provenance has one (a benchmark's package)."""
+    """Environment and hash, and the data's own version where its provenance has one (a benchmark's
+    package)."""
     name = f"{task.environment.name} {task.environment.hash}"
     return f"{name} ({task.provenance['version']})" if "version" in task.provenance else name
 
 
 def template_of(folder: Path) -> str | None:
-    """A hash of the chat template that transformers would load from `folder`; None where there is none."""
-    file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    """A hash of the chat template that transformers would load from `folder`; None where there is
+    none."""
+    file = folder / "chat_template.jinja"
+    config = folder / "tokenizer_config.json"
     template = read_regular(file) if file.exists() else b""
     if not template and config.exists():
         inside = orjson.loads(read_regular(config)).get("chat_template")
-        template = inside.encode() if isinstance(inside, str) else orjson.dumps(inside) if inside else b""
+        template = (
+            inside.encode() if isinstance(inside, str) else orjson.dumps(inside) if inside else b""
+        )
     return sha256(template).hexdigest()[:20] if template else None
 
 
@@ -96,7 +108,9 @@ def lines(card: Card | None, tasks: int) -> Iterator[str]:
     yield f"  split {split['name']}, {split['tasks']} tasks, {split['hash']}"
     yield f"  prompts {card['prompts'] or 'none'}, chat template {card['template'] or 'not known'}"
     yield f"  history {HISTORY[card['history']]}"
-    told = ", ".join(f"{name} {value}" for name, value in {**card["random_seeds"], **card["sampling"]}.items())
+    told = ", ".join(
+        f"{name} {value}" for name, value in {**card["random_seeds"], **card["sampling"]}.items()
+    )
     yield f"  random seeds and sampling: {told}"
     if user := card.get("user"):
         yield f"  the user is played by {user['model']}"

@@ -1,10 +1,12 @@
-"""Held-out scores of a run: its policy at a checkpoint, rolled out on the tasks that it never trains on.
+"""Held-out scores of a run: its policy at a checkpoint, rolled out on the tasks that it never
+trains on.
 
-Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; the
-last line is their card (rods.evaluation.card), and what was scored under another card is scored anew. A checkpoint is
-scored once, unless rollouts ended as infrastructure failures: then the batches that hold these are played again, with
-the same draws; a rollout that broke `TRIES` times is left out for good. Every checkpoint of a run is scored on the same
-tasks with the same draws through the identity interface, so that differences are paired."""
+Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or
+not at all; the last line is their card (rods.evaluation.card), and what was scored under another
+card is scored anew. A checkpoint is scored once, unless rollouts ended as infrastructure failures:
+then the batches that hold these are played again, with the same draws; a rollout that broke `TRIES`
+times is left out for good. Every checkpoint of a run is scored on the same tasks with the same
+draws through the identity interface, so that differences are paired."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,28 +35,35 @@ from rods.tasks import AnyTask, Task
 from rods.trainer import simulated
 
 MEASURES = ("progress", "binary", "official")
-BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
+# rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a
+# batch
+BATCH = 256
 TRIES = 3  # that a rollout is given before what breaks it counts as permanent
 Which = Literal["start", "end"] | int
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One rollout. `official` is the benchmark's own verdict, where the task belongs to one: it skips turns in which no
-    call is right, while `rollout.binary` demands abstention there."""
+    """One rollout. `official` is the benchmark's own verdict, where the task belongs to one: it
+    skips turns in which no call is right, while `rollout.binary` demands abstention there."""
 
     rollout: Rollout
     official: bool | None = None
 
 
 def score_run(path: Path, which: Which) -> dict[str, Any]:
-    """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; the summary. Raises UserError
-    when there is no such checkpoint or no held-out task, InfrastructureError when every rollout broke."""
+    """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; the
+    summary. Raises UserError when there is no such checkpoint or no held-out task,
+    InfrastructureError when every rollout broke."""
     run, chosen = checkpoint(path, which)
     position = chosen.position
-    file = path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
+    file = (
+        path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
+    )
     records, recorded = _read(file) if file.exists() else ([], None)
-    broken = {record["task"] for record in records if _lost(record) and record.get("tries", 1) < TRIES}
+    broken = {
+        record["task"] for record in records if _lost(record) and record.get("tries", 1) < TRIES
+    }
     if broken or not file.exists():
         run.check_environments()
         if not run.held_out:
@@ -65,13 +74,16 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
         kept = [] if cards.different(recorded, card) else records
         again = frozenset(broken) if kept else None
         with run.playing("scoring"):
-            rolled_out = roll_out(run.config, chosen.policy, run.players, run.held_out, count, again)
+            rolled_out = roll_out(
+                run.config, chosen.policy, run.players, run.held_out, count, again
+            )
             _write(file, chosen, rolled_out, kept, card)
     return summary(file)
 
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
-    config, limits = run.config, run.config.rollouts
+    config = run.config
+    limits = run.config.rollouts
     jobs = [] if config.policy.kind == "simulated" else [run.episode(task) for task in run.held_out]
     return cards.card(
         run.held_out,
@@ -80,19 +92,25 @@ def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
         history="tokens" if jobs else "none",
         template=cards.template_of(checkpoint.policy) if jobs else None,
         random_seeds={"rollouts": config.random_seeds.rollouts, "data": config.data.random_seed},
-        sampling={"rollouts_per_task": count, "temperature": limits.temperature, "top_p": limits.top_p},
+        sampling={
+            "rollouts_per_task": count,
+            "temperature": limits.temperature,
+            "top_p": limits.top_p,
+        },
     )
 
 
 def compare(path: Path) -> dict[str, Any]:
-    """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary", …}, "left_out",
-    "cards_differ"}. `left_out` counts the tasks that one end or both could not score; `cards_differ` names what the two
-    ends do not have in common. Raises InfrastructureError when no task is left."""
+    """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary",
+    …}, "left_out", "cards_differ"}. `left_out` counts the tasks that one end or both could not
+    score; `cards_differ` names what the two ends do not have in common. Raises InfrastructureError
+    when no task is left."""
     return _compared(score_run(path, "start"), score_run(path, "end"))
 
 
 def scored(path: Path) -> dict[str, Any] | None:
-    """`compare` from the files that exist, of the first and the last live step that were scored; None below two."""
+    """`compare` from the files that exist, of the first and the last live step that were scored;
+    None below two."""
     live = lineage(path).keeps
     files = sorted(
         (int(step), int(attempt), file)
@@ -121,17 +139,25 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(file: Path) -> tuple[list[dict[str, Any]], cards.Card | None]:
-    """The rollouts in a file of scores and their card, None in one that was made before there were cards."""
+    """The rollouts in a file of scores and their card, None in one that was made before there were
+    cards."""
     try:
-        lines: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file, BULK).splitlines()]
+        lines: list[dict[str, Any]] = [
+            orjson.loads(line) for line in read_regular(file, BULK).splitlines()
+        ]
         records = [record for record in lines if record.keys() != {"card"}]
         for record in records:
-            if not _lost(record) and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:
+            if (
+                not _lost(record)
+                and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0
+            ):
                 raise ValueError("no such number of turns")
             hash((record["task"], record["type"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         remedy = "move the file aside and score again"
-        raise UserError(f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy) from error
+        raise UserError(
+            f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy
+        ) from error
     return records, lines[-1].get("card") if lines else None
 
 
@@ -143,18 +169,25 @@ def roll_out(
     count: int,
     only: frozenset[str] | None = None,
 ) -> Iterator[tuple[AnyTask, list[Scored]]]:
-    """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`.
-    Draws depend on the run's random seed for rollouts, the task's place and the rollout's index, never on the
-    checkpoint. With `only`, batches without one of these tasks are left out. Raises UserError when the files do not
-    fit."""
-    if config.policy.kind == "simulated":  # its chances, drawn like training rollouts but never with their keys
+    """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint
+    holds in `policy`. Draws depend on the run's random seed for rollouts, the task's place and the
+    rollout's index, never on the checkpoint. With `only`, batches without one of these tasks are
+    left out. Raises UserError when the files do not fit."""
+    # its chances, drawn like training rollouts but never with their keys
+    if config.policy.kind == "simulated":
         simulated_policy = simulated.SimulatedPolicy(config)
         simulated_policy.load(policy)
         for task in tasks:
             if only is None or task.id in only:
                 chance = simulated.turn_chance(task, simulated_policy.skill)
-                keys = [(config.random_seeds.rollouts, "held_out", task.id, index) for index in range(count)]
-                yield task, [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys]
+                keys = [
+                    (config.random_seeds.rollouts, "held_out", task.id, index)
+                    for index in range(count)
+                ]
+                yield (
+                    task,
+                    [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys],
+                )
         return
     from rods.trainer.batches import earned  # torch only where weights are
     from rods.trainer.engines.local import LocalEngine
@@ -171,7 +204,13 @@ def roll_out(
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
             earnings = [earned(trace, task, "progress", players.environments) for trace in traces]
-            yield task, [Scored(rollout, _official(task, t)) for rollout, t in zip(earnings, traces, strict=True)]
+            yield (
+                task,
+                [
+                    Scored(rollout, _official(task, t))
+                    for rollout, t in zip(earnings, traces, strict=True)
+                ],
+            )
 
 
 def _official(task: AnyTask, trace: Trace) -> bool | None:
@@ -179,20 +218,26 @@ def _official(task: AnyTask, trace: Trace) -> bool | None:
     verdict = having("verdict").get(task.environment.name)
     if verdict is None or not isinstance(task, Task):
         return None
-    return bool(named_function(verdict, where=f"the verdict on {task.environment.name}")(task, trace))
+    return bool(
+        named_function(verdict, where=f"the verdict on {task.environment.name}")(task, trace)
+    )
 
 
 def summary(file: Path) -> dict[str, Any]:
-    """The means of one file of scores with their 95 % intervals over tasks; progress also by type. `versions` names the
-    environments and their data, `broken` counts infrastructure failures, which are in no mean. Raises
-    InfrastructureError when no rollout counts."""
+    """The means of one file of scores with their 95 % intervals over tasks; progress also by type.
+    `versions` names the environments and their data, `broken` counts infrastructure failures, which
+    are in no mean. Raises InfrastructureError when no rollout counts."""
     records, card = _read(file)
     means = _means(records)
     if not means:
-        raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
+        raise InfrastructureError(
+            f"{file}: every rollout met an infrastructure failure; nothing was scored"
+        )
     types = {record["task"]: record["type"] for record in records}
     progress = [(types[task], value) for task, value in means["progress"].items()]
-    by_type = {kind: [value for own, value in progress if own == kind] for kind in sorted(dict(progress))}
+    by_type = {
+        kind: [value for own, value in progress if own == kind] for kind in sorted(dict(progress))
+    }
     return {
         "step": records[0]["step"],
         "attempt": records[0]["attempt"],
@@ -207,22 +252,32 @@ def summary(file: Path) -> dict[str, Any]:
 
 
 def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
-    """The run in `path` and its first checkpoint, its newest, or the one of a step. Raises UserError when there is
-    none, and where another program has the weights."""
-    run, checkpoints, live = Run.open(path), Checkpoints(path), lineage(path).keeps
+    """The run in `path` and its first checkpoint, its newest, or the one of a step. Raises
+    UserError when there is none, and where another program has the weights."""
+    run = Run.open(path)
+    checkpoints = Checkpoints(path)
+    live = lineage(path).keeps
     if run.config.policy.kind == "external":
         remedy = "serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)"
-        raise UserError("the policy's weights are with the program that trains it", where=str(path), remedy=remedy)
+        raise UserError(
+            "the policy's weights are with the program that trains it",
+            where=str(path),
+            remedy=remedy,
+        )
     named = checkpoints.named(live)
     if which == "end":
         chosen = checkpoints.newest(live)
     else:
         step = 0 if which == "start" else which
-        chosen = next((item for item in reversed(named) if item.position.step == step and item.intact()), None)
+        chosen = next(
+            (item for item in reversed(named) if item.position.step == step and item.intact()), None
+        )
     if chosen is None:
         steps = ", ".join(str(item.position.step) for item in named) or "none yet"
         remedy = "start `rods-train` on the run first, or name one of these steps"
-        raise UserError(f"no checkpoint for {which!r} (there are: {steps})", where=str(path), remedy=remedy)
+        raise UserError(
+            f"no checkpoint for {which!r} (there are: {steps})", where=str(path), remedy=remedy
+        )
     return run, chosen
 
 
@@ -233,23 +288,37 @@ def _write(
     kept: Sequence[dict[str, Any]],
     card: cards.Card,
 ) -> None:
-    """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a rollout that breaks
-    now, has its line of those `kept` with that card. `tries` counts how often a broken one was tried. Raises
-    InfrastructureError, and leaves what was there, when every rollout broke."""
+    """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a
+    rollout that breaks now, has its line of those `kept` with that card. `tries` counts how often a
+    broken one was tried. Raises InfrastructureError, and leaves what was there, when every rollout
+    broke."""
     file.parent.mkdir(exist_ok=True)
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
     records = {(record["task"], record["rollout"]): record for record in kept}
     for task, rollouts in rolled_out:
-        about = {"task": task.id, "type": task.type, "split": task.split, "version": cards.version(task), **head}
+        about = {
+            "task": task.id,
+            "type": task.type,
+            "split": task.split,
+            "version": cards.version(task),
+            **head,
+        }
         for index, scored in enumerate(rollouts):
             official = {} if scored.official is None else {"official": int(scored.official)}
             record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
             if _lost(record) and (earlier := records.get((task.id, index))):
-                record = {**earlier, "tries": earlier.get("tries", 1) + 1} if _lost(earlier) else earlier
+                record = (
+                    {**earlier, "tries": earlier.get("tries", 1) + 1} if _lost(earlier) else earlier
+                )
             records[task.id, index] = record
     if all(map(_lost, records.values())):
-        raise InfrastructureError("every held-out rollout met an infrastructure failure; nothing was scored")
-    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in [*records.values(), {"card": card}]))
+        raise InfrastructureError(
+            "every held-out rollout met an infrastructure failure; nothing was scored"
+        )
+    replace(
+        file,
+        b"".join(orjson.dumps(record) + b"\n" for record in [*records.values(), {"card": card}]),
+    )
 
 
 def _lost(record: dict[str, Any]) -> bool:
@@ -262,5 +331,9 @@ def per_task(file: Path) -> dict[str, dict[str, float]]:
 
 
 def _means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    scores = ((r["task"], {**r, "progress": r["resolved"] / r["expected"]}) for r in records if not _lost(r))
+    scores = (
+        (r["task"], {**r, "progress": r["resolved"] / r["expected"]})
+        for r in records
+        if not _lost(r)
+    )
     return {measure: tasks for measure, tasks in by_task(MEASURES, scores).items() if tasks}

@@ -1,10 +1,11 @@
-"""What is said to policies and agents: one template a file, text with named fields `{field}` (braces that are not
-fields are doubled), and this loader. A template's hash is recorded with what it produced.
+"""What is said to policies and agents: one template a file, text with named fields `{field}`
+(braces that are not fields are doubled), and this loader. A template's hash is recorded with what
+it produced.
 
-A template for an agent has sections, each after a line `--- <section>`: `system`, `user`, and two ways to ask for the
-answer, `constrained` (one JSON object, held to a schema) and `tagged` (text in tags). What stands before the first is
-not sent: it says what the template is for and, in its last line, `fields: a, b`, which the loader compares with the
-fields in use.
+A template for an agent has sections, each after a line `--- <section>`: `system`, `user`, and two
+ways to ask for the answer, `constrained` (one JSON object, held to a schema) and `tagged` (text in
+tags). What stands before the first is not sent: it says what the template is for and, in its last
+line, `fields: a, b`, which the loader compares with the fields in use.
 """
 
 import hashlib
@@ -21,8 +22,8 @@ SECTION = re.compile(r"^--- (\w+)\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with named fields. `hash`: 12 hex digits of SHA-256 of the file. With `sections`, `text` is what stands
-    before the first."""
+    """A text with named fields. `hash`: 12 hex digits of SHA-256 of the file. With `sections`,
+    `text` is what stands before the first."""
 
     name: str
     text: str
@@ -42,13 +43,15 @@ class Template:
 
     def _check(self, values: Mapping[str, str]) -> None:
         if set(values) != self.fields:
-            raise ValueError(f"template {self.name} has the fields {sorted(self.fields)}, got {sorted(values)}")
+            raise ValueError(
+                f"template {self.name} has the fields {sorted(self.fields)}, got {sorted(values)}"
+            )
 
 
 @cache
 def load(name: str) -> Template:
-    """The template in `prompts/<name>.txt`. Raises FileNotFoundError, and ValueError when one with sections uses other
-    fields than it declares."""
+    """The template in `prompts/<name>.txt`. Raises FileNotFoundError, and ValueError when one with
+    sections uses other fields than it declares."""
     data = (FOLDER / f"{name}.txt").read_bytes()
     digest = hashlib.sha256(data).hexdigest()[:12]
     text, *rest = SECTION.split(data.decode("utf-8").strip("\n") + "\n")
@@ -57,7 +60,9 @@ def load(name: str) -> Template:
     if sections:
         declared = text.strip().rpartition("fields:")[2]
         if fields != {field.strip() for field in declared.split(",") if field.strip()}:
-            raise ValueError(f"prompts/{name}.txt declares {declared.strip()!r} and uses {sorted(fields)}")
+            raise ValueError(
+                f"prompts/{name}.txt declares {declared.strip()!r} and uses {sorted(fields)}"
+            )
     return Template(name, text.strip("\n"), fields, digest, sections)
 
 

@@ -1,7 +1,9 @@
-"""The shared language of RODS: tasks, calls, environments, episodes, rewards and rules. No torch; opens no run log.
+"""The shared language of RODS: tasks, calls, environments, episodes, rewards and rules. No torch;
+opens no run log.
 
-The names in `__all__` are the Python API (docs/api.md). Most live in `console`, on top of everything, and are fetched
-from there when somebody asks for them: nothing in this package uses them. Their types stand in `__init__.pyi`."""
+The names in `__all__` are the Python API (docs/api.md). Most live in `console`, on top of
+everything, and are fetched from there when somebody asks for them: nothing in this package uses
+them. Their types stand in `__init__.pyi`."""
 
 import importlib
 from typing import Any

@@ -1,9 +1,10 @@
 """The form in which a language model answers: one JSON object held to a schema, or text in tags.
 
-`AnswerForm` declares the fields of an answer with their schemas. Constrained, an answer is one JSON object that the
-server holds to `AnswerForm.schema()`. Tagged, each field stands between tags of its name: texts as they are, a list of
-things of one kind as one pair of tags an element, the rest as JSON. `read` gives the same dictionary of either and is
-strict. Thinking goes into `reason`; what a model thinks before its answer is dropped."""
+`AnswerForm` declares the fields of an answer with their schemas. Constrained, an answer is one JSON
+object that the server holds to `AnswerForm.schema()`. Tagged, each field stands between tags of its
+name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as
+JSON. `read` gives the same dictionary of either and is strict. Thinking goes into `reason`; what a
+model thinks before its answer is dropped."""
 
 import re
 import tomllib
@@ -23,19 +24,24 @@ _REASON = re.compile(r"<reason>(.*?)</reason>", re.DOTALL)
 
 
 class Unreadable(ValueError):
-    """An answer without the demanded form or meaning. The text says to the model what was wrong; `error` is the type of
-    the failure when no further try helps, instead of the one that the caller named; `functions` take part in it."""
+    """An answer without the demanded form or meaning. The text says to the model what was wrong;
+    `error` is the type of the failure when no further try helps, instead of the one that the caller
+    named; `functions` take part in it."""
 
-    def __init__(self, text: str, error: ErrorType | None = None, functions: Sequence[str] = ()) -> None:
+    def __init__(
+        self, text: str, error: ErrorType | None = None, functions: Sequence[str] = ()
+    ) -> None:
         super().__init__(text)
-        self.error, self.functions = error, tuple(functions)
+        self.error = error
+        self.functions = tuple(functions)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """`fields` in the order in which they are written; `optional` ones may be left out. The schemas of `guiding` ones
-    bind a constrained answer only: whoever reads the answer says better what is wrong with them. `bound`, if there is
-    one: a field, and the field (an enum) and value with which it has to stand; with others it need not."""
+    """`fields` in the order in which they are written; `optional` ones may be left out. The schemas
+    of `guiding` ones bind a constrained answer only: whoever reads the answer says better what is
+    wrong with them. `bound`, if there is one: a field, and the field (an enum) and value with which
+    it has to stand; with others it need not."""
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = frozenset()
@@ -43,7 +49,8 @@ class AnswerForm:
     bound: tuple[str, str, str] | None = None
 
     def schema(self, reason: int) -> dict[str, Any]:
-        """JSON Schema of the constrained answer, with so many characters of thinking before the fields."""
+        """JSON Schema of the constrained answer, with so many characters of thinking before the
+        fields."""
         fields = {"reason": {"type": "string", "maxLength": reason}, **self.fields}
         if self.bound is None:
             return obj(fields, optional=self.optional)
@@ -82,7 +89,8 @@ class AnswerForm:
         return {"reason": reason, **{name: value[name] for name in self.fields if name in value}}
 
     def _in_tags(self, text: str) -> dict[str, Any]:
-        closed = text.rfind("</reason>") + len("</reason>")  # a tag behind it has no end to be looked for
+        # a tag behind it has no end to be looked for
+        closed = text.rfind("</reason>") + len("</reason>")
         reasons = _REASON.findall(text, 0, closed)
         text = _REASON.sub("", text[:closed]) + text[closed:]
         answer: dict[str, Any] = {"reason": " ".join(reasons).strip()}
@@ -98,10 +106,15 @@ class AnswerForm:
 
 
 def read_forms(file: Path) -> dict[str, AnswerForm]:
-    """The forms in a TOML file by their names, such as those of templates: a table each, as `AnswerForm`."""
+    """The forms in a TOML file by their names, such as those of templates: a table each, as
+    `AnswerForm`."""
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     return {
-        name: AnswerForm(table["fields"], frozenset(table.get("optional", ())), frozenset(table.get("guiding", ())))
+        name: AnswerForm(
+            table["fields"],
+            frozenset(table.get("optional", ())),
+            frozenset(table.get("guiding", ())),
+        )
         for name, table in tables.items()
     }
 
@@ -109,12 +122,19 @@ def read_forms(file: Path) -> dict[str, AnswerForm]:
 def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The schema of an object with exactly these fields."""
     required = [name for name in fields if name not in optional]
-    return {"type": "object", "properties": dict(fields), "required": required, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": dict(fields),
+        "required": required,
+        "additionalProperties": False,
+    }
 
 
 def _between_tags(name: str, text: str) -> list[str]:
-    """The contents of all pairs of tags called `name`. Raises Unreadable when they are not pairs."""
-    opened, closed = f"<{name}>", f"</{name}>"
+    """The contents of all pairs of tags called `name`. Raises Unreadable when they are not
+    pairs."""
+    opened = f"<{name}>"
+    closed = f"</{name}>"
     parts = []
     for piece in text.split(opened)[1:]:
         inside, end, _ = piece.partition(closed)

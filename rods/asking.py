@@ -1,12 +1,13 @@
-"""How a language model is asked: a template filled, sent with the schema of its answer, read strictly, and asked again.
+"""How a language model is asked: a template filled, sent with the schema of its answer, read
+strictly, and asked again.
 
-The form of an answer stands in rods/answers.py. How much room a question has and how its answer is sampled is its
-role's (`[roles]`, `[operation.writers]`): the stage of the call. A model whose thoughts took all the room is given more
-(`thinking_tokens`).
+The form of an answer stands in rods/answers.py. How much room a question has and how its answer is
+sampled is its role's (`[roles]`, `[operation.writers]`): the stage of the call. A model whose
+thoughts took all the room is given more (`thinking_tokens`).
 
-One `Questioner` speaks for one account, which pays, and its backbone answers every call. What a model does wrong ends,
-after a few tries, as `Unanswered`, with what the model had written. What the machinery does wrong (`EndpointError`,
-`BudgetSpent`) passes through: it is nobody's failure."""
+One `Questioner` speaks for one account, which pays, and its backbone answers every call. What a
+model does wrong ends, after a few tries, as `Unanswered`, with what the model had written. What the
+machinery does wrong (`EndpointError`, `BudgetSpent`) passes through: it is nobody's failure."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -25,12 +26,17 @@ SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 
 
 class Unanswered(Exception):
-    """No try gave an answer that could be used. `said` is the last one, `error` the type that its reader named, if
-    any, `functions` those that any try was refused for."""
+    """No try gave an answer that could be used. `said` is the last one, `error` the type that its
+    reader named, if any, `functions` those that any try was refused for."""
 
-    def __init__(self, why: str, said: str, error: ErrorType | None, functions: Iterable[str] = ()) -> None:
+    def __init__(
+        self, why: str, said: str, error: ErrorType | None, functions: Iterable[str] = ()
+    ) -> None:
         super().__init__(why)
-        self.why, self.said, self.error, self.functions = why, said, error, tuple(functions)
+        self.why = why
+        self.said = said
+        self.error = error
+        self.functions = tuple(functions)
 
 
 class NoRoom(Unanswered):
@@ -39,11 +45,12 @@ class NoRoom(Unanswered):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """A question to a model. `read` makes of the fields of its answer, which has the form `form`, what is meant; it may
-    raise Unreadable for what has the form but no sense. `check` then looks at what has to be computed, and may raise it
-    too. `sections` of the template are added to the question; `mend` is the one with which a template that has a field
-    `problem` is asked anew. `stage` names the role, where it has not the template's name; `parts` are tokens that its
-    answer needs beside the role's own."""
+    """A question to a model. `read` makes of the fields of its answer, which has the form `form`,
+    what is meant; it may raise Unreadable for what has the form but no sense. `check` then looks at
+    what has to be computed, and may raise it too. `sections` of the template are added to the
+    question; `mend` is the one with which a template that has a field `problem` is asked anew.
+    `stage` names the role, where it has not the template's name; `parts` are tokens that its answer
+    needs beside the role's own."""
 
     template: str
     fields: Mapping[str, str]
@@ -58,10 +65,11 @@ class Question(Generic[T]):
 
 @dataclass(slots=True)
 class Questioner:
-    """`backbone` names the endpoint that answers every call of this account. `hashes` holds the templates used so far,
-    by name. `tries`: how often one question is asked until its answer can be read. `feedback`: whether the next try is
-    shown the failed answer and what was wrong with it; blind, the question is asked anew. `tell` gets what is done
-    between questions where that takes long, and "" once it is done; from any thread."""
+    """`backbone` names the endpoint that answers every call of this account. `hashes` holds the
+    templates used so far, by name. `tries`: how often one question is asked until its answer can be
+    read. `feedback`: whether the next try is shown the failed answer and what was wrong with it;
+    blind, the question is asked anew. `tell` gets what is done between questions where that takes
+    long, and "" once it is done; from any thread."""
 
     client: Client
     backbone: str
@@ -73,26 +81,38 @@ class Questioner:
     tell: Callable[[str], None] = lambda line: None
 
     async def ask(self, question: Question[T], random_seed: Callable[[int], int]) -> T:
-        """What the question's `read` makes of the answer's fields; `random_seed` gives each try its own.
+        """What the question's `read` makes of the answer's fields; `random_seed` gives each try its
+        own.
 
-        The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
-        form; one that could not be read is shown to the model with what was wrong, and it is asked again; a model that
-        only repeats itself is asked anew, and so is every one without `feedback`, and one with `mend`. A model that is
-        cut while it still thinks is asked the same with more room, which is no try. Raises Unanswered when no try
-        succeeds, NoRoom where the question does not fit, EndpointError, BudgetSpent."""
-        template, form, mend = question.template, question.form, question.mend
-        stage, loaded = question.stage or template, self.template(template)
-        constrained = self.client.constrains(self.backbone)  # whether answers are still believed to be held to a schema
+        The first try is constrained where the endpoint can do that. An answer that was cut short
+        leads to the tagged form; one that could not be read is shown to the model with what was
+        wrong, and it is asked again; a model that only repeats itself is asked anew, and so is
+        every one without `feedback`, and one with `mend`. A model that is cut while it still thinks
+        is asked the same with more room, which is no try. Raises Unanswered when no try succeeds,
+        NoRoom where the question does not fit, EndpointError, BudgetSpent."""
+        template = question.template
+        form = question.form
+        mend = question.mend
+        stage = question.stage or template
+        loaded = self.template(template)
+        # whether answers are still believed to be held to a schema
+        constrained = self.client.constrains(self.backbone)
         exchange: list[dict[str, str]] = []
-        why, said = "", ""
+        why = ""
+        said = ""
         kind: ErrorType | None = None
         functions: dict[str, None] = {}
         role: Role = getattr(self.roles, stage)
         for number in range(self.tries):
-            rendered = loaded.render_sections(**{**question.fields, **({"problem": why} if mend else {})})
+            rendered = loaded.render_sections(
+                **{**question.fields, **({"problem": why} if mend else {})}
+            )
             added = (*question.sections, mend) if mend and why else question.sections
             parts_of_question = ("user", *added, "constrained" if constrained else "tagged")
-            user = {"role": "user", "content": "\n\n".join(rendered[name] for name in parts_of_question)}
+            user = {
+                "role": "user",
+                "content": "\n\n".join(rendered[name] for name in parts_of_question),
+            }
             request = Request(
                 stage,
                 [{"role": "system", "content": rendered["system"]}, user, *exchange],
@@ -107,18 +127,21 @@ class Questioner:
                 account=self.account,
             )
             completion = await self._completion(request, form)
-            repeated, said = completion.text == said, completion.text
+            repeated = completion.text == said
+            said = completion.text
             try:
                 meant = question.read(_fields(completion, form, constrained=constrained))
                 if question.check is not None:
                     await question.check(meant)
                 return meant
             except Unreadable as unreadable:
-                why, kind = str(unreadable), unreadable.error
+                why = str(unreadable)
+                kind = unreadable.error
                 functions |= dict.fromkeys(unreadable.functions)
             if completion.finish == "context" and not exchange:
                 raise NoRoom(why, said, kind)  # nothing shorter can be asked here
-            constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
+            # a grammar can loop
+            constrained = constrained and completion.constrained and completion.finish != "length"
             # one that sees its answer may repeat it
             anew = not self.feedback or repeated or completion.finish in ("length", "context")
             exchange = []
@@ -129,16 +152,21 @@ class Questioner:
         raise Unanswered(why, said, kind, functions)
 
     async def _completion(self, request: Request, form: AnswerForm) -> Completion:
-        """The answer; a model that thinks is given room for that. Whether one does is found out where an answer is
-        cut: by its thoughts, or, where it writes no tag at all, by what comes with more room."""
+        """The answer; a model that thinks is given room for that. Whether one does is found out
+        where an answer is cut: by its thoughts, or, where it writes no tag at all, by what comes
+        with more room."""
         thinks = self.client.thinks
-        roomy = replace(request, max_tokens=request.max_tokens + self.client.thinking_tokens(self.backbone))
+        roomy = replace(
+            request, max_tokens=request.max_tokens + self.client.thinking_tokens(self.backbone)
+        )
         if request.thinking or thinks.get(self.backbone):
             return await self.client.complete(roomy)
         completion = await self.client.complete(request)
         tagged = any(f"<{name}>" in completion.text for name in ("reason", *form.fields))
         mute = not completion.constrained and not tagged
-        if completion.finish == "length" and (completion.thought or (mute and self.backbone not in thinks)):
+        if completion.finish == "length" and (
+            completion.thought or (mute and self.backbone not in thinks)
+        ):
             completion = await self.client.complete(roomy)
             thinks[self.backbone] = completion.thought
         return completion
@@ -151,8 +179,8 @@ class Questioner:
 
 
 async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all `work`, done at the same time. Raises what the first that fails raises, by itself; what the
-    machinery did wrong before what a model did."""
+    """The results of all `work`, done at the same time. Raises what the first that fails raises, by
+    itself; what the machinery did wrong before what a model did."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(coroutine) for coroutine in work]
@@ -163,6 +191,10 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> dict[str, Any]:
     if not completion.whole:
-        told = {"length": "was cut short", "context": "found no room: the prompt is too long", "empty": "is empty"}
+        told = {
+            "length": "was cut short",
+            "context": "found no room: the prompt is too long",
+            "empty": "is empty",
+        }
         raise Unreadable(f"the answer {told.get(completion.finish, 'was withheld')}")
     return form.read(completion.text, constrained=constrained)

@@ -1,7 +1,8 @@
 """A call of a tool: a name and keyword arguments that are plain JSON values.
 
-Text is read as *literals*, never evaluated, in both usual forms: Python call strings (`cd(folder='document')`, BFCL)
-and JSON objects (`{"name": …, "arguments": {…}}`). What would be dropped or rounded is refused."""
+Text is read as *literals*, never evaluated, in both usual forms: Python call strings
+(`cd(folder='document')`, BFCL) and JSON objects (`{"name": …, "arguments": {…}}`). What would be
+dropped or rounded is refused."""
 
 import ast
 import re
@@ -15,25 +16,31 @@ from typing import Any
 from rods.model_json import MAX_DEPTH
 
 MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
-MAX_CALLS = 256  # of one reply: ten times what the longest ground truth of a turn has; each call is executed and shown
+# of one reply: ten times what the longest ground truth of a turn has; each call is executed and
+# shown
+MAX_CALLS = 256
 _FIELDS = frozenset(("name", "arguments"))
 # Warnings of Python's parser about a policy's text (odd escapes, `1if`) are not shown.
 warnings.filterwarnings("ignore", module="<call>")
 
-# The plain form, `name(key='text', other=[5, 6])`, is read at a fifth of the cost of Python's parser.
+# The plain form, `name(key='text', other=[5, 6])`, is read at a fifth of the cost of Python's
+# parser.
 _ATOM = (
     r"""(?:'[^'\\\r\n\0\ud800-\udfff]*'|"[^"\\\r\n\0\ud800-\udfff]*"|True|False|None|"""
     r"""-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?)"""
 )
-_NAME, _VALUE = "([A-Za-z_][A-Za-z0-9_]*)", rf"({_ATOM}|\[(?:{_ATOM}(?:, ?{_ATOM})*)?\])"
-_ITEM, _ARGUMENT = re.compile(_ATOM), re.compile(f"{_NAME}={_VALUE}")
+_NAME = "([A-Za-z_][A-Za-z0-9_]*)"
+_VALUE = rf"({_ATOM}|\[(?:{_ATOM}(?:, ?{_ATOM})*)?\])"
+_ITEM = re.compile(_ATOM)
+_ARGUMENT = re.compile(f"{_NAME}={_VALUE}")
 _PLAIN_CALL = re.compile(rf"{_NAME}\(((?:{_NAME}={_VALUE}(?:, ?(?=[A-Za-z_])|(?=\))))*)\)")
 _CONSTANTS = {"True": True, "False": False, "None": None}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`name` of a tool and its keyword `arguments` (JSON values). Compared and hashed by content through `as_json`."""
+    """`name` of a tool and its keyword `arguments` (JSON values). Compared and hashed by content
+    through `as_json`."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -56,12 +63,15 @@ class Call:
         return Call(sys.intern(value["name"]), arguments)
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+        return (
+            f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+        )
 
 
 def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Call:
-    """Reads `name(1, key='value')`; positional arguments are bound by `parameters[name]`, in order. Raises ValueError
-    for anything but one call with literal arguments. Tuples become lists (JSON has no tuples)."""
+    """Reads `name(1, key='value')`; positional arguments are bound by `parameters[name]`, in order.
+    Raises ValueError for anything but one call with literal arguments. Tuples become lists (JSON
+    has no tuples)."""
     if len(text) > MAX_CALL_TEXT:
         raise ValueError(f"call text of {len(text)} characters; at most {MAX_CALL_TEXT} are read")
     text = text.strip()
@@ -69,7 +79,8 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
         return plain
     try:
         node = ast.parse(text, "<call>", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # ValueError: a null byte, a lone surrogate
+    # ValueError: a null byte, a lone surrogate
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise ValueError(f"not a call: {text[:80]!r}") from error
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise ValueError(f"not a call of a plain name: {text[:80]!r}")
@@ -77,7 +88,9 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
     arguments: dict[str, Any] = {}
     names = parameters.get(name, ())
     if len(node.args) > len(names):
-        raise ValueError(f"{name} takes at most {len(names)} positional arguments, {len(node.args)} given")
+        raise ValueError(
+            f"{name} takes at most {len(names)} positional arguments, {len(node.args)} given"
+        )
     for parameter, value in zip(names, node.args, strict=False):
         arguments[parameter] = _literal(value, text)
     for keyword in node.keywords:
@@ -90,12 +103,14 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
 
 
 def _plain_call(text: str) -> Call | None:
-    """The call in `text` where it is of the plain form. None: it may still be a call, or a mistake."""
+    """The call in `text` where it is of the plain form. None: it may still be a call, or a
+    mistake."""
     if (whole := _PLAIN_CALL.fullmatch(text)) is None:
         return None
     pairs = _ARGUMENT.findall(whole[2])
     arguments = {
-        key: list(map(_atom, _ITEM.findall(value))) if value[0] == "[" else _atom(value) for key, value in pairs
+        key: list(map(_atom, _ITEM.findall(value))) if value[0] == "[" else _atom(value)
+        for key, value in pairs
     }
     odd = len(arguments) < len(pairs) or any(map(iskeyword, (whole[1], *arguments)))
     return None if odd else Call(whole[1], arguments)

@@ -1,5 +1,5 @@
-"""Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the same bytes. Ids hash
-canonical JSON, so 5 and 5.0 differ and key order does not matter."""
+"""Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the
+same bytes. Ids hash canonical JSON, so 5 and 5.0 differ and key order does not matter."""
 
 import hashlib
 import math
@@ -14,9 +14,9 @@ DECIMALS = 12  # of a statistic or score; further ones depend on the order of su
 
 
 def canonical(value: Any) -> bytes:
-    """The canonical JSON bytes of `value`: UTF-8, sorted keys, no spaces. Raises ValueError for what JSON cannot say
-    exactly: NaN and infinities (orjson would write null), keys that are not strings, integers over 64 bits, lone
-    surrogates."""
+    """The canonical JSON bytes of `value`: UTF-8, sorted keys, no spaces. Raises ValueError for
+    what JSON cannot say exactly: NaN and infinities (orjson would write null), keys that are not
+    strings, integers over 64 bits, lone surrogates."""
     refuse_nan(value)
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

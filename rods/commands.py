@@ -1,5 +1,6 @@
-"""What the four command lines share: parsing by cyclopts, one line a mistake, and the exit codes of `rods.errors`. A
-program builds its `App` with `application`, registers its commands and answers with `run`."""
+"""What the four command lines share: parsing by cyclopts, one line a mistake, and the exit codes of
+`rods.errors`. A program builds its `App` with `application`, registers its commands and answers
+with `run`."""
 
 import os
 import sys
@@ -14,7 +15,9 @@ import rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, UserError, complain, disk_error
 from rods.signals import Interrupted
 
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")
+]
 
 LIBRARIES = ("torch", "trl", "transformers", "accelerate")  # that train weights
 CHECKOUT = Path(__file__).resolve().parents[1]  # where this is one
@@ -23,21 +26,35 @@ _Error = TypeVar("_Error", bound=BaseException)
 
 
 def application(name: str, text: str) -> App:
-    """The command line of the program `name`, called so or as `rods NAME` hands over; `text` begins its help. Of an
-    option given twice the last counts, so that a script can add to what it was given; lists grow."""
-    called, usual = sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name, Parameter(allow_repeating=True)
-    app = App(name=called, help=text, help_format="plaintext", version=rods.__version__, default_parameter=usual)
-    app.register_install_completion_command(help="Install tab completion for the shell in use, in its startup file.")
+    """The command line of the program `name`, called so or as `rods NAME` hands over; `text` begins
+    its help. Of an option given twice the last counts, so that a script can add to what it was
+    given; lists grow."""
+    called = sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name
+    usual = Parameter(allow_repeating=True)
+    app = App(
+        name=called,
+        help=text,
+        help_format="plaintext",
+        version=rods.__version__,
+        default_parameter=usual,
+    )
+    app.register_install_completion_command(
+        help="Install tab completion for the shell in use, in its startup file."
+    )
     for flag in ("--help", "--version", "--install-completion"):
         app[flag].group = ("Options",)
     return app
 
 
-def run(app: App, arguments: Sequence[str], interrupted: str = "interrupted", requeue: bool = False) -> int:
-    """Parses `arguments`, calls the command that they name, and returns the exit code. A wrong command line, a
-    RodsError and an OSError, alone or in an exception group, are one line on standard error each; so is Interrupted,
-    `interrupted` and the signal's code, or (`requeue`) EXIT_REQUEUE. Anything else is a bug and passes."""
-    program, code = app.name[0], EXIT_OK
+def run(
+    app: App, arguments: Sequence[str], interrupted: str = "interrupted", requeue: bool = False
+) -> int:
+    """Parses `arguments`, calls the command that they name, and returns the exit code. A wrong
+    command line, a RodsError and an OSError, alone or in an exception group, are one line on
+    standard error each; so is Interrupted, `interrupted` and the signal's code, or (`requeue`)
+    EXIT_REQUEUE. Anything else is a bug and passes."""
+    program = app.name[0]
+    code = EXIT_OK
     try:
         _check_names(arguments)
         result = _called(app, list(arguments))
@@ -52,7 +69,9 @@ def run(app: App, arguments: Sequence[str], interrupted: str = "interrupted", re
     except* Interrupted as group:
         stopped = _first(group)
         code = _said(
-            program, stopped.why or interrupted, EXIT_REQUEUE if requeue or stopped.why else 128 + stopped.number
+            program,
+            stopped.why or interrupted,
+            EXIT_REQUEUE if requeue or stopped.why else 128 + stopped.number,
         )
     except* BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -65,12 +84,13 @@ def run(app: App, arguments: Sequence[str], interrupted: str = "interrupted", re
 
 
 def _called(app: App, arguments: list[str]) -> object:
-    """What the command returns that `arguments` name. A signal stays one where it was turned into another error, as
-    Python 3.11 and pydantic do with what interrupts the making of a class."""
+    """What the command returns that `arguments` name. A signal stays one where it was turned into
+    another error, as Python 3.11 and pydantic do with what interrupts the making of a class."""
     Interrupted.latest = None
     try:
         return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-    except (CycloptsError, RodsError, OSError, ExceptionGroup):  # these are told, also when a signal came before them
+    # these are told, also when a signal came before them
+    except (CycloptsError, RodsError, OSError, ExceptionGroup):
         raise
     except Exception:
         if Interrupted.latest is not None:
@@ -79,13 +99,16 @@ def _called(app: App, arguments: list[str]) -> object:
 
 
 def _check_names(arguments: Sequence[str]) -> None:
-    """Raises UserError where an argument or the working folder is not UTF-8, as files and folders may be."""
+    """Raises UserError where an argument or the working folder is not UTF-8, as files and folders
+    may be."""
     for name in (*arguments, str(Path.cwd())):
         try:
             name.encode()
         except UnicodeEncodeError as error:
             remedy = "give the file or folder a name in UTF-8 (`mv` does it)"
-            raise UserError("the name is not UTF-8", where=ascii(os.fsencode(name)), remedy=remedy) from error
+            raise UserError(
+                "the name is not UTF-8", where=ascii(os.fsencode(name)), remedy=remedy
+            ) from error
 
 
 def _first(group: BaseExceptionGroup[_Error]) -> _Error:
@@ -101,18 +124,29 @@ def _said(program: str, text: str, code: int) -> int:
 
 
 def installing() -> str:
-    """The command that installs `LIBRARIES`: a checkout has its own, an installed package asks pip."""
-    return "make demo" if (CHECKOUT / "Makefile").exists() else "pip install '.[train]' in the clone"
+    """The command that installs `LIBRARIES`: a checkout has its own, an installed package asks
+    pip."""
+    return (
+        "make demo" if (CHECKOUT / "Makefile").exists() else "pip install '.[train]' in the clone"
+    )
 
 
 def check_libraries(kind: str) -> None:
-    """Raises UserError where what trains a policy of this kind is not installed, or is another program."""
+    """Raises UserError where what trains a policy of this kind is not installed, or is another
+    program."""
     if kind == "external":
         remedy = (
-            "start it, and `rods-daemon RUN` beside it (rods.open_training, or `rods trainer observe`: docs/api.md)"
+            "start it, and `rods-daemon RUN` beside it (rods.open_training, or `rods trainer "
+            "observe`: docs/api.md)"
         )
-        raise UserError("another program trains the policy of this run", where="policy.kind", remedy=remedy)
+        raise UserError(
+            "another program trains the policy of this run", where="policy.kind", remedy=remedy
+        )
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing and kind != "simulated":
         what = f'"{kind}" has weights, and {missing[0]}, which trains them, is not installed'
-        raise UserError(what, where="policy.kind", remedy=f'`{installing()}` sets it up, or take kind = "simulated"')
+        raise UserError(
+            what,
+            where="policy.kind",
+            remedy=f'`{installing()}` sets it up, or take kind = "simulated"',
+        )

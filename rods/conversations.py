@@ -1,5 +1,6 @@
-"""What a conversation has besides its world: who talks (a script, or a persona that is played), what it is judged by as
-a whole (checks, or a rubric), how long it may be. `rods.tasks` reads them from a task's record."""
+"""What a conversation has besides its world: who talks (a script, or a persona that is played),
+what it is judged by as a whole (checks, or a rubric), how long it may be. `rods.tasks` reads them
+from a task's record."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -27,12 +28,14 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an empty answer ends the
-    conversation. Everything but the query only who plays it, and who judges, is told."""
+    """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an
+    empty answer ends the conversation. Everything but the query only who plays it, and who judges,
+    is told."""
 
     intent: str  #: what it wants in the end
     query: str  #: its first text
-    knows: Mapping[str, str] = field(default_factory=dict)  #: topic → what it says when the policy asks about that
+    #: topic → what it says when the policy asks about that
+    knows: Mapping[str, str] = field(default_factory=dict)
     manner: str = ""  #: how it talks
     turns: int = PERSONA_TURNS  #: its texts at most, the query among them; at least 1
     further: tuple[str, ...] = ()  #: what it asks for once the query is served, in order
@@ -50,8 +53,8 @@ class Persona:
 
 
 class UserText(NamedTuple):
-    """What a played user says next; empty: it ends the conversation. `reward`: what it gives for the answer before, −1
-    to 1, where it gives anything (001 §2.2.2)."""
+    """What a played user says next; empty: it ends the conversation. `reward`: what it gives for
+    the answer before, −1 to 1, where it gives anything (001 §2.2.2)."""
 
     text: str
     reward: float | None = None
@@ -59,7 +62,8 @@ class UserText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """A goal of named check functions of the environment, each asked once, of the final state: so many of all hold."""
+    """A goal of named check functions of the environment, each asked once, of the final state: so
+    many of all hold."""
 
     calls: tuple[Call, ...]  #: `goal.checks` in a record: at least one
 
@@ -73,12 +77,14 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2 (001 §2.2.3: severe
-    errors, most criteria met, all met)."""
+    """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2
+    (001 §2.2.3: severe errors, most criteria met, all met)."""
 
-    #: `goal.rubric` in a record: at least one; one of the five in docs/trustee.md by name, or a sentence of your own
+    #: `goal.rubric` in a record: at least one; one of the five in docs/trustee.md by name, or a
+    #: sentence of your own
     criteria: tuple[str, ...]
-    #: `goal.expected` in a record: those that whoever wrote the task expects (001 eq. 3); only who judges is told them
+    #: `goal.expected` in a record: those that whoever wrote the task expects (001 eq. 3); only who
+    #: judges is told them
     calls: tuple[Call, ...] = ()
 
     def __post_init__(self) -> None:
@@ -92,8 +98,8 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a conversation may be, besides its user's turns (001 D.4). It ends at the first limit that is reached;
-    one of both is given, at least 1; None: no limit."""
+    """How long a conversation may be, besides its user's turns (001 D.4). It ends at the first
+    limit that is reached; one of both is given, at least 1; None: no limit."""
 
     tool_turns: int | None = None  #: replies of the policy that hold calls
     replies: int | None = None  #: all replies of the policy

@@ -2,11 +2,13 @@
 
 Three families that are never mixed up:
 
-- `UserError`: a person can mend it (configuration, task file, run folder). Its text says what, where and what to do;
-  the consoles print it without a traceback and exit with `EXIT_USER`.
-- `InfrastructureError`: the machinery broke (a dead worker, an endpoint, a disk). A rollout that meets one is recorded
-  with the end reason `infrastructure` and never counts as the policy's failure.
-- What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply` and end reasons)."""
+- `UserError`: a person can mend it (configuration, task file, run folder). Its text says what,
+  where and what to do; the consoles print it without a traceback and exit with `EXIT_USER`.
+- `InfrastructureError`: the machinery broke (a dead worker, an endpoint, a disk). A rollout that
+  meets one is recorded with the end reason `infrastructure` and never counts as the policy's
+  failure.
+- What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply`
+  and end reasons)."""
 
 import contextlib
 import errno
@@ -27,10 +29,22 @@ EXIT_REQUEUE = 5  # stopped by a signal after a clean checkpoint: start the same
 GONE = "check the path; a folder that was moved or removed is to be named where it is now"
 IN_THE_WAY = "move aside what is there instead of a file or a folder"
 DISK_ERRORS = (  # what a person can mend: numbers of errors, what is said, the remedy
-    ((errno.ENOSPC, errno.EDQUOT), "the disk is full", "free some space and start the same command again"),
-    ((errno.EACCES, errno.EPERM, errno.EROFS), "cannot be written ({})", "make the run folder writable for this user"),
+    (
+        (errno.ENOSPC, errno.EDQUOT),
+        "the disk is full",
+        "free some space and start the same command again",
+    ),
+    (
+        (errno.EACCES, errno.EPERM, errno.EROFS),
+        "cannot be written ({})",
+        "make the run folder writable for this user",
+    ),
     ((errno.ENOENT,), "is not there", GONE),
-    ((errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP), "is not what it should be ({})", IN_THE_WAY),
+    (
+        (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP),
+        "is not what it should be ({})",
+        IN_THE_WAY,
+    ),
     ((errno.ENAMETOOLONG,), "the name is too long", "choose a shorter one"),
 )
 
@@ -47,7 +61,9 @@ class UserError(RodsError):
     exit_code = EXIT_USER
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        self.what, self.where, self.remedy = what, where, remedy
+        self.what = what
+        self.where = where
+        self.remedy = remedy
         parts = [f"{where}: {what}" if where else what]
         if remedy:
             parts.append(f"→ {remedy}")
@@ -55,7 +71,8 @@ class UserError(RodsError):
 
 
 class RefusedError(UserError):
-    """A legal request that this run folder must refuse: a second owner, another identity, a conflicting step."""
+    """A legal request that this run folder must refuse: a second owner, another identity, a
+    conflicting step."""
 
     exit_code = EXIT_REFUSED
 
@@ -67,7 +84,8 @@ class DeadlineError(RodsError):
 
 
 class CorruptLogError(UserError):
-    """A bad record in the middle of a log. Never skipped; the message names file, line and byte offset."""
+    """A bad record in the middle of a log. Never skipped; the message names file, line and byte
+    offset."""
 
 
 class InfrastructureError(RodsError):
@@ -75,17 +93,19 @@ class InfrastructureError(RodsError):
 
 
 class BrokenEnvironment(InfrastructureError):
-    """The code of an environment is at fault, and not what runs it: it raised, went over a limit, ended its process, or
-    answered what is no answer. Who writes environments has it mended, or drops it."""
+    """The code of an environment is at fault, and not what runs it: it raised, went over a limit,
+    ended its process, or answered what is no answer. Who writes environments has it mended, or
+    drops it."""
 
 
 class Unsupported(RodsError):
-    """An environment was asked for something that it declares it lacks (snapshot, fork, visible state)."""
+    """An environment was asked for something that it declares it lacks (snapshot, fork, visible
+    state)."""
 
 
 class Finding(NamedTuple):
-    """One question about something outside (an endpoint, a file system, an installation) and its answer. `ok` None: no
-    fault, but good to know. `remedy` says what to do about it."""
+    """One question about something outside (an endpoint, a file system, an installation) and its
+    answer. `ok` None: no fault, but good to know. `remedy` says what to do about it."""
 
     name: str
     ok: bool | None
@@ -101,8 +121,9 @@ class Finding(NamedTuple):
 
 
 def disk_error(error: OSError, path: "Path") -> RodsError:
-    """The error of this module for what the operating system refused at `path`: UserError with a remedy for a full
-    disk, a missing permission, something missing or something else in the way, InfrastructureError for the rest."""
+    """The error of this module for what the operating system refused at `path`: UserError with a
+    remedy for a full disk, a missing permission, something missing or something else in the way,
+    InfrastructureError for the rest."""
     for numbers, what, remedy in DISK_ERRORS:
         if error.errno in numbers:
             where = str(path)[: 100 if error.errno == errno.ENAMETOOLONG else None]
@@ -111,19 +132,21 @@ def disk_error(error: OSError, path: "Path") -> RodsError:
 
 
 def plain(text: str) -> str:
-    """`text` with control characters but newline and tab replaced: what others say must not steer a terminal."""
+    """`text` with control characters but newline and tab replaced: what others say must not steer a
+    terminal."""
     return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
 
 
 def say(text: str, *, aside: bool = False) -> None:
-    """Text for a person on standard output or, `aside`, on standard error. All of the product prints through this, so
-    that nothing foreign reaches a terminal unseen."""
+    """Text for a person on standard output or, `aside`, on standard error. All of the product
+    prints through this, so that nothing foreign reaches a terminal unseen."""
     print(plain(text), file=sys.stderr if aside else sys.stdout, flush=True)
 
 
 def complain(program: str, text: str) -> None:
-    """One line for a person on standard error; of a long one the middle is left out, since the remedy stands at its
-    end. Where it cannot be written (to a full disk), it is dropped: the exit code still says what happened."""
+    """One line for a person on standard error; of a long one the middle is left out, since the
+    remedy stands at its end. Where it cannot be written (to a full disk), it is dropped: the exit
+    code still says what happened."""
     half = MOST_SAID // 2
     said = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
     try:
@@ -133,7 +156,8 @@ def complain(program: str, text: str) -> None:
 
 
 def mute_stderr() -> None:
-    """Sends standard error, and what is left in its buffer, nowhere: it cannot be written any more."""
+    """Sends standard error, and what is left in its buffer, nowhere: it cannot be written any
+    more."""
     with contextlib.suppress(OSError):
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, sys.stderr.fileno())

@@ -1,39 +1,53 @@
 """The kinds of fault, on one page, and how one vocabulary is told in another.
 
-- `CallError`, of one tool call: `Result.error`. In a draft it makes the ComposeError `vm_exec_failed`; in an episode it
-  is part of the trace, but `infrastructure` ends the episode and raises InfrastructureError while a draft is written.
-- `ErrorType`, of one step of writing a variant (004 Appendix E): `ComposeError.type`. The next plan avoids what it
-  names; those in `PATCHABLE` may first be mended in the state.
-- `Gate`, of a finished variant (004 Appendix G). `verdict_of_gate` says whether other words may mend it, and
-  `ERROR_OF_VERDICT` which ErrorType the next attempt is told; so does a judge's verdict.
+- `CallError`, of one tool call: `Result.error`. In a draft it makes the ComposeError
+  `vm_exec_failed`; in an episode it is part of the trace, but `infrastructure` ends the episode and
+  raises InfrastructureError while a draft is written.
+- `ErrorType`, of one step of writing a variant (004 Appendix E): `ComposeError.type`. The next plan
+  avoids what it names; those in `PATCHABLE` may first be mended in the state.
+- `Gate`, of a finished variant (004 Appendix G). `verdict_of_gate` says whether other words may
+  mend it, and `ERROR_OF_VERDICT` which ErrorType the next attempt is told; so does a judge's
+  verdict.
 - `Failure`, of a candidate, whatever it was: `error` in rejected.jsonl.
-- `Finish`, of one answer of a language model. Where the model is the policy, `length` and `context` are the episode's
-  `End` too; in the pipeline they are asked again.
+- `Finish`, of one answer of a language model. Where the model is the policy, `length` and `context`
+  are the episode's `End` too; in the pipeline they are asked again.
 - `End`, of one episode: zone statistics leave out `INVALID_ENDS`.
-- `Label`, of one turn of an episode: what became of it, or why it failed (rods/episode/diagnosis.py gives them).
+- `Label`, of one turn of an episode: what became of it, or why it failed (rods/episode/diagnosis.py
+  gives them).
 
-What a policy or an author did wrong is data, and counted. What the machinery broke (`infrastructure`, or an
-InfrastructureError) is nobody's failure, and counted nowhere."""
+What a policy or an author did wrong is data, and counted. What the machinery broke
+(`infrastructure`, or an InfrastructureError) is nobody's failure, and counted nowhere."""
 
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-# A call. unknown_tool, hidden_tool: no such tool, or not now. bad_arguments: missing, extra or wrongly typed. bounds:
-# over a declared bound. tool: the tool itself refused. timeout, too_large: it took, or gave, more than is allowed.
-# infrastructure: the machinery broke.
+# A call. unknown_tool, hidden_tool: no such tool, or not now. bad_arguments: missing, extra or
+# wrongly typed. bounds: over a declared bound. tool: the tool itself refused. timeout, too_large:
+# it took, or gave, more than is allowed. infrastructure: the machinery broke.
 CallError = Literal[
-    "unknown_tool", "hidden_tool", "bad_arguments", "bounds", "tool", "timeout", "too_large", "infrastructure"
+    "unknown_tool",
+    "hidden_tool",
+    "bad_arguments",
+    "bounds",
+    "tool",
+    "timeout",
+    "too_large",
+    "infrastructure",
 ]
 CALL_ERRORS: tuple[CallError, ...] = get_args(CallError)
 WRONG_ARGUMENTS: frozenset[str] = frozenset({"bad_arguments", "bounds"})
-BREAKS_DOCUMENT: frozenset[str] = WRONG_ARGUMENTS | {"unknown_tool", "hidden_tool"}  # without being executed
+# without being executed
+BREAKS_DOCUMENT: frozenset[str] = WRONG_ARGUMENTS | {"unknown_tool", "hidden_tool"}
 OVER_LIMIT: frozenset[str] = frozenset({"timeout", "too_large"})
-NOT_EXECUTED: frozenset[str] = frozenset({"infrastructure", "timeout"})  # says nothing of calls that have worked before
+# says nothing of calls that have worked before
+NOT_EXECUTED: frozenset[str] = frozenset({"infrastructure", "timeout"})
 
-# Failures in the environment, which a patch of the initial state may mend; the others lead to replanning (Appendix E).
+# Failures in the environment, which a patch of the initial state may mend; the others lead to
+# replanning (Appendix E).
 Patchable = Literal["param_gen_failed", "decompose_failed", "func_sample_failed", "vm_exec_failed"]
 PATCHABLE: frozenset[str] = frozenset(get_args(Patchable))
-# The twelve error types of 004 Appendix E, under the names they have there, and that of a plan which cannot be read.
+# The twelve error types of 004 Appendix E, under the names they have there, and that of a plan
+# which cannot be read.
 ErrorType = Literal[
     Patchable,
     "duplicate_func",
@@ -47,10 +61,20 @@ ErrorType = Literal[
     "plan_unreadable",
 ]
 
-# Gates whose objections lie in the words of a turn, which others may mend; the other gates blame calls or neighbours.
+# Gates whose objections lie in the words of a turn, which others may mend; the other gates blame
+# calls or neighbours.
 WordGate = Literal["leaks", "grounding", "requests", "referents"]
 Gate = Literal[
-    "replay", "tools", "arguments", WordGate, "missing", "repeats", "profile", "duplicates", "contamination", "witness"
+    "replay",
+    "tools",
+    "arguments",
+    WordGate,
+    "missing",
+    "repeats",
+    "profile",
+    "duplicates",
+    "contamination",
+    "witness",
 ]
 # A fault of a finished variant lies in the words of a turn, or in the calls (004 Appendix G).
 Verdict = Literal["query_fixable", "gt_unfixable"]
@@ -65,24 +89,28 @@ def verdict_of_gate(gate: Gate) -> Verdict:
     return "query_fixable" if gate in get_args(WordGate) else "gt_unfixable"
 
 
-# What a candidate can fail of besides: the judge, broken machinery, or a limit on what may be spent.
+# What a candidate can fail of besides: the judge, broken machinery, or a limit on what may be
+# spent.
 Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget_spent"]
 # What no further attempt can mend: an environment without a catalogue, a limit on calls.
 FINAL: frozenset[str] = frozenset({"no_prompts", "budget_spent"})
 
-# A model's answer. stop: it ended by itself. tools: with native tool calls. length: cut at max_tokens. context: the
-# prompt does not fit, nothing was generated. empty: no choice, or no text. other: a filter, or another word.
+# A model's answer. stop: it ended by itself. tools: with native tool calls. length: cut at
+# max_tokens. context: the prompt does not fit, nothing was generated. empty: no choice, or no text.
+# other: a filter, or another word.
 Finish = Literal["stop", "tools", "length", "context", "empty", "other"]
 
-# An episode. finished: every turn was answered. step_limit: a turn took too many replies. length, context: a reply was
-# cut, or had no room left. infrastructure: engine or world broke.
+# An episode. finished: every turn was answered. step_limit: a turn took too many replies. length,
+# context: a reply was cut, or had no room left. infrastructure: engine or world broke.
 End = Literal["finished", "step_limit", "length", "context", "infrastructure"]
 ENDS: tuple[End, ...] = get_args(End)
-CUT_ENDS = frozenset({"length", "context"})  # truncated: left out of zone statistics, may mark a task `truncated`
+# truncated: left out of zone statistics, may mark a task `truncated`
+CUT_ENDS = frozenset({"length", "context"})
 INVALID_ENDS = CUT_ENDS | {"infrastructure"}
 
-# A turn. The first six are the evidence of 002 Table 5, in its order; the others, with state_mismatch and
-# response_mismatch, are those that carry weights in Table 6. docs/diagnosis.md says when each is given.
+# A turn. The first six are the evidence of 002 Table 5, in its order; the others, with
+# state_mismatch and response_mismatch, are those that carry weights in Table 6. docs/diagnosis.md
+# says when each is given.
 Label = Literal[
     "invalid_tool_call",
     "argument_mismatch",

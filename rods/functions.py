@@ -12,26 +12,33 @@ from rods.errors import RodsError, UserError
 
 
 def named_function(name: str, *, where: str, source: str | None = None) -> Any:
-    """What `name` stands for; a file is looked for from the current folder, unless its text is given (`source`). Raises
-    UserError, saying `where` it was asked for, when it cannot be found or its module cannot be run."""
+    """What `name` stands for; a file is looked for from the current folder, unless its text is
+    given (`source`). Raises UserError, saying `where` it was asked for, when it cannot be found or
+    its module cannot be run."""
     module_name, _, function_name = name.rpartition(":")
     if not module_name or not function_name:
         remedy = "write it as 'package.module:function' or 'file.py:function'"
         raise UserError(f"{name!r} names no function", where=where, remedy=remedy)
     try:
         module = (
-            _run(Path(module_name), source) if module_name.endswith(".py") else importlib.import_module(module_name)
+            _run(Path(module_name), source)
+            if module_name.endswith(".py")
+            else importlib.import_module(module_name)
         )
     except RodsError:
         raise
     except ModuleNotFoundError as error:
-        raise UserError(f"no module {error.name!r}", where=where, remedy="install it beside rods") from error
+        raise UserError(
+            f"no module {error.name!r}", where=where, remedy="install it beside rods"
+        ) from error
     except FileNotFoundError as error:
         remedy = "start in the folder that it is named from, or name it by its whole path"
         raise UserError(f"no file {module_name}", where=where, remedy=remedy) from error
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == str(Path(module_name).absolute())]
+        lines = [
+            frame.lineno for frame in frames if frame.filename == str(Path(module_name).absolute())
+        ]
         at = f" in line {lines[-1]}" if lines else ""
         what = f"{module_name}, when it is imported, raised{at} {type(error).__name__}: {error}"
         raise UserError(what, where=where) from error
@@ -61,8 +68,8 @@ def _run(file: Path, source: str | None) -> ModuleType:
 
 
 def made_by(name: str, kind: type[Any], *, where: str) -> Any:
-    """What the factory `name` makes, called without arguments. Raises UserError, saying `where`, when it cannot be
-    found, raises something, or makes no `kind` (a protocol that can be asked)."""
+    """What the factory `name` makes, called without arguments. Raises UserError, saying `where`,
+    when it cannot be found, raises something, or makes no `kind` (a protocol that can be asked)."""
     factory = named_function(name, where=where)
     try:
         made = factory()
@@ -70,7 +77,11 @@ def made_by(name: str, kind: type[Any], *, where: str) -> Any:
         raise
     except Exception as error:
         what = f"{name}, called without arguments, raised {type(error).__name__}: {error}"
-        raise UserError(what, where=where, remedy="name a function that makes the object") from error
+        raise UserError(
+            what, where=where, remedy="name a function that makes the object"
+        ) from error
     if not isinstance(made, kind):
-        raise UserError(f"{name} makes a {type(made).__name__}, which is no {kind.__name__}", where=where)
+        raise UserError(
+            f"{name} makes a {type(made).__name__}, which is no {kind.__name__}", where=where
+        )
     return made

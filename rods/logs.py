@@ -1,7 +1,9 @@
-"""structlog for both processes: JSON lines in `logs/<process>.jsonl`, and on standard error in console form on a
-terminal or as the same JSON lines elsewhere. Bind `run`, `step`, `seed`, `variant`, `stage` where they are known.
+"""structlog for both processes: JSON lines in `logs/<process>.jsonl`, and on standard error in
+console form on a terminal or as the same JSON lines elsewhere. Bind `run`, `step`, `seed`,
+`variant`, `stage` where they are known.
 
-What endpoints, worlds and task files say may stand in an event: control characters are replaced and texts are cut."""
+What endpoints, worlds and task files say may stand in an event: control characters are replaced and
+texts are cut."""
 
 import contextlib
 import logging
@@ -15,18 +17,28 @@ import orjson
 from rods.errors import MOST_SAID, mute_stderr, plain
 from rods.files import descriptor_of
 
-DEEPEST, MOST_ITEMS = 4, 100  # levels of an event's values, and entries of each
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+# levels of an event's values, and entries of each
+DEEPEST = 4
+MOST_ITEMS = 100
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 
 
 def configure(process: str, level: str = "info", *, folder: Path | None = None) -> None:
-    """Sends events of this process to `folder/<process>.jsonl` (when given) and to standard error."""
+    """Sends events of this process to `folder/<process>.jsonl` (when given) and to standard
+    error."""
     import structlog  # late, as in Logger
 
     file: TextIO | None = None
     if folder is not None:
         folder.mkdir(exist_ok=True)
-        descriptor = descriptor_of(folder / f"{process}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        descriptor = descriptor_of(
+            folder / f"{process}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        )
         file = os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
     structlog.configure(
         processors=[
@@ -44,8 +56,8 @@ def configure(process: str, level: str = "info", *, folder: Path | None = None) 
 
 
 def offer(process: str, level: str) -> None:
-    """As `configure` without a file, unless the program has configured structlog: what a library says does not belong
-    on the standard output of who uses it."""
+    """As `configure` without a file, unless the program has configured structlog: what a library
+    says does not belong on the standard output of who uses it."""
     import structlog
 
     if not structlog.is_configured():
@@ -53,7 +65,8 @@ def offer(process: str, level: str) -> None:
 
 
 class Logger:
-    """structlog's logger, imported with the first event: it brings a terminal's formatting along (0.2 s)."""
+    """structlog's logger, imported with the first event: it brings a terminal's formatting along
+    (0.2 s)."""
 
     def __getattr__(self, name: str) -> Any:
         import structlog
@@ -65,7 +78,8 @@ log = Logger()  # of every module
 
 
 def _harmless(logger: Any, name: str, event: Any) -> Any:
-    """A processor: the event without what could steer a terminal or fill a disk. Of a traceback the end stays."""
+    """A processor: the event without what could steer a terminal or fill a disk. Of a traceback the
+    end stays."""
     if "exception" in event:
         event["exception"] = event["exception"][-MOST_SAID:]
     return _short(event, DEEPEST)
@@ -75,7 +89,9 @@ def _short(value: Any, deep: int) -> Any:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if deep and isinstance(value, dict):
-        return {_short(key, 0): _short(item, deep - 1) for key, item in list(value.items())[:MOST_ITEMS]}
+        return {
+            _short(key, 0): _short(item, deep - 1) for key, item in list(value.items())[:MOST_ITEMS]
+        }
     if deep and isinstance(value, (list, tuple)):
         return [_short(item, deep - 1) for item in value[:MOST_ITEMS]]
     text = str(value)
@@ -83,8 +99,8 @@ def _short(value: Any, deep: int) -> Any:
 
 
 class _StandardError:
-    """Prints events. One that cannot be written (a full disk behind standard error) never ends the process: what the
-    disk owes the run's logs is said by those."""
+    """Prints events. One that cannot be written (a full disk behind standard error) never ends the
+    process: what the disk owes the run's logs is said by those."""
 
     def msg(self, text: str) -> None:
         try:
@@ -96,17 +112,20 @@ class _StandardError:
 
 
 class _Sinks:
-    """The last processor: writes the JSON line to the file and returns the text for standard error."""
+    """The last processor: writes the JSON line to the file and returns the text for standard
+    error."""
 
     def __init__(self, process: str, file: TextIO | None) -> None:
         import structlog
 
-        self.process, self.file = process, file
+        self.process = process
+        self.file = file
         self.console = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else None
 
     def __call__(self, logger: Any, name: str, event: Any) -> str:
         line = orjson.dumps({"process": self.process, **event}, default=str).decode()
         if self.file is not None:
-            with contextlib.suppress(OSError):  # a full disk stops the run's logs, which say so; this one stops
+            # a full disk stops the run's logs, which say so; this one stops
+            with contextlib.suppress(OSError):
                 self.file.write(line + "\n")
         return str(self.console(logger, name, event)) if self.console else line

@@ -1,7 +1,9 @@
-"""JSON that a model wrote: `read_exact` for a policy's calls, `find` for the answers of models that write tasks.
+"""JSON that a model wrote: `read_exact` for a policy's calls, `find` for the answers of models that
+write tasks.
 
-Neither drops, rounds or invents anything: numbers that other readers would round, keys that come twice, NaN and deep
-nesting are errors that say what is wrong. Whatever is read can be written again by orjson."""
+Neither drops, rounds or invents anything: numbers that other readers would round, keys that come
+twice, NaN and deep nesting are errors that say what is wrong. Whatever is read can be written again
+by orjson."""
 
 import json
 import math
@@ -21,13 +23,15 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")  # 2^63 has as many digits
 
 
 def read_exact(text: str) -> Any:
-    """The JSON value that is the whole of `text`, which may hold nothing else. Raises JSONDecodeError where it is none,
-    and ValueError saying what to write instead where orjson would read something else: it takes the last of two values
-    of one key, and rounds integers over 64 bits."""
+    """The JSON value that is the whole of `text`, which may hold nothing else. Raises
+    JSONDecodeError where it is none, and ValueError saying what to write instead where orjson would
+    read something else: it takes the last of two values of one key, and rounds integers over 64
+    bits."""
     if _nested_deeper(text, MAX_DEPTH):
         raise ValueError(f"nested deeper than {MAX_DEPTH}: write it flatter")
     value = orjson.loads(text)
-    # A key that came twice leaves its quotes out of what is written again; escapes (\u0022) could make up for them.
+    # A key that came twice leaves its quotes out of what is written again; escapes (\u0022) could
+    # make up for them.
     doubtful = "\\u" in text or text.count('"') != orjson.dumps(value).count(b'"')
     if doubtful or _LONG_NUMBER.search(text):
         _DECODER.decode(text)
@@ -35,8 +39,9 @@ def read_exact(text: str) -> Any:
 
 
 def find(text: str) -> Any:
-    """The JSON value in `text`: all of it, the only fenced block, or the first object or list amid prose. Lone
-    surrogates become U+FFFD. Raises ValueError when there is none, or when what stands there is broken."""
+    """The JSON value in `text`: all of it, the only fenced block, or the first object or list amid
+    prose. Lone surrogates become U+FFFD. Raises ValueError when there is none, or when what stands
+    there is broken."""
     try:
         return _read(text)
     except ValueError as error:
@@ -62,14 +67,20 @@ def valid_unicode(text: str) -> str:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A JSON value with what `change` makes of each of its leaves, and of the keys of its objects."""
+    """A JSON value with what `change` makes of each of its leaves, and of the keys of its
+    objects."""
     if isinstance(value, Mapping):
         return {change(key): mapped(item, change) for key, item in value.items()}
-    return [mapped(item, change) for item in value] if isinstance(value, (list, tuple)) else change(value)
+    return (
+        [mapped(item, change) for item in value]
+        if isinstance(value, (list, tuple))
+        else change(value)
+    )
 
 
 def all_valid(value: Any) -> Any:
-    """A JSON value with all of its texts as `valid_unicode` makes them: decoders give lone surrogates too."""
+    """A JSON value with all of its texts as `valid_unicode` makes them: decoders give lone
+    surrogates too."""
     return mapped(value, lambda leaf: valid_unicode(leaf) if isinstance(leaf, str) else leaf)
 
 
@@ -91,8 +102,9 @@ def _read(text: str) -> Any:
 
 
 def _nested_deeper(text: str, limit: int) -> bool:
-    """Whether the JSON that `text` begins with is nested deeper than `limit`, found before it is parsed. Brackets in
-    its texts do not count: closing ones would hide as many open ones. May be True for what is no JSON."""
+    """Whether the JSON that `text` begins with is nested deeper than `limit`, found before it is
+    parsed. Brackets in its texts do not count: closing ones would hide as many open ones. May be
+    True for what is no JSON."""
     if text.count("[") + text.count("{") <= limit:
         return False
     depth = 0
@@ -109,7 +121,9 @@ def _no_nan(name: str) -> NoReturn:
 
 def _integer(digits: str) -> int:
     if len(digits) > 20 or not -(1 << 63) <= int(digits) < 1 << 64:
-        raise ValueError(f"an integer over 64 bits: {digits[:40]}; write it in quotes, or a smaller one")
+        raise ValueError(
+            f"an integer over 64 bits: {digits[:40]}; write it in quotes, or a smaller one"
+        )
     return int(digits)
 
 
@@ -129,4 +143,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_nan, parse_int=_integer, parse_float=_number, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(
+    parse_constant=_no_nan, parse_int=_integer, parse_float=_number, object_pairs_hook=_object
+)

@@ -1,5 +1,6 @@
-"""What a trainer reports of its rollouts: one `Rollout` an episode, one `Group` a task and step. Progress is two
-integers, so that means are exact. A rollout is *valid* unless it was cut by length or met an infrastructure failure."""
+"""What a trainer reports of its rollouts: one `Rollout` an episode, one `Group` a task and step.
+Progress is two integers, so that means are exact. A rollout is *valid* unless it was cut by length
+or met an infrastructure failure."""
 
 import math
 from collections import Counter
@@ -11,16 +12,21 @@ from rods.canonical import rounded
 from rods.extension import added_fields
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
-# What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a `value` is a number
-# that a trainer of one's own gives a whole rollout.
-EpisodeReward = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl", "rubric"]
+# What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
+# `value` is a number that a trainer of one's own gives a whole rollout.
+EpisodeReward = Literal[
+    "progress", "binary", "format", "format_codes", "progress_format", "toolrl", "rubric"
+]
 RewardKind = EpisodeReward | Literal["value"]
 REWARD_KINDS: tuple[RewardKind, ...] = (*get_args(EpisodeReward), "value")
-FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone
-Role = Literal["active", "retest", "drawn"]  # of the pool, retired and tried again, drawn for the step
+# they say nothing about a zone
+FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})
+# of the pool, retired and tried again, drawn for the step
+Role = Literal["active", "retest", "drawn"]
 ROLES: tuple[Role, ...] = get_args(Role)
 LARGEST = 1e6  # advantage of a rollout
-MILLIONTHS = 1_000_000  # the parts of its range that a `value` is counted in, so that its sums are exact, too
+# the parts of its range that a `value` is counted in, so that its sums are exact, too
+MILLIONTHS = 1_000_000
 
 
 def known(**fields: Any) -> dict[str, Any]:
@@ -32,26 +38,32 @@ def known(**fields: Any) -> dict[str, Any]:
 class Rollout:
     """One episode's earnings."""
 
-    #: turns, 0 ≤ resolved ≤ expected. Of a task with checks: those that hold; with a rubric: 0, 1 or 2; of a `value`:
-    #: whole millionths of its range
+    #: turns, 0 ≤ resolved ≤ expected. Of a task with checks: those that hold; with a rubric: 0, 1
+    #: or 2; of a `value`: whole millionths of its range
     resolved: int
-    #: the turns that the task has. With checks: all of them; with a rubric: 2; of a `value`: 1,000,000
+    #: the turns that the task has. With checks: all of them; with a rubric: 2; of a `value`:
+    #: 1,000,000
     expected: int
     binary: int  #: 1 where all is resolved (of a `value`: the highest), else 0
     format: float  #: the format reward, in the range of its kind; 0 where it was not asked for
     reward: float | None  #: what was trained on; null where it must not count (infrastructure)
-    #: `step_limit`: too many replies in a turn; `length`, `context`: cut; `infrastructure`: the machinery broke
+    #: `step_limit`: too many replies in a turn; `length`, `context`: cut; `infrastructure`: the
+    #: machinery broke
     end: End
-    #: only with `selection.order = "advantage"`: the estimate that is trained on, its mean over the rollout's tokens
+    #: only with `selection.order = "advantage"`: the estimate that is trained on, its mean over the
+    #: rollout's tokens
     advantage: float | None = None
-    #: the diagnosis of the first turns that the policy played, in order, one label a turn (rods/episode/diagnosis.py);
-    #: a turn that was cut off has none, nor have those after it; absent where the trainer gives none
+    #: the diagnosis of the first turns that the policy played, in order, one label a turn
+    #: (rods/episode/diagnosis.py); a turn that was cut off has none, nor have those after it;
+    #: absent where the trainer gives none
     labels: tuple[Label, ...] = ()
     #: the fields that extensions add (rods.extension.Extension.rollout_fields), as JSON, by name
     added: Mapping[str, Any] = field(default_factory=dict)
-    #: in how many turns the policy wrote a call (000 Appendix F.1: *is tool call*); absent where the trainer gives none
+    #: in how many turns the policy wrote a call (000 Appendix F.1: *is tool call*); absent where
+    #: the trainer gives none
     calling: int | None = None
-    #: its replies in all turns (000 Appendix F.1: *interaction rounds*); absent where the trainer gives none
+    #: its replies in all turns (000 Appendix F.1: *interaction rounds*); absent where the trainer
+    #: gives none
     replies: int | None = None
 
     @property
@@ -61,32 +73,50 @@ class Rollout:
     def as_json(self) -> dict[str, Any]:
         always = ("resolved", "expected", "binary", "format", "reward", "end")
         record = {name: getattr(self, name) for name in always} | dict(self.added)
-        more = {"labels": list(self.labels) or None, "calling": self.calling, "replies": self.replies}
+        more = {
+            "labels": list(self.labels) or None,
+            "calling": self.calling,
+            "replies": self.replies,
+        }
         return record | known(advantage=self.advantage, **more)
 
     @staticmethod
     def from_json(record: Any) -> "Rollout":
         """Raises ValueError for what no episode earns, naming the field at fault."""
         resolved, expected = turns(record)
-        binary, end, reward = record.get("binary"), record.get("end"), record.get("reward")
+        binary = record.get("binary")
+        end = record.get("end")
+        reward = record.get("reward")
         advantage = record.get("advantage")
         if advantage is not None and not abs(_number(advantage, "advantage")) <= LARGEST:
-            raise ValueError(f"an advantage of {advantage}; it must lie between -{LARGEST:g} and {LARGEST:g}")
+            raise ValueError(
+                f"an advantage of {advantage}; it must lie between -{LARGEST:g} and {LARGEST:g}"
+            )
         if binary not in (0, 1):
             raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
         if end not in ENDS:
             raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
         form = _number(record.get("format", 0.0), "format")
         trained = None if reward is None else _number(reward, "reward")
-        more = _labels(record), added_fields(record), _count(record, "calling", expected), _count(record, "replies")
+        more = (
+            _labels(record),
+            added_fields(record),
+            _count(record, "calling", expected),
+            _count(record, "replies"),
+        )
         return Rollout(resolved, expected, int(binary), form, trained, end, advantage, *more)
 
 
 def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
-    """The labels of a rollout's record; empty where it has none. Raises ValueError for what none can be."""
-    labels, expected = record.get("labels", []), record["expected"]
+    """The labels of a rollout's record; empty where it has none. Raises ValueError for what none
+    can be."""
+    labels = record.get("labels", [])
+    expected = record["expected"]
     if not isinstance(labels, list) or len(labels) > expected:
-        raise ValueError(f"labels is {labels!r}; it must be a list of at most {expected}, one for each turn played")
+        raise ValueError(
+            f"labels is {labels!r}; it must be a list of at most {expected}, one for each turn "
+            f"played"
+        )
     if unknown := [label for label in labels if label not in LABELS]:
         raise ValueError(f"unknown label {unknown[0]!r}; there are {', '.join(LABELS)}")
     return tuple(labels)
@@ -95,20 +125,29 @@ def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
 def _count(record: Mapping[str, Any], name: str, most: int | None = None) -> int | None:
     """A count that a record may have, at least 0. Raises ValueError for what none can be."""
     value = record.get(name)
-    if value is not None and (type(value) is not int or value < 0 or (most is not None and value > most)):
-        raise ValueError(f"{name} is {value!r}; it must be a whole number, {f'0 to {most}' if most else '0 or more'}")
+    if value is not None and (
+        type(value) is not int or value < 0 or (most is not None and value > most)
+    ):
+        raise ValueError(
+            f"{name} is {value!r}; it must be a whole number, "
+            f"{f'0 to {most}' if most else '0 or more'}"
+        )
     return value
 
 
 def turns(record: Any) -> tuple[int, int]:
-    """The resolved and the expected turns of a rollout's record. Raises ValueError where these cannot be."""
+    """The resolved and the expected turns of a rollout's record. Raises ValueError where these
+    cannot be."""
     if not isinstance(record, dict):
         raise ValueError(f"a rollout is {record!r}; it must be an object")
     for name in ("resolved", "expected"):
         if type(record.get(name)) is not int:  # a bool is an int to isinstance
             instead = "" if name in record else ", unless the group has a `reward`"
-            raise ValueError(f"{name} is {record.get(name)!r}; it must be a whole number of turns{instead}")
-    resolved, expected = record["resolved"], record["expected"]
+            raise ValueError(
+                f"{name} is {record.get(name)!r}; it must be a whole number of turns{instead}"
+            )
+    resolved = record["resolved"]
+    expected = record["expected"]
     if not 0 <= resolved <= expected or expected < 1:
         raise ValueError(f"resolved {resolved} of {expected} turns is impossible")
     return resolved, expected
@@ -125,48 +164,75 @@ class Group:
     reward: RewardKind
     range: tuple[float, float]  #: `reward.range` in a record: the reward's lowest and highest value
     rollouts: tuple[Rollout, ...]  #: at least one
-    #: `retest`: a retired task that is tried again; `drawn`: one of drawn.jsonl, of which no window is kept
+    #: `retest`: a retired task that is tried again; `drawn`: one of drawn.jsonl, of which no window
+    #: is kept
     role: Role = "active"
-    #: what the versions of an interface have in common that changes as the policy does, by which windows are kept;
-    #: empty: the version itself
+    #: what the versions of an interface have in common that changes as the policy does, by which
+    #: windows are kept; empty: the version itself
     lineage: str = ""
-    #: only with `rollouts.refill`, where it is true: it counts like any other, but the update was computed without it,
-    #: since its rollouts were all rewarded alike
+    #: only with `rollouts.refill`, where it is true: it counts like any other, but the update was
+    #: computed without it, since its rollouts were all rewarded alike
     replaced: bool = False
 
     @property
     def varied(self) -> bool:
-        """Whether its rollouts were rewarded differently: only then do any have an advantage within it."""
-        return len({rounded(rollout.reward) for rollout in self.rollouts if rollout.reward is not None}) > 1
+        """Whether its rollouts were rewarded differently: only then do any have an advantage within
+        it."""
+        return (
+            len(
+                {rounded(rollout.reward) for rollout in self.rollouts if rollout.reward is not None}
+            )
+            > 1
+        )
 
     def as_json(self) -> dict[str, Any]:
-        replaced, lineage = known(replaced=self.replaced or None), known(lineage=self.lineage or None)
+        replaced = known(replaced=self.replaced or None)
+        lineage = known(lineage=self.lineage or None)
         shown = {"stage": self.stage, "interface": self.interface, **lineage}
         reward = {"kind": self.reward, "range": list(self.range)}
         rollouts = [rollout.as_json() for rollout in self.rollouts]
-        return {"task": self.task, "role": self.role, **replaced, **shown, "reward": reward, "rollouts": rollouts}
+        return {
+            "task": self.task,
+            "role": self.role,
+            **replaced,
+            **shown,
+            "reward": reward,
+            "rollouts": rollouts,
+        }
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> "Group":
         """Raises ValueError naming the field at fault."""
         try:
-            reward, stage = record["reward"], record.get("stage", 3)
+            reward = record["reward"]
+            stage = record.get("stage", 3)
             if type(stage) is not int:
                 raise ValueError(f"stage is {stage!r}; it must be a whole number")
             rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
-            low, high = (_number(bound, "a bound of the reward's range") for bound in reward["range"])
+            low, high = (
+                _number(bound, "a bound of the reward's range") for bound in reward["range"]
+            )
             shown = record.get("interface", "identity"), reward["kind"], (low, high), rollouts
-            more = record.get("role", "active"), record.get("lineage", ""), record.get("replaced", False)
+            more = (
+                record.get("role", "active"),
+                record.get("lineage", ""),
+                record.get("replaced", False),
+            )
             group = Group(record["task"], stage, *shown, *more)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if type(group.replaced) is not bool:
             raise ValueError(f"replaced is {group.replaced!r}; it must be true or false")
         if not (math.isfinite(high - low) and low < high):
-            raise ValueError(f"the reward's range is [{low}, {high}]; give two finite numbers, the lower one first")
+            raise ValueError(
+                f"the reward's range is [{low}, {high}]; give two finite numbers, the lower one "
+                f"first"
+            )
         for rollout in rollouts:
             if rollout.reward is not None and not low <= rollout.reward <= high:
-                raise ValueError(f"a reward of {rollout.reward} lies outside its range [{low}, {high}]")
+                raise ValueError(
+                    f"a reward of {rollout.reward} lies outside its range [{low}, {high}]"
+                )
             if group.reward == "value":
                 _check_value(rollout, low, high)
         for name in ("task", "interface", "lineage"):
@@ -182,7 +248,8 @@ class Group:
 
 
 def millionths(reward: Any, low: Any, high: Any) -> int:
-    """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. Raises ValueError outside it."""
+    """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. Raises
+    ValueError outside it."""
     least, most = (_number(bound, "a bound of the reward's range") for bound in (low, high))
     earned = _number(reward, "reward")
     if not (math.isfinite(most - least) and least <= earned <= most and least < most):
@@ -196,7 +263,9 @@ def _check_value(rollout: Rollout, low: float, high: float) -> None:
         raise ValueError("a rollout of kind value says no reward")
     counted = 0 if rollout.reward is None else millionths(rollout.reward, low, high)
     if (rollout.resolved, rollout.expected) != (counted, MILLIONTHS):
-        what = f"resolved {rollout.resolved} of {rollout.expected} is not the reward {rollout.reward}"
+        what = (
+            f"resolved {rollout.resolved} of {rollout.expected} is not the reward {rollout.reward}"
+        )
         raise ValueError(f"{what}, which is {counted} millionths of its range: leave both out")
 
 
@@ -208,15 +277,20 @@ def label_counts(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What the update after a step has shown (None: unknown): the `entropy` of the policy that made the rollouts, in
-    nats a token over its own trained tokens at the temperature of sampling; the gradient's norm before clipping."""
+    """What the update after a step has shown (None: unknown): the `entropy` of the policy that made
+    the rollouts, in nats a token over its own trained tokens at the temperature of sampling; the
+    gradient's norm before clipping."""
 
     entropy: float | None = None
     gradient_norm: float | None = None
 
     def as_json(self) -> dict[str, float]:
         """What is known, to 6 decimals; a number that JSON cannot say is not."""
-        return {name: round(value, 6) for name, value in known(**asdict(self)).items() if math.isfinite(value)}
+        return {
+            name: round(value, 6)
+            for name, value in known(**asdict(self)).items()
+            if math.isfinite(value)
+        }
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Update":
@@ -230,15 +304,18 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Dynamics:
-    """How valid rollouts went about their turns (000 Appendix F.1): of so many `turns` that their tasks have, `calling`
-    had a call, and they took so many `replies`. Rollouts that do not say are left out."""
+    """How valid rollouts went about their turns (000 Appendix F.1): of so many `turns` that their
+    tasks have, `calling` had a call, and they took so many `replies`. Rollouts that do not say are
+    left out."""
 
     turns: int = 0
     calling: int = 0
     replies: int = 0
 
     def __add__(self, other: "Dynamics") -> "Dynamics":
-        return Dynamics(self.turns + other.turns, self.calling + other.calling, self.replies + other.replies)
+        return Dynamics(
+            self.turns + other.turns, self.calling + other.calling, self.replies + other.replies
+        )
 
     @property
     def calling_share(self) -> float | None:
@@ -251,7 +328,10 @@ class Dynamics:
 
     def words(self) -> str:
         """Both in words, where there are turns."""
-        return f"{self.calling_share:.0%} of turns with a call, {self.replies_a_turn:.2f} replies a turn"
+        return (
+            f"{self.calling_share:.0%} of turns with a call, {self.replies_a_turn:.2f} replies a "
+            f"turn"
+        )
 
 
 def dynamics(records: Iterable[Mapping[str, Any]]) -> Dynamics:
@@ -263,7 +343,8 @@ def dynamics(records: Iterable[Mapping[str, Any]]) -> Dynamics:
         for rollout in record["rollouts"]:
             told = rollout.get("calling") is not None and rollout.get("replies") is not None
             if told and rollout["end"] not in INVALID_ENDS:
-                turns, calling = turns + rollout["expected"], calling + rollout["calling"]
+                turns = turns + rollout["expected"]
+                calling = calling + rollout["calling"]
                 replies += rollout["replies"]
     return Dynamics(turns, calling, replies)
 
@@ -272,7 +353,9 @@ def shares(counts: Mapping[str, int]) -> str:
     """Counts in words, the commonest first: "54 % pass, 20 % state mismatch"."""
     total = sum(counts.values())
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{100 * count / total:.0f} % {name.replace('_', ' ')}" for name, count in ordered)
+    return ", ".join(
+        f"{100 * count / total:.0f} % {name.replace('_', ' ')}" for name, count in ordered
+    )
 
 
 def _number(value: Any, name: str) -> float:

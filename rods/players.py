@@ -1,7 +1,7 @@
 """Who plays a task's world, user and judge while its episodes run.
 
-Ground truth, checks and scripts need nobody, and a persona is played by the procedural user. Whatever else is played,
-an extension plays (`Extension.player`)."""
+Ground truth, checks and scripts need nobody, and a persona is played by the procedural user.
+Whatever else is played, an extension plays (`Extension.player`)."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -28,17 +28,21 @@ class Player(Protocol):
         """The parts that somebody outside of the process plays, a model say."""
 
     def parts(self, task: AnyTask) -> Mapping[str, Any]:
-        """The fields of a `Job` of `task` that it plays: goal, user, world, waits. Raises UserError where it cannot."""
+        """The fields of a `Job` of `task` that it plays: goal, user, world, waits. Raises UserError
+        where it cannot."""
 
     def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
-        """The same fields for an episode that is played again, as far as they have to be taken from its `trace`."""
+        """The same fields for an episode that is played again, as far as they have to be taken from
+        its `trace`."""
 
     def opened(self, run: Any, process: str, heartbeat: Any) -> AbstractContextManager[None]:
-        """While this is open, `process` may play episodes of `run` (rods.buffers.run.run.Run.playing)."""
+        """While this is open, `process` may play episodes of `run`
+        (rods.buffers.run.run.Run.playing)."""
 
 
 class Players:
-    """Those of one run, or of one evaluation. `environments`: its worlds; `config` says who plays (None: defaults)."""
+    """Those of one run, or of one evaluation. `environments`: its worlds; `config` says who plays
+    (None: defaults)."""
 
     def __init__(self, environments: Environments, config: Config | None = None) -> None:
         self.environments = environments
@@ -49,9 +53,12 @@ class Players:
     def outside(self) -> tuple[str, ...]:
         return tuple(part for player in self.others for part in player.outside)
 
-    def job(self, task: AnyTask, dialect: Dialect, *, interface: Interface = IDENTITY, max_steps: int) -> Job:
+    def job(
+        self, task: AnyTask, dialect: Dialect, *, interface: Interface = IDENTITY, max_steps: int
+    ) -> Job:
         """The episode of `task`, with whoever plays it. Raises UserError where nobody can."""
-        environment, parts = self.environments.load(task.environment.name), dict[str, Any]()
+        environment = self.environments.load(task.environment.name)
+        parts = dict[str, Any]()
         for player in self.others:
             parts |= player.parts(task)
         if "goal" not in parts:
@@ -59,13 +66,14 @@ class Players:
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
 
     def scored(self, task: AnyTask, config: Config) -> Job:
-        """An episode of `task` as scoring, validation and gates play it: last stage's prompt, identity interface."""
+        """An episode of `task` as scoring, validation and gates play it: last stage's prompt,
+        identity interface."""
         dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
         return self.job(task, dialect, max_steps=config.rollouts.max_steps)
 
     def again(self, task: AnyTask, dialect: Dialect, trace: Trace, *, max_steps: int) -> Job:
-        """The episode of `trace`, to be played again from its replies: what somebody outside has said is taken from it,
-        and the rest is played. Raises UserError as `job`."""
+        """The episode of `trace`, to be played again from its replies: what somebody outside has
+        said is taken from it, and the rest is played. Raises UserError as `job`."""
         job = self.job(task, dialect, max_steps=max_steps)
         for player in self.others:
             job = replace(job, **player.recorded(task, trace))

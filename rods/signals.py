@@ -1,8 +1,9 @@
 """SIGINT, SIGTERM and SIGUSR1 (with which Slurm warns), from a program's first line to its last.
 
-Imports take a while, in which a signal would end a program with a traceback. So every program starts in a `__main__.py`
-that imports nothing heavy and calls `leave_at_once`; while it works it says what a signal means, by `on_signal` or a
-`StopRequest`; `ignore` is for its end, when the outcome is known. Only for the main thread."""
+Imports take a while, in which a signal would end a program with a traceback. So every program
+starts in a `__main__.py` that imports nothing heavy and calls `leave_at_once`; while it works it
+says what a signal means, by `on_signal` or a `StopRequest`; `ignore` is for its end, when the
+outcome is known. Only for the main thread."""
 
 import os
 import signal
@@ -14,9 +15,10 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupted(BaseException):
-    """Ends the work at once; `number` is the signal's. It is not KeyboardInterrupt, because Python kills itself by
-    SIGINT in the end when one of those passed through `exec` (as in the making of a dataclass), caught or not.
-    `latest` is the last one that was made, for who meets an error that it was turned into."""
+    """Ends the work at once; `number` is the signal's. It is not KeyboardInterrupt, because Python
+    kills itself by SIGINT in the end when one of those passed through `exec` (as in the making of a
+    dataclass), caught or not. `latest` is the last one that was made, for who meets an error that
+    it was turned into."""
 
     latest: "ClassVar[Interrupted | None]" = None
     why = ""  # what is said in place of the command's own words
@@ -34,7 +36,8 @@ class GraceOver(Interrupted):
 
 
 def on_signal(action: Callable[[int], None]) -> None:
-    """From now on these signals call `action` with their number, between two instructions of the main thread."""
+    """From now on these signals call `action` with their number, between two instructions of the
+    main thread."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         action(number)
@@ -44,9 +47,10 @@ def on_signal(action: Callable[[int], None]) -> None:
 
 
 def leave_at_once(code: int | None) -> None:
-    """From now on these signals end the process with `code` (None: 128 + the signal's number, as shells have it) and
-    without a word: it has touched nothing yet. Signals that the parent had blocked come through from here on, so that
-    none in the interpreter's first milliseconds ends it in another way."""
+    """From now on these signals end the process with `code` (None: 128 + the signal's number, as
+    shells have it) and without a word: it has touched nothing yet. Signals that the parent had
+    blocked come through from here on, so that none in the interpreter's first milliseconds ends it
+    in another way."""
     on_signal(lambda number: os._exit(128 + number if code is None else code))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
 
@@ -63,10 +67,11 @@ def ignore() -> None:
 
 
 class StopRequest:
-    """A context in which the first signal is a request: `asked` becomes true, and the work ends itself where it may (a
-    trainer after its step, with a checkpoint). With `second_interrupts`, a SIGINT after the first signal raises
-    Interrupted. `grace`: seconds from the first signal until GraceOver is raised; 0: never. A step interrupted like
-    this leaves a group without its closing record, which every reader ignores."""
+    """A context in which the first signal is a request: `asked` becomes true, and the work ends
+    itself where it may (a trainer after its step, with a checkpoint). With `second_interrupts`, a
+    SIGINT after the first signal raises Interrupted. `grace`: seconds from the first signal until
+    GraceOver is raised; 0: never. A step interrupted like this leaves a group without its closing
+    record, which every reader ignores."""
 
     def __init__(self, *, second_interrupts: bool = True) -> None:
         self.asked = False

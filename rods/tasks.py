@@ -1,9 +1,10 @@
-"""The task: one frozen, content-addressed record; docs/protocol.md has its fields as they stand in a JSONL file.
+"""The task: one frozen, content-addressed record; docs/protocol.md has its fields as they stand in
+a JSONL file.
 
-With "schema": 1 it has a script and ground-truth calls, a list a turn; with 2 it may have a persona as its user, checks
-or a rubric as its goal, a text of its own for the system prompt, and limits of the whole conversation. The schema is
-the lowest that has what the task has, so that no task has two ids. The id hashes everything but `id`, `split` and
-`provenance`."""
+With "schema": 1 it has a script and ground-truth calls, a list a turn; with 2 it may have a persona
+as its user, checks or a rubric as its goal, a text of its own for the system prompt, and limits of
+the whole conversation. The schema is the lowest that has what the task has, so that no task has two
+ids. The id hashes everything but `id`, `split` and `provenance`."""
 
 import copy
 import sys
@@ -22,11 +23,25 @@ from rods.errors import UserError
 from rods.files import TASKS, bounded_lines, explained, open_regular
 
 T = TypeVar("T")
-SCHEMA, OPEN_SCHEMA = 1, 2
+SCHEMA = 1
+OPEN_SCHEMA = 2
 UNPACKED = 64  # states whose objects are kept: those of tasks that are played or looked at together
 SHARED = 4096  # values
 FIELDS = frozenset(
-    {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "system", "limits", "split", "provenance"}
+    {
+        "id",
+        "schema",
+        "environment",
+        "type",
+        "state",
+        "user",
+        "goal",
+        "tools",
+        "system",
+        "limits",
+        "split",
+        "provenance",
+    }
 )
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
@@ -36,34 +51,42 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
 PERSONA_FIELDS = frozenset({"intent", "query", "further", "knows", "manner", "turns"})
 LIMIT_FIELDS = frozenset({"tool_turns", "replies"})
-# What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate compares it.
-RETURN_SENTENCE = "Some further tools are ready for you from here on. Please pick up the open request with their help."
+# What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate
+# compares it.
+RETURN_SENTENCE = (
+    "Some further tools are ready for you from here on. Please pick up the open request with their "
+    "help."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentRef:
-    """Which environment a task lives in. The hash covers tool schemas, data and behaviour version."""
+    """Which environment a task lives in. The hash covers tool schemas, data and behaviour
+    version."""
 
     name: str
     hash: str
 
 
 class InitialState(dict[str, Any]):
-    """The state that a task's worlds begin in. As part of a frozen record it refuses to be changed (TypeError); what
-    `dict(state)` and `copy.deepcopy(state)` give is a plain dict."""
+    """The state that a task's worlds begin in. As part of a frozen record it refuses to be changed
+    (TypeError); what `dict(state)` and `copy.deepcopy(state)` give is a plain dict."""
 
     __slots__ = ("_json",)
     _json: bytes
 
     @property
     def json(self) -> bytes:
-        """Its JSON, written once: environments know a state by its JSON, and every rollout of the task needs it."""
+        """Its JSON, written once: environments know a state by its JSON, and every rollout of the
+        task needs it."""
         if not hasattr(self, "_json"):
             self._json = orjson.dumps(self)
         return self._json
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("a task's state never changes: change a copy, dict(state) or copy.deepcopy(state)")
+        raise TypeError(
+            "a task's state never changes: change a copy, dict(state) or copy.deepcopy(state)"
+        )
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
@@ -89,11 +112,12 @@ def _unpacked_provenance(json: bytes) -> dict[str, Any]:
 
 
 class _Packed:
-    """An attribute of tasks whose slot has JSON, a tenth of the memory of the objects that it says: a process may hold
-    a million tasks, and looks into few at a time."""
+    """An attribute of tasks whose slot has JSON, a tenth of the memory of the objects that it says:
+    a process may hold a million tasks, and looks into few at a time."""
 
     def __init__(self, slot: Any, unpack: Callable[[bytes], Any]) -> None:
-        self._slot, self._unpack = slot, unpack
+        self._slot = slot
+        self._unpack = unpack
 
     def __get__(self, task: Any, owner: Any = None) -> Any:
         if task is None:
@@ -116,22 +140,26 @@ def state_json(state: Mapping[str, Any]) -> bytes:
 
 
 class AnyTask:
-    """What `Task` and `OpenTask` have in common: what pools, logs, windows and episodes need of a task."""
+    """What `Task` and `OpenTask` have in common: what pools, logs, windows and episodes need of a
+    task."""
 
     __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # both are dataclasses: `dataclasses.replace` takes either
+    # both are dataclasses: `dataclasses.replace` takes either
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     environment: EnvironmentRef  #: `{"name": …, "hash": …}`; `rods data rehash` writes the hash
-    #: `long_context`: in a large state; `miss_func`: a tool is missing in a turn; `miss_param`: a value is
+    #: `long_context`: in a large state; `miss_func`: a tool is missing in a turn; `miss_param`: a
+    #: value is
     type: TaskType
     tools: tuple[str, ...]  #: `tools.names` in a record: the tools that the policy may call
-    #: `tools.held_out` in a record: tools that come later, by the turn in which they do, counted from 0: `{"2":
-    #: ["pay"]}`
+    #: `tools.held_out` in a record: tools that come later, by the turn in which they do, counted
+    #: from 0: `{"2": ["pay"]}`
     held_out: Mapping[int, tuple[str, ...]]
     state: Mapping[str, Any] | None  #: the initial state; absent: the environment's own empty state
     split: Split  #: those of `validation` and `test` are never trained on or varied
     provenance: Mapping[str, Any]  #: where it comes from; written by authors
     system: str  #: a text of its own for the system prompt; absent: the usual one
-    id: str  #: a hash of all but `id`, `split` and `provenance`; `rods data rehash` and authors write it
+    #: a hash of all but `id`, `split` and `provenance`; `rods data rehash` and authors write it
+    id: str
 
     @property
     def expected(self) -> int:
@@ -161,10 +189,13 @@ class AnyTask:
         """Sets the id, or checks it; the state is frozen."""
         expected = content_id(self._content())
         if self.id and self.id != expected:
-            raise ValueError(f"id {self.id} does not match the content ({expected}): the record was edited")
+            raise ValueError(
+                f"id {self.id} does not match the content ({expected}): the record was edited"
+            )
         object.__setattr__(self, "id", expected)
         if self.state is not None:
-            object.__setattr__(self, "state", _trimmed(state_json(self.state)))  # these two are `_Packed`
+            # these two are `_Packed`
+            object.__setattr__(self, "state", _trimmed(state_json(self.state)))
         if self.provenance:
             object.__setattr__(self, "provenance", _trimmed(orjson.dumps(self.provenance)))
 
@@ -205,8 +236,8 @@ class Task(AnyTask):
     environment: EnvironmentRef
     type: TaskType
     script: tuple[str, ...]  #: `user.script` in a record: what the user says, one text a turn
-    #: `goal.calls` in a record: the ground truth, a list of calls a turn, each `{"name": …, "arguments": {…}}`; empty
-    #: where no call is right
+    #: `goal.calls` in a record: the ground truth, a list of calls a turn, each `{"name": …,
+    #: "arguments": {…}}`; empty where no call is right
     calls: tuple[tuple[Call, ...], ...]
     tools: tuple[str, ...]
     held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
@@ -223,7 +254,10 @@ class Task(AnyTask):
         names = set(self.tools)
         for turn, returned in self.held_out.items():
             if not 0 <= turn < len(self.script):
-                raise ValueError(f"tools held out until turn {turn}, but the task has turns 0–{len(self.script) - 1}")
+                raise ValueError(
+                    f"tools held out until turn {turn}, but the task has turns "
+                    f"0–{len(self.script) - 1}"
+                )
             if missing := set(returned) - names:
                 raise ValueError(f"held-out tools {sorted(missing)} are not among the task's tools")
         self._sealed()
@@ -259,8 +293,8 @@ class Task(AnyTask):
 
 @dataclass(frozen=True, slots=True)
 class OpenTask(AnyTask):
-    """A task that is judged once, at the end: by checks of the final state, or by a rubric. Its type is `base` or
-    `long_context`, and none of its tools are held out."""
+    """A task that is judged once, at the end: by checks of the final state, or by a rubric. Its
+    type is `base` or `long_context`, and none of its tools are held out."""
 
     environment: EnvironmentRef
     type: TaskType
@@ -273,13 +307,20 @@ class OpenTask(AnyTask):
     id: str = ""
     system: str = ""
     limits: Limits | None = None  #: how long its conversation may be, besides its user's turns
-    held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)  # always empty
+    # always empty
+    held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if self.type not in OPEN_TYPES:
-            raise ValueError(f"'type' is {self.type!r}; one without calls by turn is {' or '.join(OPEN_TYPES)}")
-        if isinstance(self.goal, Rubric) and (other := {call.name for call in self.goal.calls} - set(self.tools)):
-            raise ValueError(f"'goal.expected' has {sorted(other)}, which are not among the task's tools")
+            raise ValueError(
+                f"'type' is {self.type!r}; one without calls by turn is {' or '.join(OPEN_TYPES)}"
+            )
+        if isinstance(self.goal, Rubric) and (
+            other := {call.name for call in self.goal.calls} - set(self.tools)
+        ):
+            raise ValueError(
+                f"'goal.expected' has {sorted(other)}, which are not among the task's tools"
+            )
         self._sealed()
 
     @property
@@ -309,10 +350,14 @@ for _kind in (Task, OpenTask):
 
 
 def scripted(task: AnyTask, what: str) -> Task:
-    """`task` where it is judged turn by turn. Raises UserError saying that `what` is for these alone."""
+    """`task` where it is judged turn by turn. Raises UserError saying that `what` is for these
+    alone."""
     if isinstance(task, Task):
         return task
-    why = f"its user is played, or it is judged at the end: {what} takes a script with ground-truth calls"
+    why = (
+        f"its user is played, or it is judged at the end: {what} takes a script with ground-truth "
+        f"calls"
+    )
     raise UserError(why, where=f"task {task.id}", remedy="leave it out")
 
 
@@ -322,17 +367,27 @@ def _parsed(record: Any) -> AnyTask:
     if unknown := set(record) - FIELDS:
         raise ValueError(f"unknown fields {sorted(unknown)}")
     if record.get("schema") not in (SCHEMA, OPEN_SCHEMA):
-        raise ValueError(f"'schema' is {record.get('schema')!r}; this version reads {SCHEMA} and {OPEN_SCHEMA}")
+        raise ValueError(
+            f"'schema' is {record.get('schema')!r}; this version reads {SCHEMA} and {OPEN_SCHEMA}"
+        )
     if record.get("type") not in TASK_TYPES:
-        raise ValueError(f"'type' is {record.get('type')!r}; it must be one of {', '.join(TASK_TYPES)}")
+        raise ValueError(
+            f"'type' is {record.get('type')!r}; it must be one of {', '.join(TASK_TYPES)}"
+        )
     if record.get("split", "train") not in SPLITS:
-        raise ValueError(f"'split' is {record.get('split')!r}; it must be one of {', '.join(SPLITS)}")
-    state, system = record.get("state"), record.get("system", "")
+        raise ValueError(
+            f"'split' is {record.get('split')!r}; it must be one of {', '.join(SPLITS)}"
+        )
+    state = record.get("state")
+    system = record.get("system", "")
     if state is not None and not isinstance(state, dict):
         raise ValueError("'state' must be an object")
     if not isinstance(system, str) or ("system" in record and not system.strip()):
-        raise ValueError("'system' must be text that is not blank; leave it out where there is none")
-    environment, tools = _part(record, "environment", dict), _part(record, "tools", dict)
+        raise ValueError(
+            "'system' must be text that is not blank; leave it out where there is none"
+        )
+    environment = _part(record, "environment", dict)
+    tools = _part(record, "tools", dict)
     user = _one(record, "user", ("script", "persona"))
     goal = _one(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
     held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
@@ -350,23 +405,32 @@ def _parsed(record: Any) -> AnyTask:
     task: AnyTask
     if "calls" in goal:
         if "limits" in record:
-            raise ValueError("'limits' are of a conversation: only a task with checks or a rubric has them")
+            raise ValueError(
+                "'limits' are of a conversation: only a task with checks or a rubric has them"
+            )
         if "persona" in user:
             what = "'goal.calls' go by turns, and a persona's are not known beforehand"
             raise ValueError(f"{what}: give checks or a rubric")
-        script, turns = _texts(user["script"], "user.script"), _part(goal, "calls", list, "goal")
+        script = _texts(user["script"], "user.script")
+        turns = _part(goal, "calls", list, "goal")
         if not all(isinstance(turn, list) for turn in turns):
             raise ValueError("'goal.calls' must be a list of lists")
         calls = tuple(tuple(Call.from_json(call) for call in turn) for turn in turns)
-        later = {_turn(turn): _texts(names, f"tools.held_out.{turn}") for turn, names in held_out.items()}
+        later = {
+            _turn(turn): _texts(names, f"tools.held_out.{turn}") for turn, names in held_out.items()
+        }
         task = Task(script=script, calls=calls, held_out=later, **common)
     elif held_out:
-        raise ValueError("'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it")
+        raise ValueError(
+            "'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it"
+        )
     else:
         limits = _limits(_part(record, "limits", dict)) if "limits" in record else None
         task = OpenTask(user=_user(user), goal=_goal(goal), limits=limits, **common)
     if task.schema != record["schema"]:
-        raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {task.schema}")
+        raise ValueError(
+            f"'schema' is {record['schema']}; what the task has makes it {task.schema}"
+        )
     return task
 
 
@@ -377,15 +441,23 @@ def _shared(value: T) -> T:
 
 
 def _user(user: Mapping[str, Any]) -> Script | Persona:
-    """What stands under `user`. Raises ValueError naming the field at fault, as all that read parts of a record do."""
+    """What stands under `user`. Raises ValueError naming the field at fault, as all that read parts
+    of a record do."""
     if "script" in user:
         return Script(_texts(user["script"], "user.script"))
     given = _part(user, "persona", dict, "user")
     if unknown := set(given) - PERSONA_FIELDS:
         raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
-    knows, manner, turns = given.get("knows", {}), given.get("manner", ""), given.get("turns", PERSONA_TURNS)
-    if not isinstance(knows, dict) or not all(isinstance(text, str) and text.strip() for text in knows.values()):
-        raise ValueError("'user.persona.knows' must be an object of texts that are not blank: topic to what is said")
+    knows = given.get("knows", {})
+    manner = given.get("manner", "")
+    turns = given.get("turns", PERSONA_TURNS)
+    if not isinstance(knows, dict) or not all(
+        isinstance(text, str) and text.strip() for text in knows.values()
+    ):
+        raise ValueError(
+            "'user.persona.knows' must be an object of texts that are not blank: topic to what is "
+            "said"
+        )
     if not isinstance(manner, str):
         raise ValueError("'user.persona.manner' must be text")
     if type(turns) is not int:
@@ -417,12 +489,18 @@ def _part(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> 
     value = record.get(key)
     if not isinstance(value, kind):
         name = f"{inside}.{key}" if inside else key
-        raise ValueError(f"'{name}' must be {'text' if kind is str else 'a list' if kind is list else 'an object'}")
+        raise ValueError(
+            f"'{name}' must be "
+            f"{'text' if kind is str else 'a list' if kind is list else 'an object'}"
+        )
     return value
 
 
-def _one(record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str) -> dict[str, Any]:
-    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand `beside` one."""
+def _one(
+    record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str
+) -> dict[str, Any]:
+    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand
+    `beside` one."""
     part: dict[str, Any] = _part(record, key, dict)
     named = [name for name in part if beside.get(name) not in part]
     if len(named) != 1 or named[0] not in kinds:
@@ -445,7 +523,8 @@ def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
 
 
 def read_tasks(path: Path) -> Iterator[AnyTask]:
-    """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for duplicate ids."""
+    """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for
+    duplicate ids."""
     seen: dict[str, int] = {}
     with explained("cannot read the task file", path, "check the path under [data] tasks"):
         lines = open_regular(path)
@@ -457,7 +536,10 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
             try:
                 task = AnyTask.from_json(orjson.loads(line))
             except ValueError as error:  # orjson.JSONDecodeError is one
-                remedy = "run `rods data check` on it, or `rods data rehash FILE --trust` where a hash is lacking"
+                remedy = (
+                    "run `rods data check` on it, or `rods data rehash FILE --trust` where a hash "
+                    "is lacking"
+                )
                 raise UserError(str(error), where=where, remedy=remedy) from error
             if task.id in seen:
                 what = f"task {task.id} repeats line {seen[task.id]}"
@@ -467,12 +549,14 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
 
 
 def task_lines(tasks: Iterable[AnyTask]) -> bytes:
-    """The JSONL bytes of `tasks`. Keys keep their order: a world may list files in that of its state's keys, so sorting
-    them would make another world of a task that has the same id."""
+    """The JSONL bytes of `tasks`. Keys keep their order: a world may list files in that of its
+    state's keys, so sorting them would make another world of a task that has the same id."""
     return b"".join(orjson.dumps(task.as_json()) + b"\n" for task in tasks)
 
 
 def _turn(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"'tools.held_out' has the key {text!r}; it must be a turn number, counted from 0")
+        raise ValueError(
+            f"'tools.held_out' has the key {text!r}; it must be a turn number, counted from 0"
+        )
     return int(text)

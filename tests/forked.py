@@ -1,8 +1,10 @@
-"""`python -m <module>` in processes of their own that are forked from one which has imported everything already: many
-starts of the same few programs take their own time, not that of their imports.
+"""`python -m <module>` in processes of their own that are forked from one which has imported
+everything already: many starts of the same few programs take their own time, not that of their
+imports.
 
-A start differs from one of the interpreter in its imports alone; what tests those uses `subprocess`. Each test process
-has at most one such parent for each set of imports, which ends with it.
+A start differs from one of the interpreter in its imports alone; what tests those uses
+`subprocess`. Each test process has at most one such parent for each set of imports, which ends with
+it.
 """
 
 from __future__ import annotations
@@ -38,9 +40,13 @@ def run(
     timeout: float = 120,
     env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run`, with all output captured as text. `imports`: modules that the parent has imported. Raises
-    TimeoutExpired, once the process is gone."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+    """As `subprocess.run`, with all output captured as text. `imports`: modules that the parent has
+    imported. Raises TimeoutExpired, once the process is gone."""
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as errors,
+    ):
         given.write(stdin.encode())
         given.seek(0)
         with Process(program, arguments, imports, (given, out, errors), cwd=cwd, env=env) as child:
@@ -53,7 +59,8 @@ def run(
 
 
 class Process:
-    """A program that was started, in the words of `subprocess.Popen`. As a context it is gone in the end."""
+    """A program that was started, in the words of `subprocess.Popen`. As a context it is gone in
+    the end."""
 
     def __init__(
         self,
@@ -80,7 +87,8 @@ class Process:
         self.pid = int(self._answers.readline())
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, negative after a signal. Raises TimeoutExpired; the process goes on then."""
+        """The exit code, negative after a signal. Raises TimeoutExpired; the process goes on
+        then."""
         if self.returncode is not None:
             return self.returncode
         ended = select.poll()  # which knows numbers above 1,023
@@ -118,12 +126,15 @@ class Process:
 
 @functools.cache
 def _parent(imports: tuple[str, ...]) -> subprocess.Popen[str]:
-    """The one with these imports: started at the first question, gone with this process, whose end of its standard
-    input closes."""
+    """The one with these imports: started at the first question, gone with this process, whose end
+    of its standard input closes."""
     command = [sys.executable, "-m", "tests.forked", *imports]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    root = Path(__file__).parent.parent  # wherever the test has gone: children are told where they work
-    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
+    # wherever the test has gone: children are told where they work
+    root = Path(__file__).parent.parent
+    parent = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=root
+    )
     assert parent.stdout is not None
     assert parent.stdout.readline() == "ready\n"
     return parent
@@ -158,7 +169,8 @@ def serve(imports: Sequence[str]) -> None:
 
 
 def _wait(asked: socket.socket) -> None:
-    """A process between parent and child: has the child, says its number, then its exit code. Ends the process."""
+    """A process between parent and child: has the child, says its number, then its exit code. Ends
+    the process."""
     length, files, _, _ = socket.recv_fds(asked, WORDS, 3)
     request = json.loads(asked.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL))
     child = os.fork()

@@ -13,8 +13,8 @@ import orjson
 
 @contextmanager
 def json_server(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
-    """The server's base URL, with `/v1`. `answer` gets the path without its query, and the body ({} for none), and
-    gives status and reply."""
+    """The server's base URL, with `/v1`. `answer` gets the path without its query, and the body ({}
+    for none), and gives status and reply."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

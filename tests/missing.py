@@ -1,5 +1,5 @@
-"""What a test needs and this machine lacks: the test is skipped with the reason; with `CI=true` it fails, so that a
-build server never passes without having tried it."""
+"""What a test needs and this machine lacks: the test is skipped with the reason; with `CI=true` it
+fails, so that a build server never passes without having tried it."""
 
 from __future__ import annotations
 

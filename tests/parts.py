@@ -36,4 +36,6 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "hub": ("family/hub",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
-GONE_FOLDERS = tuple(folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir())
+GONE_FOLDERS = tuple(
+    folder for folders in PARTS.values() for folder in folders if not (ROOT / folder).is_dir()
+)

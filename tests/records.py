@@ -1,4 +1,5 @@
-"""Records that hold all that their kind asks for, for tests of what is done with records of whichever content."""
+"""Records that hold all that their kind asks for, for tests of what is done with records of
+whichever content."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ from typing import Any
 from rods.buffers.log.record_bytes import SHAPES, Record, record
 
 LEAST: dict[str, Any] = {
-    **{"text": "", "count": 0, "positive": 1, "number": 0, "flag": False, "id": "0" * 20, "end": "finished"},
+    **{
+        "text": "",
+        "count": 0,
+        "positive": 1,
+        "number": 0,
+        "flag": False,
+        "id": "0" * 20,
+        "end": "finished",
+    },
     **{"object": {}, "list": [], "any": ""},
 }
 
@@ -15,7 +24,11 @@ LEAST: dict[str, Any] = {
 def filled(kind: str, **fields: Any) -> Record:
     """A record with these fields, and the least that its kind asks for in the others."""
     return record(
-        kind, **({name: value for name, value in _least(SHAPES.get(kind, {})).items() if name != "first"} | fields)
+        kind,
+        **(
+            {name: value for name, value in _least(SHAPES.get(kind, {})).items() if name != "first"}
+            | fields
+        ),
     )
 
 

@@ -1,8 +1,9 @@
-"""Runs tests side by side, and what failed once more, alone: `make test`. Its arguments are pytest's.
+"""Runs tests side by side, and what failed once more, alone: `make test`. Its arguments are
+pytest's.
 
-Many tests watch real processes against real clocks, so a busy machine may fail them. What passes only when run again is
-counted and named, and more than `MOST` such tests fail the run: then it is no longer the machine. Several runs count
-together where RODS_RERUN names a file for it.
+Many tests watch real processes against real clocks, so a busy machine may fail them. What passes
+only when run again is counted and named, and more than `MOST` such tests fail the run: then it is
+no longer the machine. Several runs count together where RODS_RERUN names a file for it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
 
 
 def run(folder: Path, side_by_side: Sequence[str]) -> int:
-    """Both passes over the tests of `folder`, the first with the further arguments. Returns pytest's exit code, or 1
-    where too many tests needed the second pass, here or here and in the runs before."""
+    """Both passes over the tests of `folder`, the first with the further arguments. Returns
+    pytest's exit code, or 1 where too many tests needed the second pass, here or here and in the
+    runs before."""
     code = _pytest(folder, "--cache-clear", *side_by_side)
     if code != pytest.ExitCode.TESTS_FAILED:
         return code
@@ -50,7 +52,9 @@ def _counted(saved: Sequence[str]) -> int:
 
 
 def _pytest(folder: Path, *arguments: str) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=folder, check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments], cwd=folder, check=False
+    ).returncode
 
 
 def _failed(folder: Path) -> set[str]:
@@ -60,5 +64,6 @@ def _failed(folder: Path) -> set[str]:
 
 if __name__ == "__main__":
     workers = len(os.sched_getaffinity(0)) + 1  # many tests wait for a process or a clock
-    # Each begins with a share of the list, so that a module's fixtures are made once, and then takes from the others.
+    # Each begins with a share of the list, so that a module's fixtures are made once, and then
+    # takes from the others.
     sys.exit(run(Path.cwd(), ["-n", str(workers), "--dist", "worksteal", *sys.argv[1:]]))

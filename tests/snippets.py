@@ -2,15 +2,17 @@
 
 A fence says what its block holds; of an indented block that is seen from the text:
 
-- `sh`: its commands run in order, in a folder that all blocks of a page share. It holds what `rods init` makes, and the
-  recorded run of `rods dash --example` as `runs/demo`, `runs/demo-1` and `runs/mine`, with its configuration as
-  `my.toml` and its tasks as `mine.jsonl`;
+- `sh`: its commands run in order, in a folder that all blocks of a page share. It holds what `rods
+  init` makes, and the recorded run of `rods dash --example` as `runs/demo`, `runs/demo-1` and
+  `runs/mine`, with its configuration as `my.toml` and its tasks as `mine.jsonl`;
 - `python`: runs there; `toml`: is read as a part of a configuration; `json`: is a task;
-- `text`, `jsonl` and whatever else there is (drawings, outputs, trees of files): nothing runs, so it is declared.
+- `text`, `jsonl` and whatever else there is (drawings, outputs, trees of files): nothing runs, so
+  it is declared.
 
-What does not run is declared in tests/snippets.toml, page by page: the first words of the command, or of the first line
-of another block, and why; of an output the command that it is printed by, which is compared. Commands that are declared
-are looked over all the same: options of our programs, targets of `make`, files.
+What does not run is declared in tests/snippets.toml, page by page: the first words of the command,
+or of the first line of another block, and why; of an output the command that it is printed by,
+which is compared. Commands that are declared are looked over all the same: options of our programs,
+targets of `make`, files.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ from rods.config import Config, parse_config
 from rods.tasks import Task
 
 ROOT = Path(__file__).parent.parent
-DECLARED: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+DECLARED: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 EVERYWHERE = "*"  # declarations for all pages
 PROGRAMS: dict[str, Callable[[], App]] = {
     "rods": rods.console.main.application,
@@ -75,7 +79,8 @@ class Block:
 
 
 def pages() -> list[str]:
-    """Every page that people write: those under docs/prompts and docs/bfcl-variants.md are a program's."""
+    """Every page that people write: those under docs/prompts and docs/bfcl-variants.md are a
+    program's."""
     listed = subprocess.check_output(["git", "ls-files", "*.md"], text=True, cwd=ROOT).split()
     left_out = ("docs/prompts/", "docs/bfcl-variants.md", ".github/")
     return [page for page in listed if not page.startswith(left_out)]
@@ -83,7 +88,8 @@ def pages() -> list[str]:
 
 def blocks(page: str, text: str) -> Iterator[Block]:
     """The code blocks of a page, in order. Directives of the site (`{toctree}`) are none."""
-    lines, at = text.split("\n"), 0
+    lines = text.split("\n")
+    at = 0
     while at < len(lines):
         end = at + 1
         if fence := re.match(r"```(\S*)", lines[at]):
@@ -126,8 +132,8 @@ def in_order(text: str) -> list[str]:
 
 
 def declared(page: str, first: str, used: set[tuple[str, str]]) -> str | None:
-    """Why `first`, a command or the first line of a block, does not run; None where it does, or the longest beginning
-    that is declared gives no reason. Notes what was used."""
+    """Why `first`, a command or the first line of a block, does not run; None where it does, or the
+    longest beginning that is declared gives no reason. Notes what was used."""
     for section in (page, EVERYWHERE):
         if beginnings := [each for each in DECLARED.get(section, {}) if first.startswith(each)]:
             used.add((section, beginning := max(beginnings, key=len)))
@@ -139,7 +145,8 @@ def declared(page: str, first: str, used: set[tuple[str, str]]) -> str | None:
 
 
 def parse(words: list[str]) -> None:
-    """Raises what cyclopts has against the command line of one of our programs, without running it."""
+    """Raises what cyclopts has against the command line of one of our programs, without running
+    it."""
     if words[0] == "rods" and f"rods-{words[1]}" in PROGRAMS:
         words = [f"rods-{words[1]}", *words[2:]]
     arguments = ["1" if word == "N" else word for word in words[1:]]
@@ -147,7 +154,8 @@ def parse(words: list[str]) -> None:
 
 
 def parts(command: str) -> list[list[str]]:
-    """The words of each simple command in a shell command, without the variables that are set for it."""
+    """The words of each simple command in a shell command, without the variables that are set for
+    it."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     found: list[list[str]] = [[]]
@@ -170,7 +178,9 @@ def look_over(command: str) -> None:
                 parse(words)
             case ["make", target, *_]:
                 assert re.search(
-                    rf"^[\w -]*\b{target}[ \w-]*:(?! TESTS)", (ROOT / "Makefile").read_text(), re.MULTILINE
+                    rf"^[\w -]*\b{target}[ \w-]*:(?! TESTS)",
+                    (ROOT / "Makefile").read_text(),
+                    re.MULTILINE,
                 ), f"no target {target}"
             case ["python", "-m", "venv", *_]:
                 pass
@@ -180,8 +190,14 @@ def look_over(command: str) -> None:
                 package = Path(found.origin).parent.rglob("*.py")
                 source = "".join(file.read_text(encoding="utf-8") for file in package)
                 named = [option for option in options if option.startswith("--")]
-                parameters = {option: f"{option.removeprefix('--').replace('-', '_')}:" for option in named}
-                missing = [name for name in named if f'"{name}"' not in source and parameters[name] not in source]
+                parameters = {
+                    option: f"{option.removeprefix('--').replace('-', '_')}:" for option in named
+                }
+                missing = [
+                    name
+                    for name in named
+                    if f'"{name}"' not in source and parameters[name] not in source
+                ]
                 assert not missing, f"{module} has no {missing}"
             case ["sh" | "python" | "sbatch", *_]:
                 (file, *_) = [word for word in words[1:] if not word.startswith("-")]
@@ -189,8 +205,9 @@ def look_over(command: str) -> None:
 
 
 def carry_out(command: str, folder: Path, stand_ins: dict[str, str]) -> Path:
-    """Runs a command in `folder`, with the names of things that are there for those of the guide (`stand_ins`). Our
-    programs run in this process, others by the shell. Raises where it fails; returns the folder in which it ends."""
+    """Runs a command in `folder`, with the names of things that are there for those of the guide
+    (`stand_ins`). Our programs run in this process, others by the shell. Raises where it fails;
+    returns the folder in which it ends."""
     simple = parts(command)
     if any(words[0] not in (*PROGRAMS, "cd") for words in simple):
         subprocess.run(["sh", "-c", command], cwd=folder, check=True, timeout=60)
@@ -210,11 +227,13 @@ def carry_out(command: str, folder: Path, stand_ins: dict[str, str]) -> Path:
 
 
 def not_printed(shown: str, command: str, folder: Path) -> set[str]:
-    """What a page shows as the output of a command of `rods`, and that does not print in `folder`. Numbers are masked;
-    compared is piece by piece, between commas, semicolons, wider gaps and lines: another moment has other numbers, and
-    may lack a piece."""
+    """What a page shows as the output of a command of `rods`, and that does not print in `folder`.
+    Numbers are masked; compared is piece by piece, between commas, semicolons, wider gaps and
+    lines: another moment has other numbers, and may lack a piece."""
     words = [sys.executable, "-m", "rods.console", *shlex.split(command)[1:]]
-    printed = subprocess.run(words, cwd=folder, check=True, timeout=120, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        words, cwd=folder, check=True, timeout=120, capture_output=True, text=True
+    ).stdout
     return _pieces(shown) - _pieces(printed)
 
 
@@ -225,7 +244,10 @@ def _pieces(text: str) -> set[str]:
 
 def read_toml(text: str, where: str) -> None:
     """Raises UserError where the text is no part of a configuration."""
-    parse_config({"data": {"tasks": "desk"}, "policy": {"model": "models/mine"}, **tomllib.loads(text)}, where=where)
+    parse_config(
+        {"data": {"tasks": "desk"}, "policy": {"model": "models/mine"}, **tomllib.loads(text)},
+        where=where,
+    )
 
 
 def read_json(text: str) -> None:
@@ -241,7 +263,8 @@ def run_python(text: str, folder: Path) -> None:
 
 
 def wrong_in_sentences(text: str) -> list[str]:
-    """Of the code in a page's sentences: commands that our programs do not know, and keys of no configuration."""
+    """Of the code in a page's sentences: commands that our programs do not know, and keys of no
+    configuration."""
     wrong = []
     for code in CODE.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
         words = code.split()
@@ -254,20 +277,29 @@ def wrong_in_sentences(text: str) -> list[str]:
                 wrong.append(f"{code}: {error}")
             continue
         key = KEY.fullmatch(code)
-        if key and not key[1].endswith((*FILES, *OTHERS)) and not _is_key(key[1].split("."), Config):
+        if (
+            key
+            and not key[1].endswith((*FILES, *OTHERS))
+            and not _is_key(key[1].split("."), Config)
+        ):
             wrong.append(code)
     return wrong
 
 
 def _is_key(parts: list[str], model: type[BaseModel]) -> bool:
-    """Whether a dotted key that begins with a section of the configuration goes on with keys that are in it."""
+    """Whether a dotted key that begins with a section of the configuration goes on with keys that
+    are in it."""
     if not parts:
         return True
     field = model.model_fields.get(parts[0])
     if field is None:
         return model is Config  # not a key at all: a module, a field of a record
     inner = [each for each in _classes(field.annotation) if issubclass(each, BaseModel)]
-    return _is_key(parts[1:], inner[0]) if inner else len(parts) == 1 or dict in _classes(field.annotation)
+    return (
+        _is_key(parts[1:], inner[0])
+        if inner
+        else len(parts) == 1 or dict in _classes(field.annotation)
+    )
 
 
 def _classes(annotation: Any) -> list[type]:

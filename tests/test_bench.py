@@ -27,22 +27,34 @@ CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
 }
 HOOK = "training.advantage_hook: '' → 'rods.family.seal.weights:seal'"
 VARIANTS = "selection.seeds_per_step: 0 → 6"
-BASE, ALL = ("base",), ("base", "long_context", "miss_func", "miss_param")
-STAGES = {  # of Environment Tuning: types, reward, feedback, whether variants are written, steps (of 8 tasks)
+BASE = ("base",)
+ALL = ("base", "long_context", "miss_func", "miss_param")
+# of Environment Tuning: types, reward, feedback, whether variants are written, steps (of 8 tasks)
+STAGES = {
     1: (BASE, "format", "plain", False, 2),
     2: (BASE, "progress", "hints", False, 6),
     3: (ALL, "progress", "hints", True, 8),
     4: (ALL, "progress", "plain", True, 8),
 }
-WITHOUT = {1: {2: 8, 3: 8, 4: 8}, 2: {1: 4, 3: 12, 4: 8}, 3: {1: 2, 2: 10, 4: 12}, 4: {1: 2, 2: 6, 3: 16}}  # steps
+# steps
+WITHOUT = {
+    1: {2: 8, 3: 8, 4: 8},
+    2: {1: 4, 3: 12, 4: 8},
+    3: {1: 2, 2: 10, 4: 12},
+    4: {1: 2, 2: 6, 3: 16},
+}
 SCRIPTS = sorted(
-    path for path in (Path(__file__).parent.parent / "bench").glob("*.py") if path.stem not in NOT_MEASUREMENTS
+    path
+    for path in (Path(__file__).parent.parent / "bench").glob("*.py")
+    if path.stem not in NOT_MEASUREMENTS
 )
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_measurement_states_claim_anchor_and_command(script: Path) -> None:
-    text = " ".join((ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").split())
+    text = " ".join(
+        (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").split()
+    )
     assert "Claim: " in text
     assert "Anchor: " in text or "Anchors: " in text or "Anchors, " in text
     assert f"Command: `python -m bench.{script.stem}" in text
@@ -60,11 +72,14 @@ def identity(study: nano_loop.Study, name: str) -> dict[str, Any]:
 
 
 def staged(name: str) -> tuple[list[tuple[Any, ...]], list[str], set[str]]:
-    """Of a condition of the feedback study: its stages with their steps, the interface of each, and what else differs
-    from static data."""
+    """Of a condition of the feedback study: its stages with their steps, the interface of each, and
+    what else differs from static data."""
     study = nano_feedback.STUDY
-    static, found = identity(study, study.anchor), identity(study, name)
-    tasks, batch, left = found["data"]["train"], found["training"]["batch_tasks"], found["training"]["steps"]
+    static = identity(study, study.anchor)
+    found = identity(study, name)
+    tasks = found["data"]["train"]
+    batch = found["training"]["batch_tasks"]
+    left = found["training"]["steps"]
     stages = []
     for stage in found["curriculum"]["stages"]:
         there = tasks * len(stage["types"]) // len(ALL)
@@ -74,14 +89,17 @@ def staged(name: str) -> tuple[list[tuple[Any, ...]], list[str], set[str]]:
         variants = stage["expand"] and stage["reward"] != "format"
         stages.append((tuple(stage["types"]), stage["reward"], stage["feedback"], variants, steps))
     assert left == 0
-    others = {one for one in identity_diff(static, found) if not one.startswith("curriculum.stages")}
+    others = {
+        one for one in identity_diff(static, found) if not one.startswith("curriculum.stages")
+    }
     return stages, [stage["interface"] for stage in found["curriculum"]["stages"]], others
 
 
 @pytest.mark.needs("feedback")
 def test_a_condition_of_the_feedback_study_is_what_its_name_says() -> None:
     study = nano_feedback.STUDY
-    static, whole = [(ALL, "progress", "plain", True, 24)], list(STAGES.values())
+    static = [(ALL, "progress", "plain", True, 24)]
+    whole = list(STAGES.values())
     known: dict[str, tuple[list[tuple[Any, ...]], list[str], set[str]]] = {
         "static data": (static, [""], set()),
         "Environment Tuning": (whole, [""] * 4, set()),
@@ -110,14 +128,22 @@ def test_users_who_know_nothing_are_all_that_the_control_of_the_persona_study_ch
 
 def test_variants_are_all_that_the_control_of_the_study_in_worlds_goes_without() -> None:
     found = {name: identity(nano_worlds.STUDY, name) for name in nano_worlds.STUDY.conditions}
-    assert identity_diff(found["RODS"], found["static tasks"]) == ["selection.seeds_per_step: 4 → 0"]
+    assert identity_diff(found["RODS"], found["static tasks"]) == [
+        "selection.seeds_per_step: 4 → 0"
+    ]
     assert found["RODS"]["data"]["tasks"] == "tasks-3.jsonl"  # a random seed has worlds of its own
-    assert found["RODS"]["policy"]["warm_start"] == "generated" and found["RODS"]["training"]["deterministic"]
+    assert (
+        found["RODS"]["policy"]["warm_start"] == "generated"
+        and found["RODS"]["training"]["deterministic"]
+    )
 
 
 def test_no_world_that_the_study_holds_out_was_shown_in_the_warm_start() -> None:
     def drawn(random_seed: int, numbers: range) -> set[str]:
-        return {assembled(draw_skeleton(random_seed, number, shown_worlds.TOPICS, small=True)) for number in numbers}
+        return {
+            assembled(draw_skeleton(random_seed, number, shown_worlds.TOPICS, small=True))
+            for number in numbers
+        }
 
     config = parse_config(nano_worlds.STUDY.configuration("RODS", 1), where="test")
     shown = drawn(shown_worlds.drawn_from(config.random_seeds.policy), range(shown_worlds.WORLDS))
@@ -125,27 +151,38 @@ def test_no_world_that_the_study_holds_out_was_shown_in_the_warm_start() -> None
     assert len(shown) == shown_worlds.WORLDS
     for seed in range(1, 11):
         held_out = drawn(seed, range(first, nano_worlds.WORLDS))
-        assert len(held_out) == nano_worlds.HELD_OUT and held_out.isdisjoint(shown | drawn(seed, range(first)))
+        assert len(held_out) == nano_worlds.HELD_OUT and held_out.isdisjoint(
+            shown | drawn(seed, range(first))
+        )
 
 
 def test_runs_that_spent_more_than_others_are_named() -> None:
-    lines = [{"condition": "static data", "seed": seed, "rollouts": 1536, "updates": 24} for seed in (1, 2)]
+    lines = [
+        {"condition": "static data", "seed": seed, "rollouts": 1536, "updates": 24}
+        for seed in (1, 2)
+    ]
     assert not nano_feedback.unequal([]) and not nano_feedback.unequal(lines)
-    (other,) = nano_feedback.unequal([*lines, {"condition": "RODS", "seed": 1, "rollouts": 1600, "updates": 25}])
+    (other,) = nano_feedback.unequal(
+        [*lines, {"condition": "RODS", "seed": 1, "rollouts": 1600, "updates": 25}]
+    )
     assert other == "RODS, seed 1: 1600 rollouts, 25 updates"
 
 
 def test_the_recorded_runs_of_the_feedback_study_spent_the_same() -> None:
     lines = nano_feedback.STUDY.recorded()
     values = nano_feedback.STUDY.configuration("static data", 1)
-    steps, batch = values["training"]["steps"], values["training"]["batch_tasks"]
+    steps = values["training"]["steps"]
+    batch = values["training"]["batch_tasks"]
     assert not nano_feedback.unequal(lines)
     spent = {(line["updates"], line["rollouts"]) for line in lines}
     assert spent == {(steps, steps * batch * values["rollouts"]["rollouts_per_task"])}
 
 
-def test_a_finished_run_is_one_line_and_is_not_run_again_until_its_configuration_changes(tmp_path: Path) -> None:
-    folder, asked = tmp_path / "experiments", []
+def test_a_finished_run_is_one_line_and_is_not_run_again_until_its_configuration_changes(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "experiments"
+    asked = []
     folder.mkdir()
     for name in ("rods.toml", "conditions.toml"):
         (folder / name).write_text((nano_loop.LOOP.folder / name).read_text())
@@ -163,9 +200,13 @@ def test_a_finished_run_is_one_line_and_is_not_run_again_until_its_configuration
     every = [(name, seed) for name in ("RODS", "static data") for seed in (1, 2)]
     assert run() == every and run() == []
     lines = (folder / "results.jsonl").read_text().splitlines()
-    (folder / "results.jsonl").write_text("\n".join(line for line in lines if json.loads(line)["seed"] == 1) + "\n")
+    (folder / "results.jsonl").write_text(
+        "\n".join(line for line in lines if json.loads(line)["seed"] == 1) + "\n"
+    )
     assert run() == [one for one in every if one[1] == 2]
-    (folder / "rods.toml").write_text((folder / "rods.toml").read_text().replace("train = 36", "train = 24"))
+    (folder / "rods.toml").write_text(
+        (folder / "rods.toml").read_text().replace("train = 36", "train = 24")
+    )
     assert run() == every
 
 
@@ -193,8 +234,14 @@ def test_the_table_pairs_each_condition_with_rods_seed_by_seed() -> None:
 
 
 def test_a_condition_is_paired_with_the_one_that_it_names() -> None:
-    lines = [line("RODS", 1, 0.9), line("few originals", 1, 0.5), line("few originals, random seeds", 1, 0.2)]
-    few, random_seeds = (row.split(" | ") for row in list(nano_loop.table(lines, nano_loop.LOOP))[-2:])
+    lines = [
+        line("RODS", 1, 0.9),
+        line("few originals", 1, 0.5),
+        line("few originals, random seeds", 1, 0.2),
+    ]
+    few, random_seeds = (
+        row.split(" | ") for row in list(nano_loop.table(lines, nano_loop.LOOP))[-2:]
+    )
     assert few[6] == "+0.400" and random_seeds[6] == "+0.300"
 
 
@@ -215,15 +262,20 @@ def test_the_page_of_the_feedback_study_has_its_tables() -> None:
     assert "\n".join(nano_feedback.table(lines, nano_feedback.STUDY)) in page("tuning.md")
 
 
-def test_the_page_of_the_study_in_worlds_has_its_table_and_every_injected_variant_was_replayed() -> None:
+def test_the_page_of_the_study_in_worlds_has_its_table_and_every_injected_variant_was_replayed() -> (
+    None
+):
     lines = nano_worlds.STUDY.recorded()
     assert {line["condition"] for line in lines} == nano_worlds.STUDY.conditions.keys()
     assert "\n".join(nano_worlds.table(lines, nano_worlds.STUDY)) in page("nano.md")
     assert all(line["replayed"] == line["variants"]["injected"] for line in lines)
 
 
-def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the_rest(tmp_path: Path) -> None:
-    folder, asked = tmp_path / "experiments", []
+def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the_rest(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "experiments"
+    asked = []
     folder.mkdir()
     for name in ("static_data.toml", "conditions.toml"):
         (folder / name).write_text((nano_feedback.STUDY.folder / name).read_text())
@@ -235,10 +287,15 @@ def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the
 
     study.run_missing(2, (), trained)
     names = list(study.conditions)
-    assert asked == [(name, seed) for part in (names[:9], names[9:]) for seed in (1, 2) for name in part]
+    assert asked == [
+        (name, seed) for part in (names[:9], names[9:]) for seed in (1, 2) for name in part
+    ]
 
 
 def test_the_page_shows_the_recorded_runs_of_the_persona_study() -> None:
     lines = nano_personas.STUDY.recorded()
-    assert {name: len(of) for name, of in nano_loop.by_condition(lines).items()} == {"asking": 10, "mute users": 10}
+    assert {name: len(of) for name, of in nano_loop.by_condition(lines).items()} == {
+        "asking": 10,
+        "mute users": 10,
+    }
     assert "\n".join(nano_personas.table(lines, nano_personas.STUDY)) in page("nano.md")

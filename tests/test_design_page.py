@@ -19,10 +19,15 @@ def module(file: str) -> str:
 
 
 def imported(file: str) -> set[str]:
-    """The modules that a file imports, also those of which it imports a name, and those for types alone."""
+    """The modules that a file imports, also those of which it imports a name, and those for types
+    alone."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     names = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return {each for node in names for each in (node.module or "", *(f"{node.module}.{a.name}" for a in node.names))}
+    return {
+        each
+        for node in names
+        for each in (node.module or "", *(f"{node.module}.{a.name}" for a in node.names))
+    }
 
 
 def test_the_loop_is_read_in_an_evening() -> None:
@@ -35,7 +40,9 @@ def test_the_loop_is_read_in_an_evening() -> None:
 def test_each_file_of_the_loop_is_reached_from_one_before_it(file: str, before: str) -> None:
     earlier = [name for name, _ in EVENING[: [name for name, _ in EVENING].index(file)]]
     if not before.startswith("`"):  # TRL's call, and the log between the two processes
-        assert (before == "TRL" and "rollout_func" in (ROOT / file).read_text()) or before == "observations.jsonl"
+        assert (
+            before == "TRL" and "rollout_func" in (ROOT / file).read_text()
+        ) or before == "observations.jsonl"
         return
     source = before.strip("`")
     assert source in earlier, f"{source} stands behind {file}"

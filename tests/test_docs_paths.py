@@ -1,4 +1,5 @@
-"""What guides, configurations and docstrings name is in the tree, or of a part that is taken out (tests/parts.py)."""
+"""What guides, configurations and docstrings name is in the tree, or of a part that is taken out
+(tests/parts.py)."""
 
 import ast
 import importlib
@@ -16,12 +17,15 @@ PATH = re.compile(rf"(?<![\w/.~-])((?:{ROOMS})/[\w./-]*\w|(?:{ROOMS})/)(?![\w*<]
 MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)(?![\w=])")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 FILE_ENDINGS = ("toml", "py", "md", "json", "jsonl", "txt")  # rods.toml is a file, no module
-METRICS = ("rods/zone", "rods/pool", "rods/staging", "rods/label", "rods/turns", "rods/reward")  # docs/training.md
+# docs/training.md
+METRICS = ("rods/zone", "rods/pool", "rods/staging", "rods/label", "rods/turns", "rods/reward")
 
 
 def tracked(*patterns: str) -> list[Path]:
     listed = subprocess.check_output(["git", "ls-files", *patterns], text=True, cwd=ROOT).split()
-    return [path for path in map(Path, listed) if path.name not in ("CHANGELOG.md", "pyproject.toml")]
+    return [
+        path for path in map(Path, listed) if path.name not in ("CHANGELOG.md", "pyproject.toml")
+    ]
 
 
 def resolves(dotted: str) -> bool:
@@ -43,10 +47,14 @@ def resolves(dotted: str) -> bool:
 
 def missing(text: str) -> list[str]:
     """Paths and modules that `text` names and the tree does not have, nor had with all parts."""
-    paths = {name for name in PATH.findall(text) if not name.startswith(METRICS) and "NAME" not in name}
+    paths = {
+        name for name in PATH.findall(text) if not name.startswith(METRICS) and "NAME" not in name
+    }
     modules = {name for name in MODULE.findall(text) if name.rpartition(".")[2] not in FILE_ENDINGS}
     return sorted(name for name in paths if not there(ROOT / name)) + sorted(
-        name for name in modules if not resolves(name) and not taken_out(name.removeprefix("rods.").replace(".", "/"))
+        name
+        for name in modules
+        if not resolves(name) and not taken_out(name.removeprefix("rods.").replace(".", "/"))
     )
 
 
@@ -61,14 +69,18 @@ def taken_out(path: str) -> bool:
 @pytest.mark.parametrize("page", tracked("*.md", "*.toml"), ids=str)
 def test_a_page_names_what_is_there(page: Path) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    gone = missing(text) + [link for link in LINK.findall(text) if not there(ROOT / page.parent / link)]
+    gone = missing(text) + [
+        link for link in LINK.findall(text) if not there(ROOT / page.parent / link)
+    ]
     assert not gone, f"{page} names what is not there: {', '.join(gone)}"
 
 
 @pytest.mark.parametrize("page", tracked("*.md"), ids=str)
 def test_no_page_takes_code_from_the_tests(page: Path) -> None:
     """They are not in the wheel."""
-    assert not re.findall(r"^\s*(?:from|import) (?:tests|bench)\b.*", (ROOT / page).read_text(), re.MULTILINE)
+    assert not re.findall(
+        r"^\s*(?:from|import) (?:tests|bench)\b.*", (ROOT / page).read_text(), re.MULTILINE
+    )
 
 
 @pytest.mark.slow
@@ -77,7 +89,11 @@ def test_docstrings_and_comments_name_what_is_there() -> None:
     for file in tracked("*.py"):
         source = (ROOT / file).read_text(encoding="utf-8")
         documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        said = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+        said = [
+            ast.get_docstring(node) or ""
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, documented)
+        ]
         said += re.findall(r"#.*", source)
         gone += [f"{file}: {name}" for name in missing("\n".join(said))]
     assert not gone

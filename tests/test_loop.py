@@ -1,4 +1,5 @@
-"""The closed loop as two real processes: any order of start, kills, lockstep, a trainer that outruns the daemon."""
+"""The closed loop as two real processes: any order of start, kills, lockstep, a trainer that
+outruns the daemon."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, UserError
 from tests import forked
 from tests.trainer.runs import live_steps, write_config
 
-IMPORTS = {"trainer": ("rods.trainer.main", "rods.trainer.simulated"), "daemon": ("rods.daemon.main",)}
+IMPORTS = {
+    "trainer": ("rods.trainer.main", "rods.trainer.simulated"),
+    "daemon": ("rods.daemon.main",),
+}
 LOOP: dict[str, Any] = {
     "data.train": 16,
     "data.held_out": 8,
@@ -51,16 +55,25 @@ class Pair:
 
     def start(self, name: str) -> None:
         arguments = (self.run, "--config", self.config)
-        with (self.run.parent / f"{name}.err").open("ab") as errors, Path(os.devnull).open("r+b") as nothing:
-            self.processes[name] = forked.Process(f"rods.{name}", arguments, IMPORTS[name], (nothing, nothing, errors))
+        with (
+            (self.run.parent / f"{name}.err").open("ab") as errors,
+            Path(os.devnull).open("r+b") as nothing,
+        ):
+            self.processes[name] = forked.Process(
+                f"rods.{name}", arguments, IMPORTS[name], (nothing, nothing, errors)
+            )
 
     def kill(self, name: str) -> None:
         self.processes[name].kill()
         self.processes[name].wait()
 
     def moves(self, name: str, records: int) -> bool:
-        """Waits until the process has closed so many groups more; False when the trainer has ended before."""
-        log, mark = {"trainer": (OBSERVATIONS, b'"kind":"step"'), "daemon": (SEEDS, b'"kind":"considered"')}[name]
+        """Waits until the process has closed so many groups more; False when the trainer has ended
+        before."""
+        log, mark = {
+            "trainer": (OBSERVATIONS, b'"kind":"step"'),
+            "daemon": (SEEDS, b'"kind":"considered"'),
+        }[name]
         path = self.run / log
 
         def closed() -> int:
@@ -93,7 +106,8 @@ def pair(folder: Path, **changes: Any) -> Pair:
 
 
 def run_to_end(folder: Path, first: str = "trainer", kills: int = 0, **changes: Any) -> Path:
-    """Both processes until the trainer is done; `kills` times one of them is killed with -9 and started again."""
+    """Both processes until the trainer is done; `kills` times one of them is killed with -9 and
+    started again."""
     loop = pair(folder, **changes)
     names = ["trainer", "daemon"] if first == "trainer" else ["daemon", "trainer"]
     for name in names:
@@ -120,9 +134,18 @@ def pools(path: Path) -> list[bytes]:
             pool = state.pool_at(epoch)
         except KeyError:
             break
-        members = sorted((one.task_id, one.type, one.generation, one.epoch, one.since) for one in pool.active.values())
-        gone = sorted((one.member.task_id, one.rule, one.epoch, one.step) for one in pool.revivable.values())
-        found.append(orjson.dumps([members, gone, pool.retired, (pool.latest or {})["order"], pool.epochs[-1].step]))
+        members = sorted(
+            (one.task_id, one.type, one.generation, one.epoch, one.since)
+            for one in pool.active.values()
+        )
+        gone = sorted(
+            (one.member.task_id, one.rule, one.epoch, one.step) for one in pool.revivable.values()
+        )
+        found.append(
+            orjson.dumps(
+                [members, gone, pool.retired, (pool.latest or {})["order"], pool.epochs[-1].step]
+            )
+        )
     return found
 
 
@@ -132,7 +155,9 @@ def attempts(path: Path) -> int:
 
 
 def injected(path: Path) -> int:
-    return sum(record["counts"]["injected"] for record in read(path / POOL) if record["kind"] == "epoch")
+    return sum(
+        record["counts"]["injected"] for record in read(path / POOL) if record["kind"] == "epoch"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +252,11 @@ def test_the_loop_runs_on_the_benchmarks_400_training_tasks(tmp_path: Path) -> N
     except UserError:
         pytest.skip("no BFCL data here: `rods data bfcl` fetches them")
     changes: dict[str, Any] = {"data.tasks": "bfcl", "data.train": 0, "data.held_out": 0}
-    changes |= {"training.batch_tasks": 40, "rollouts.rollouts_per_task": 4, "curriculum.stages": [{"epochs": 2}]}
+    changes |= {
+        "training.batch_tasks": 40,
+        "rollouts.rollouts_per_task": 4,
+        "curriculum.stages": [{"epochs": 2}],
+    }
     run = run_to_end(tmp_path / "bfcl", "daemon", sync="lockstep", **changes)
     assert [len(orjson.loads(pool)[0]) >= 400 for pool in pools(run)] == [True] * 2
     assert injected(run) >= 4
@@ -257,9 +286,12 @@ def test_without_a_daemon_lockstep_ends_with_a_code_of_its_own(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tmp_path: Path) -> None:
-    """The trainer runs unpaced; one worker writes, and no candidate passes a gate, so that every pick costs ten
-    attempts and nothing ever fills the staging (which would let the daemon pause)."""
+def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(
+    tmp_path: Path,
+) -> None:
+    """The trainer runs unpaced; one worker writes, and no candidate passes a gate, so that every
+    pick costs ten attempts and nothing ever fills the staging (which would let the daemon
+    pause)."""
     steps = 600
     loop = pair(
         tmp_path / "fast",
@@ -278,8 +310,11 @@ def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tm
     loop.start("trainer")
     memory: list[tuple[float, float]] = []
     while loop.processes["trainer"].poll() is None:
-        if (loop.run / SEEDS).exists() and any(read(loop.run / SEEDS)):  # both work, and have imported what they need
-            memory.append((resident(loop.processes["trainer"].pid), resident(loop.processes["daemon"].pid)))
+        # both work, and have imported what they need
+        if (loop.run / SEEDS).exists() and any(read(loop.run / SEEDS)):
+            memory.append(
+                (resident(loop.processes["trainer"].pid), resident(loop.processes["daemon"].pid))
+            )
         time.sleep(0.05)
     assert loop.wait() == EXIT_OK, loop.errors()
     assert len(memory) > 12
@@ -299,16 +334,26 @@ def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tm
 def resident(pid: int) -> float:
     """MiB of resident memory; 0 once the process has ended."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        return (
+            int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            * os.sysconf("SC_PAGE_SIZE")
+            / 2**20
+        )
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
 
 
 def steps_waited(seeds: list[Record]) -> list[int]:
-    """For every seed that the only worker worked on: how many later steps had been considered when it could begin, at
-    the end of the seed before. (How many pass while it is worked on is a matter of the machine.)"""
-    order = {record["step"]: place for place, record in enumerate(r for r in seeds if r["kind"] == "considered")}
-    waited, newest, begun = [], 0, 0
+    """For every seed that the only worker worked on: how many later steps had been considered when
+    it could begin, at the end of the seed before. (How many pass while it is worked on is a matter
+    of the machine.)"""
+    order = {
+        record["step"]: place
+        for place, record in enumerate(r for r in seeds if r["kind"] == "considered")
+    }
+    waited = []
+    newest = 0
+    begun = 0
     for record in seeds:
         if record["kind"] == "considered":
             newest = order[record["step"]]
@@ -319,8 +364,11 @@ def steps_waited(seeds: list[Record]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_one_rollout_a_task_and_a_change_of_feedback_leave_the_loop_reproducible(tmp_path: Path) -> None:
-    """The probe reads windows (004 Appendix K), hints end with the first stage, and both processes are killed."""
+def test_one_rollout_a_task_and_a_change_of_feedback_leave_the_loop_reproducible(
+    tmp_path: Path,
+) -> None:
+    """The probe reads windows (004 Appendix K), hints end with the first stage, and both processes
+    are killed."""
     stages = [{"feedback": "hints", "epochs": 4}, {"epochs": 4}]
     changes: dict[str, Any] = {
         "sync": "lockstep",

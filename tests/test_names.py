@@ -5,7 +5,17 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("prompts", "rods", "worlds", "buffers", "daemon", "trainer", "evaluation", "console", "family")
+ROOMS = (
+    "prompts",
+    "rods",
+    "worlds",
+    "buffers",
+    "daemon",
+    "trainer",
+    "evaluation",
+    "console",
+    "family",
+)
 # What a name means in every folder that has a file of it.
 ROLES = {
     "__init__": "what a package brings",
@@ -28,7 +38,8 @@ ROLES = {
     "observations": "the records of rollouts, and the fold of the log that has them",
     "players": "who plays a task's world, user and judge: the contract, and 001's players",
     "scenarios": "scenarios of generated worlds (003): controlled, drawn, and written by models",
-    "asking": "how a model is asked: in general, by the author of variants, and by the writer of worlds",
+    "asking": "how a model is asked: in general, by the author of variants, and by the writer of "
+    "worlds",
     "planning": "stage I of synthesis (004): by rule, and by a model",
     "wording": "stages II and III of synthesis (004): by rule, and by a model",
     "stand_in": "the roles of models that a feature asks, played by rule",
@@ -41,10 +52,16 @@ ROLES = {
 
 
 def test_a_name_that_several_folders_use_means_the_same_in_each() -> None:
-    listed = subprocess.check_output(["git", "ls-files", "--", *ROOMS], cwd=ROOT, text=True).splitlines()
+    listed = subprocess.check_output(
+        ["git", "ls-files", "--", *ROOMS], cwd=ROOT, text=True
+    ).splitlines()
     folders: dict[str, list[str]] = defaultdict(list)
     for file in map(Path, listed):
         if file.suffix == ".py":
             folders[file.stem].append(str(file.parent))
-    unknown = {name: where for name, where in folders.items() if len(where) > 1 and name not in ROLES}
-    assert not unknown, "a word for two things: rename one, or say in ROLES what it means in all of them"
+    unknown = {
+        name: where for name, where in folders.items() if len(where) > 1 and name not in ROLES
+    }
+    assert not unknown, (
+        "a word for two things: rename one, or say in ROLES what it means in all of them"
+    )

@@ -1,6 +1,7 @@
 """What can be taken out: the core imports none of it, and a run of the core needs none of it.
 
-Each part of `PARTS` is refused at import in every process of a run, and taken out of a copy of the tree.
+Each part of `PARTS` is refused at import in every process of a run, and taken out of a copy of the
+tree.
 """
 
 from __future__ import annotations
@@ -20,23 +21,53 @@ from rods.errors import EXIT_USER
 from tests.conftest import NEEDED, WHOLE
 from tests.parts import PARTS, ROOT
 
-UP, *LOOKS = (["up", "run", "--config", "run.toml"], ["verify", "run", "--replay"], ["status", "run"])
+UP, *LOOKS = (
+    ["up", "run", "--config", "run.toml"],
+    ["verify", "run", "--replay"],
+    ["status", "run"],
+)
 NEW = ("trainer", "new", "refused", "--config", "run.toml")
-# part, what is added to the configuration, what is asked of `rods`, what is said where the part is gone
+# part, what is added to the configuration, what is asked of `rods`, what is said where the part is
+# gone
 ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
-    ("bfcl", "", ("data", "check", "mine.jsonl", "--against", "bfcl"), "no such tasks are installed"),
-    ("mcp", "", ("env", "add", "files", "--", "true"), "'mcp' is no kind of world that is known here"),
+    (
+        "bfcl",
+        "",
+        ("data", "check", "mine.jsonl", "--against", "bfcl"),
+        "no such tasks are installed",
+    ),
+    (
+        "mcp",
+        "",
+        ("env", "add", "files", "--", "true"),
+        "'mcp' is no kind of world that is known here",
+    ),
     (
         "openenv",
         "",
         ("env", "add", "game", "--kind", "openenv", "--url", "http://127.0.0.1:9"),
         "'openenv' is no kind of world that is known here",
     ),
-    ("sandbox", '[operation.sandbox]\nenvironments = ["desk"]\n', NEW, "nothing here can confine an environment"),
-    ("seal", '[[curriculum.stages]]\ninterface = "seal-full"\n', NEW, "'seal-full' names no function"),
+    (
+        "sandbox",
+        '[operation.sandbox]\nenvironments = ["desk"]\n',
+        NEW,
+        "nothing here can confine an environment",
+    ),
+    (
+        "seal",
+        '[[curriculum.stages]]\ninterface = "seal-full"\n',
+        NEW,
+        "'seal-full' names no function",
+    ),
     ("feedback", "", ("env", "feedback", "list", "run"), "feedback"),
     ("environments", "", ("env", "generate", "w"), "generate"),
-    ("environments", "[operation.writing]\nworlds = 2\n", NEW, "run.toml: operation.writing: unknown key"),
+    (
+        "environments",
+        "[operation.writing]\nworlds = 2\n",
+        NEW,
+        "run.toml: operation.writing: unknown key",
+    ),
     ("trials", "", ("doctor",), "doctor"),
     ("benchmarks", "", ("eval", "--help"), "eval"),
     ("simulation", "", ("data", "draw", "tasks.jsonl"), "draw"),
@@ -48,11 +79,26 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("aiming", "[aiming]\non = true\n", NEW, "run.toml: aiming: unknown key"),
     ("probe", "[probe]\nenabled = true\n", NEW, "run.toml: probe: unknown key"),
     ("allocation", "[allocation]\nenabled = true\n", NEW, "run.toml: allocation: unknown key"),
-    ("processes", 'compute = "processes"\n', NEW, "operation.compute = 'processes' is nothing that is installed"),
-    ("ray_cluster", 'compute = "ray"\n', NEW, "operation.compute = 'ray' is nothing that is installed"),
+    (
+        "processes",
+        'compute = "processes"\n',
+        NEW,
+        "operation.compute = 'processes' is nothing that is installed",
+    ),
+    (
+        "ray_cluster",
+        'compute = "ray"\n',
+        NEW,
+        "operation.compute = 'ray' is nothing that is installed",
+    ),
     ("skills", "[skills]\nenabled = true\n", NEW, "run.toml: skills: unknown key"),
     ("skills", "", ("inspect", "run", "--skills"), "--skills"),
-    ("simulation", "", ("env", "check", "documents/"), "nothing that is installed reads such a description"),
+    (
+        "simulation",
+        "",
+        ("env", "check", "documents/"),
+        "nothing that is installed reads such a description",
+    ),
 ]
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 CONFIG = """
@@ -103,7 +149,9 @@ def run(folder: Path, path: Path, *arguments: str, **more: str) -> subprocess.Co
     """Python with `path` before all others, in `folder`; `more` variables of its environment."""
     environment = {**os.environ, "PYTHONPATH": str(path), "OMP_NUM_THREADS": "1", **more}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=environment, check=False
+    )
 
 
 def copied(tree: Path, left_out: tuple[str, ...]) -> None:
@@ -113,11 +161,14 @@ def copied(tree: Path, left_out: tuple[str, ...]) -> None:
             path = Path(name)
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / path, tree / path, follow_symlinks=False)
-            compiled = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.pyc"
+            compiled = (
+                path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.pyc"
+            )
             if path.suffix == ".py" and (ROOT / compiled).exists():
                 (tree / compiled).parent.mkdir(exist_ok=True)
                 shutil.copy2(ROOT / compiled, tree / compiled)
-    subprocess.run("git init -q && git add .", shell=True, cwd=tree, check=True)  # which pages and files there are
+    # which pages and files there are
+    subprocess.run("git init -q && git add .", shell=True, cwd=tree, check=True)
 
 
 def live(folder: Path, path: Path, *looks: list[str]) -> None:
@@ -140,10 +191,13 @@ def ask_for(gone: Sequence[str], folder: Path, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [[*PARTS], *(pytest.param([part], marks=pytest.mark.slow) for part in PARTS)], ids="+".join
+    "parts",
+    [[*PARTS], *(pytest.param([part], marks=pytest.mark.slow) for part in PARTS)],
+    ids="+".join,
 )
 def test_a_run_of_the_core_imports_nothing_of_a_part(parts: list[str], tmp_path: Path) -> None:
-    """With one part refused the run is not looked at, since that needs nothing of all of them (WHOLE=1: it is)."""
+    """With one part refused the run is not looked at, since that needs nothing of all of them
+    (WHOLE=1: it is)."""
     hook = tmp_path / "hook"
     hook.mkdir()
     refused = [f"rods.{folder.replace('/', '.')}" for part in parts for folder in PARTS[part]]
@@ -151,7 +205,11 @@ def test_a_run_of_the_core_imports_nothing_of_a_part(parts: list[str], tmp_path:
     assert "is taken out" in run(tmp_path, hook, "-c", f"import {refused[0]}").stderr
     live(tmp_path, hook, *(LOOKS if len(parts) > 1 or os.environ.get(WHOLE) else ()))
     # Worlds and benchmarks are read from their folders, which are still there.
-    ask_for([part for part in parts if len(parts) == 1 and PARTS[part][0].startswith("family")], tmp_path, hook)
+    ask_for(
+        [part for part in parts if len(parts) == 1 and PARTS[part][0].startswith("family")],
+        tmp_path,
+        hook,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -175,25 +233,31 @@ def collected(tree: Path, marks: str) -> frozenset[str]:
 def test_the_core_works_where_the_folders_are_gone(
     gone: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """What is gone is refused by its name. Without any of them everything else is imported, a run goes from its
-    beginning to its end, the story passes, no test that says that it needs a part passes, and all other tests can be
-    collected; that no other module needs a part is otherwise the linter's to say. With WHOLE=1 all of that is done
-    without each in turn, with slow tests too where they must not pass, and all other tests run but for the slow ones:
-    those that need no part where all are gone, the others without each of the parts that they do not need."""
+    """What is gone is refused by its name. Without any of them everything else is imported, a run
+    goes from its beginning to its end, the story passes, no test that says that it needs a part
+    passes, and all other tests can be collected; that no other module needs a part is otherwise the
+    linter's to say. With WHOLE=1 all of that is done without each in turn, with slow tests too
+    where they must not pass, and all other tests run but for the slow ones: those that need no part
+    where all are gone, the others without each of the parts that they do not need."""
     tree = tmp_path / "tree"
     copied(tree, tuple(f"{folder}/" for part in gone for folder in PARTS[part]))
     ask_for(gone, tmp_path, tree)
     if len(gone) == len(PARTS) or os.environ.get(WHOLE):
         done = run(tmp_path, tree, "-c", IMPORTS)
-        assert done.returncode == 0 and done.stdout.strip() == str(tree / "rods" / "__init__.py"), done.stderr
+        assert done.returncode == 0 and done.stdout.strip() == str(tree / "rods" / "__init__.py"), (
+            done.stderr
+        )
         live(tmp_path, tree, *LOOKS)
         tests: tuple[str, ...] = (*PYTEST, "tests/test_story.py")
         if os.environ.get(WHOLE):
             needless: frozenset[str] = request.getfixturevalue("needless")
-            asked_for = needless if len(gone) == len(PARTS) else collected(tree, "not slow") - needless
+            asked_for = (
+                needless if len(gone) == len(PARTS) else collected(tree, "not slow") - needless
+            )
             (tmp_path / "asked").write_text("\n".join(sorted(asked_for)))
             tests = ("-m", "tests.rerun", f"@{tmp_path / 'asked'}")
         needs = "needs" if os.environ.get(WHOLE) else "needs and not slow"
-        for asked, more in ((tests, {WHOLE: ""}), ((*PYTEST, "-m", needs), {NEEDED: "1"})):  # the last collects all
+        # the last collects all
+        for asked, more in ((tests, {WHOLE: ""}), ((*PYTEST, "-m", needs), {NEEDED: "1"})):
             done = run(tree, tree, *asked, **more)
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr

@@ -1,4 +1,5 @@
-"""`make test` names what passed only when it was run again, and fails where that is more than two tests."""
+"""`make test` names what passed only when it was run again, and fails where that is more than two
+tests."""
 
 from __future__ import annotations
 
@@ -47,7 +48,12 @@ def project(folder: Path, flaky: int, holds: bool = True) -> Path:
     ("flaky", "holds", "code", "said"),
     [
         (0, True, 0, ""),
-        (2, True, 0, "2 passed only when run again:\n  test_it.py::test_passes_the_second_time[0]\n"),
+        (
+            2,
+            True,
+            0,
+            "2 passed only when run again:\n  test_it.py::test_passes_the_second_time[0]\n",
+        ),
         (3, True, 1, "3 passed only when run again:"),
         (1, False, 1, "1 passed only when run again:"),
     ],
@@ -64,7 +70,9 @@ def test_several_runs_count_together(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOGETHER, str(tmp_path / "together"))
-    runs = [(project(tmp_path / str(number), flaky), flaky) for number, flaky in enumerate((2, 0, 1))]
+    runs = [
+        (project(tmp_path / str(number), flaky), flaky) for number, flaky in enumerate((2, 0, 1))
+    ]
     assert [run(folder, ["-p", "no:xdist"]) for folder, _ in runs] == [0, 0, 1]
     assert "1 passed only when run again:" in capfd.readouterr().out
 

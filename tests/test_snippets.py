@@ -1,4 +1,5 @@
-"""Every code block of the guides runs, or tests/snippets.toml says why it does not; tests/snippets.py says how."""
+"""Every code block of the guides runs, or tests/snippets.toml says why it does not;
+tests/snippets.py says how."""
 
 from __future__ import annotations
 
@@ -36,9 +37,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "page", [page if page in FIRST_READ else pytest.param(page, marks=pytest.mark.slow) for page in snippets.pages()]
+    "page",
+    [
+        page if page in FIRST_READ else pytest.param(page, marks=pytest.mark.slow)
+        for page in snippets.pages()
+    ],
 )
-def test_every_block_runs_or_is_declared(page: str, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_block_runs_or_is_declared(
+    page: str, scratch: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     with gzip.open(scratch / "runs/demo/traces/step_00000001.a1.jsonl.gz") as kept:
         task = orjson.loads(kept.readline())["task"]  # of this episodes can be looked at
@@ -61,8 +68,14 @@ def test_what_is_declared_stands_on_its_page_and_its_tests_are_there() -> None:
         for block in snippets.blocks(page, (ROOT / page).read_text(encoding="utf-8")):
             for first in snippets.in_order(block.text) if block.kind == "sh" else [block.first]:
                 snippets.declared(page, first, USED)
-    given = {(page, beginning): why for page, rows in snippets.DECLARED.items() for beginning, why in rows.items()}
-    assert not given.keys() - USED, "nothing of the kind stands there: take it out of tests/snippets.toml"
+    given = {
+        (page, beginning): why
+        for page, rows in snippets.DECLARED.items()
+        for beginning, why in rows.items()
+    }
+    assert not given.keys() - USED, (
+        "nothing of the kind stands there: take it out of tests/snippets.toml"
+    )
     gone = [
         path
         for why in given.values()
@@ -97,14 +110,19 @@ def test_what_is_wrong_is_told(text: str, told: str, tmp_path: Path) -> None:
 def test_an_output_that_no_longer_fits_is_told(scratch: Path) -> None:
     shown = "zones: 6 too hard, 9 boundary  staged 1\npool 12+4"
     assert not snippets.not_printed(shown, "rods status runs/demo --follow", scratch)
-    assert snippets.not_printed(f"{shown}  pools 3", "rods status runs/demo --follow", scratch) == {"pools N"}
+    assert snippets.not_printed(f"{shown}  pools 3", "rods status runs/demo --follow", scratch) == {
+        "pools N"
+    }
 
 
 @pytest.mark.parametrize(
-    "code", ["rods staus RUN", "rods status RUN --loud", "pool.inject_share", "[operation.sandbocks]"]
+    "code",
+    ["rods staus RUN", "rods status RUN --loud", "pool.inject_share", "[operation.sandbocks]"],
 )
 def test_what_is_wrong_in_a_sentence_is_told(code: str) -> None:
-    assert snippets.wrong_in_sentences(f"Try `{code}`, or `rods status RUN` and `pool.inject_fraction = 0.2`.")
+    assert snippets.wrong_in_sentences(
+        f"Try `{code}`, or `rods status RUN` and `pool.inject_fraction = 0.2`."
+    )
 
 
 def carried_out(block: snippets.Block, folder: Path, stand_ins: dict[str, str]) -> Path:
@@ -126,5 +144,8 @@ def carried_out(block: snippets.Block, folder: Path, stand_ins: dict[str, str]) 
             case "json":
                 snippets.read_json(block.text)
             case _:
-                raise AssertionError(f"{block.kind} that nothing can run: declare it in tests/snippets.toml, with why")
+                raise AssertionError(
+                    f"{block.kind} that nothing can run: declare it in tests/snippets.toml, with "
+                    f"why"
+                )
     return folder

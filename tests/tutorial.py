@@ -1,4 +1,5 @@
-"""Carries out docs/tutorial.md in an empty folder: `python -m tests.tutorial BIN`, with the `rods` that lies in BIN."""
+"""Carries out docs/tutorial.md in an empty folder: `python -m tests.tutorial BIN`, with the `rods`
+that lies in BIN."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ def blocks(kind: str, page: Path = PAGE) -> list[str]:
 
 
 def carry_out(commands: Path, folder: Path, page: Path = PAGE) -> Path:
-    """Runs every command of the page, those of `commands` first on the path, one after the other as a reader would; one
-    that ends in "&" runs until the page ends. Raises CalledProcessError for the first that fails. Returns the folder in
-    which the page ends."""
+    """Runs every command of the page, those of `commands` first on the path, one after the other as
+    a reader would; one that ends in "&" runs until the page ends. Raises CalledProcessError for the
+    first that fails. Returns the folder in which the page ends."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["PATH"] = f"{commands}:{environment['PATH']}"
     with contextlib.ExitStack() as ended:

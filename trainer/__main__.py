@@ -1,5 +1,5 @@
-"""`rods-train`, also as `python -m rods.trainer`. Signal handlers are installed before torch and the rest are imported
-(rods.signals)."""
+"""`rods-train`, also as `python -m rods.trainer`. Signal handlers are installed before torch and
+the rest are imported (rods.signals)."""
 
 from rods.errors import EXIT_REQUEUE
 from rods.signals import leave_at_once

@@ -1,12 +1,14 @@
-"""Advantages: the reward of a rollout against a baseline, and the hook that may reweight it. docs/training.md says what
-the combinations of baseline and scale are known as (GRPO, Dr. GRPO, RLOO, REINFORCE++).
+"""Advantages: the reward of a rollout against a baseline, and the hook that may reweight it.
+docs/training.md says what the combinations of baseline and scale are known as (GRPO, Dr. GRPO,
+RLOO, REINFORCE++).
 
-An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0. Of groups with unequally
-many rollouts a smaller one is NaN behind its own, and every advantage is multiplied by the mean size over that of its
-group, so that all tasks weigh the same.
+An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0. Of
+groups with unequally many rollouts a smaller one is NaN behind its own, and every advantage is
+multiplied by the mean size over that of its group, so that all tasks weigh the same.
 
-A hook, `training.advantage_hook = "package.module:function"`, is called once a step with an AdvantageEstimate and
-returns new advantages, one a rollout or one a token: the place for diagnosis-guided weights (002).
+A hook, `training.advantage_hook = "package.module:function"`, is called once a step with an
+AdvantageEstimate and returns new advantages, one a rollout or one a token: the place for
+diagnosis-guided weights (002).
 """
 
 import warnings
@@ -33,9 +35,9 @@ _HOOK = "training.advantage_hook"
 
 @dataclass(frozen=True, slots=True)
 class RolloutView:
-    """One rollout as a hook gets it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
-    the [start, end) of each turn's replies in tokens of the completion, which has `tokens` of them, `replies` those of
-    each reply."""
+    """One rollout as a hook gets it. `trace` holds calls, results, error kinds and verdicts of its
+    turns; `turns` are the [start, end) of each turn's replies in tokens of the completion, which
+    has `tokens` of them, `replies` those of each reply."""
 
     task: AnyTask
     role: Role
@@ -47,13 +49,16 @@ class RolloutView:
 
     @property
     def errors(self) -> tuple[tuple[str, ...], ...]:
-        """What went wrong in each turn, in order: `format` for malformed text, else the error of a call
-        (rods.faults.CallError)."""
+        """What went wrong in each turn, in order: `format` for malformed text, else the error of a
+        call (rods.faults.CallError)."""
         return tuple(
             tuple(
                 kind
                 for step in turn.steps
-                for kind in ("format" if step.error else None, *(result.error for result in step.results))
+                for kind in (
+                    "format" if step.error else None,
+                    *(result.error for result in step.results),
+                )
                 if kind
             )
             for turn in self.trace.turns
@@ -62,8 +67,8 @@ class RolloutView:
 
 @dataclass(frozen=True, slots=True)
 class AdvantageEstimate:
-    """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], as `rollouts` lists those
-    that are `present` (None: all)."""
+    """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], as
+    `rollouts` lists those that are `present` (None: all)."""
 
     rewards: Array
     advantages: Array
@@ -81,23 +86,30 @@ class AdvantageEstimate:
         return made
 
 
-# New advantages: an array [groups, rollouts], or one array a rollout with a value for each token of its completion.
+# New advantages: an array [groups, rollouts], or one array a rollout with a value for each token of
+# its completion.
 Hook = Callable[[AdvantageEstimate], Array | Sequence[Array]]
 
 
-def estimated(rows: Sequence[Sequence[float | None]], baseline: Baseline, scale: Scale) -> AdvantageEstimate:
-    """The estimate of the rewards of each group's rollouts (None: none), which may be unequally many; no views."""
+def estimated(
+    rows: Sequence[Sequence[float | None]], baseline: Baseline, scale: Scale
+) -> AdvantageEstimate:
+    """The estimate of the rewards of each group's rollouts (None: none), which may be unequally
+    many; no views."""
     sizes = np.array([[len(row)] for row in rows])
     present = np.arange(sizes.max()) < sizes
     rewards = np.full(present.shape, np.nan)
     rewards[present] = np.array([reward for row in rows for reward in row], dtype=np.float64)
-    return AdvantageEstimate(rewards, advantages(rewards, baseline, scale) * (sizes.mean() / sizes), (), present)
+    return AdvantageEstimate(
+        rewards, advantages(rewards, baseline, scale) * (sizes.mean() / sizes), (), present
+    )
 
 
 def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
-    """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN, and where fewer than two are compared.
-    Standard deviations are the unbiased ones."""
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # groups without a reward have no mean
+    """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN, and where fewer than two
+    are compared. Standard deviations are the unbiased ones."""
+    # groups without a reward have no mean
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         earned = rewards - _baseline(rewards, baseline)
         if scale != "none":
             axis = 1 if scale == "group" else None
@@ -107,21 +119,27 @@ def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
 
 def _baseline(rewards: Array, baseline: Baseline) -> Array:
     if baseline != "leave_one_out":
-        return np.asarray(np.nanmean(rewards, axis=1 if baseline == "group" else None, keepdims=True))
+        return np.asarray(
+            np.nanmean(rewards, axis=1 if baseline == "group" else None, keepdims=True)
+        )
     known = ~np.isnan(rewards)
     total = np.nansum(rewards, axis=1, keepdims=True)
     others = known.sum(axis=1, keepdims=True) - 1
-    return np.asarray((total - np.where(known, rewards, 0.0)) / np.where(others > 0, others, np.nan))
+    return np.asarray(
+        (total - np.where(known, rewards, 0.0)) / np.where(others > 0, others, np.nan)
+    )
 
 
 def load_hook(name: str) -> Hook | None:
-    """The hook called `name`; None for an empty name. Raises UserError when there is no such function."""
+    """The hook called `name`; None for an empty name. Raises UserError when there is no such
+    function."""
     return named_function(name, where=_HOOK) if name else None
 
 
 def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
-    """The advantages to train on, one array a rollout: of length 1 (the same for all tokens) or one value a token.
-    Raises UserError when the hook answers with another shape, or with anything but finite numbers."""
+    """The advantages to train on, one array a rollout: of length 1 (the same for all tokens) or one
+    value a token. Raises UserError when the hook answers with another shape, or with anything but
+    finite numbers."""
     if hook is None:
         return list(estimate.rows(estimate.advantages).reshape(-1, 1))
     answer = hook(estimate)
@@ -129,7 +147,8 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
         answer = estimate.rows(answer).reshape(-1, 1)
     earned = [np.asarray(part, dtype=np.float64) for part in answer]
     if len(earned) != len(estimate.rollouts) or any(
-        part.shape not in ((1,), (seen.tokens,)) for part, seen in zip(earned, estimate.rollouts, strict=True)
+        part.shape not in ((1,), (seen.tokens,))
+        for part, seen in zip(earned, estimate.rollouts, strict=True)
     ):
         shapes = "an array [groups, rollouts] or with one array a rollout, of one value a token"
         raise UserError(f"the hook must answer with {shapes}", where=_HOOK)
@@ -139,23 +158,29 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
 
 
 def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Group]:
-    """The groups with each rollout's advantage as it is trained on, the mean over its tokens; 0 in groups that were
-    replaced. `earned` lists all rollouts of the others."""
+    """The groups with each rollout's advantage as it is trained on, the mean over its tokens; 0 in
+    groups that were replaced. `earned` lists all rollouts of the others."""
     means = (rounded(float(values.mean())) for values in earned)
     told = [[0.0 if group.replaced else next(means) for _ in group.rollouts] for group in groups]
     return [
-        replace(group, rollouts=tuple(map(lambda one, told: replace(one, advantage=told), group.rollouts, values)))
+        replace(
+            group,
+            rollouts=tuple(
+                map(lambda one, told: replace(one, advantage=told), group.rollouts, values)
+            ),
+        )
         for group, values in zip(groups, told, strict=True)
     ]
 
 
 def turn_spans(trace: Trace, replies: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The [start, end) of each turn's replies, from those of all replies in order. Empty for a turn that ended before a
-    word was written."""
+    """The [start, end) of each turn's replies, from those of all replies in order. Empty for a turn
+    that ended before a word was written."""
     spans: list[tuple[int, int]] = []
     rest = list(replies)
     for turn in trace.turns:
-        own, rest = rest[: len(turn.steps)], rest[len(turn.steps) :]
+        own = rest[: len(turn.steps)]
+        rest = rest[len(turn.steps) :]
         at = spans[-1][1] if spans else 0
         spans.append((own[0][0], own[-1][1]) if own else (at, at))
     return tuple(spans)

@@ -1,4 +1,5 @@
-"""A batch as the episodes to roll out, and its samples as groups, traces and the input of an advantage hook."""
+"""A batch as the episodes to roll out, and its samples as groups, traces and the input of an
+advantage hook."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,24 +27,35 @@ T = TypeVar("T")
 
 
 def jobs(batch: Batch, config: Config, players: Players, count: int = 0) -> list[Job]:
-    """The episodes of a batch, `count` or as many as configured a slot, by the prompt and interface of its stage."""
+    """The episodes of a batch, `count` or as many as configured a slot, by the prompt and interface
+    of its stage."""
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
-    interface, longest = batch.interface, config.rollouts.max_steps
+    interface = batch.interface
+    longest = config.rollouts.max_steps
     sizes = batch.sizes or [count or config.rollouts.rollouts_per_task] * len(batch.slots)
-    tasks = [players.job(slot.task, dialect, interface=interface, max_steps=longest) for slot in batch.slots]
+    tasks = [
+        players.job(slot.task, dialect, interface=interface, max_steps=longest)
+        for slot in batch.slots
+    ]
     return [job for job, size in zip(tasks, sizes, strict=True) for _ in range(size)]
 
 
 def groups(
-    batch: Batch, played: Sequence[Sequence[Trace | Rollout]], config: Config, environments: Environments
+    batch: Batch,
+    played: Sequence[Sequence[Trace | Rollout]],
+    config: Config,
+    environments: Environments,
 ) -> list[Group]:
-    """What the slots of a batch earned: rewards of what was `played` in each (unless it is a record already), the
-    labels of turns, and what extensions add."""
+    """What the slots of a batch earned: rewards of what was `played` in each (unless it is a record
+    already), the labels of turns, and what extensions add."""
 
     def record(episode: Trace | Rollout, task: AnyTask) -> Rollout:
         if isinstance(episode, Rollout):
             return episode
-        fields = [extension.rollout(episode, task, environments, config, batch.stage) for extension in extensions()]
+        fields = [
+            extension.rollout(episode, task, environments, config, batch.stage)
+            for extension in extensions()
+        ]
         added = {name: value for told in fields for name, value in told.items()}
         return earned(episode, task, batch.rules.reward, environments, added)
 
@@ -60,10 +72,14 @@ def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
 
 
 def earned(
-    trace: Trace, task: AnyTask, kind: EpisodeReward, environments: Environments, fields: Mapping[str, Any] = NOTHING
+    trace: Trace,
+    task: AnyTask,
+    kind: EpisodeReward,
+    environments: Environments,
+    fields: Mapping[str, Any] = NOTHING,
 ) -> Rollout:
-    """The record of an episode: its reward by `kind`, and the `fields` of extensions; of a task with turns of its own
-    their labels, how many had a call, and how many replies they took."""
+    """The record of an episode: its reward by `kind`, and the `fields` of extensions; of a task
+    with turns of its own their labels, how many had a call, and how many replies they took."""
     steps = [step for turn in trace.turns for step in turn.steps]
     if not isinstance(task, Task):  # judged at the end: what is expected are no turns
         return replace(score(trace, kind, ()), added=fields)
@@ -76,12 +92,17 @@ def earned(
     )
 
 
-def rollout_views(batch: Batch, recorded: Sequence[Group], samples: "Sequence[Sample]") -> tuple[RolloutView, ...]:
-    """The samples of a batch as an advantage hook gets them, without those of groups that were replaced."""
+def rollout_views(
+    batch: Batch, recorded: Sequence[Group], samples: "Sequence[Sample]"
+) -> tuple[RolloutView, ...]:
+    """The samples of a batch as an advantage hook gets them, without those of groups that were
+    replaced."""
     views = []
     for slot, group, played in zip(batch.slots, recorded, by_slot(batch, samples), strict=True):
         for rollout, sample in () if group.replaced else zip(group.rollouts, played, strict=True):
-            trace, replies, tokens = sample.trace, tuple(sample.spans), max(1, len(sample.completion_ids))
+            trace = sample.trace
+            replies = tuple(sample.spans)
+            tokens = max(1, len(sample.completion_ids))
             turns = turn_spans(trace, replies)
             views.append(RolloutView(slot.task, slot.role, rollout, trace, turns, tokens, replies))
     return tuple(views)

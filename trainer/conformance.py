@@ -1,14 +1,15 @@
-"""What a trainer has to hold that takes part in a run by a stream (docs/trainers.md), as tests that pytest collects:
+"""What a trainer has to hold that takes part in a run by a stream (docs/trainers.md), as tests that
+pytest collects:
 
     from rods.trainer.conformance import Conformance
 
     class TestMine(Conformance):
         trainer = "my_module:train"
 
-`train(job: Job)` trains up to `job.steps` with the rewards that `job` gives in place of rollouts, going on where it
-was, and raises what the stream raises. Each call runs in a process of its own, or in `ranks` of them, which the suite
-kills before and behind calls of the stream. Beside each run works the real daemon, in lockstep, so that the same
-rewards make the same run.
+`train(job: Job)` trains up to `job.steps` with the rewards that `job` gives in place of rollouts,
+going on where it was, and raises what the stream raises. Each call runs in a process of its own, or
+in `ranks` of them, which the suite kills before and behind calls of the stream. Beside each run
+works the real daemon, in lockstep, so that the same rewards make the same run.
 """
 
 import os
@@ -37,9 +38,12 @@ from rods.errors import EXIT_OK, UserError
 from rods.functions import named_function
 from rods.trainer.stream import TaskStream, open_stream
 
-NEVER = 0  # the moment at which a process is killed: 2k − 1 before its k-th call of the stream, 2k behind it
-ENDS = 60.0  # seconds in which the other ranks of one that is gone have to end, before they are killed
-CARRIED = ("seq", "id", "crc", "first", "attempt")  # what tells the records of two runs apart that went alike
+# the moment at which a process is killed: 2k − 1 before its k-th call of the stream, 2k behind it
+NEVER = 0
+# seconds in which the other ranks of one that is gone have to end, before they are killed
+ENDS = 60.0
+# what tells the records of two runs apart that went alike
+CARRIED = ("seq", "id", "crc", "first", "attempt")
 CONFIG = """sync = "lockstep"
 data = { tasks = "desk", train = 8, held_out = 4 }
 policy = { kind = "external", model = "conformance" }
@@ -52,9 +56,10 @@ operation = { deadline_seconds = 120, poll_seconds = 0.05 }
 
 @dataclass(frozen=True)
 class Job:
-    """What a trainer is to do: train the run in the folder `run` up to step `steps`, with its own files in the folder
-    `own`. `from_step`: take up its own state of that step, and say so to the stream. `lag`: its weights are so many
-    updates behind (`policy_step`), where it can be. `kill` and `victim` are the suite's."""
+    """What a trainer is to do: train the run in the folder `run` up to step `steps`, with its own
+    files in the folder `own`. `from_step`: take up its own state of that step, and say so to the
+    stream. `lag`: its weights are so many updates behind (`policy_step`), where it can be. `kill`
+    and `victim` are the suite's."""
 
     run: str
     own: str
@@ -66,10 +71,14 @@ class Job:
     victim: int = 0  # the process that is killed then; 0: the one that makes the call
 
     def rewards(self, step: int, place: int, task_id: str) -> list[float] | None:
-        """What the four rollouts of a place's task earn, from 0 to 1; None where they got lost, and no group is to be
-        reported. Raises UserError for a task in place of its id."""
+        """What the four rollouts of a place's task earn, from 0 to 1; None where they got lost, and
+        no group is to be reported. Raises UserError for a task in place of its id."""
         if not isinstance(task_id, str):
-            raise UserError(f"a task is named by {task_id!r:.80}", where="rewards", remedy="give its id: drawn.task.id")
+            raise UserError(
+                f"a task is named by {task_id!r:.80}",
+                where="rewards",
+                remedy="give its id: drawn.task.id",
+            )
         if (step, place) in self.lost:
             return None
         chance = keyed_random(0, "conformance", step, place, task_id)
@@ -77,9 +86,9 @@ class Job:
 
 
 class Conformance:
-    """The tests. `trainer` names the function, module:function; `late`: whether it can train on rollouts of older
-    weights; `ranks`: in how many processes together, told of each other as torchrun tells them (RANK, WORLD_SIZE,
-    MASTER_ADDR, MASTER_PORT), in one of the tests."""
+    """The tests. `trainer` names the function, module:function; `late`: whether it can train on
+    rollouts of older weights; `ranks`: in how many processes together, told of each other as
+    torchrun tells them (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), in one of the tests."""
 
     trainer: ClassVar[str]
     late: ClassVar[bool] = True
@@ -87,19 +96,30 @@ class Conformance:
     steps: ClassVar[int] = 3  # the third opens an epoch
 
     def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> Any:
-        """Starts the trainer in a process of its own (a `subprocess.Popen`), which writes into `said`."""
+        """Starts the trainer in a process of its own (a `subprocess.Popen`), which writes into
+        `said`."""
         command = [sys.executable, "-m", __name__, self.trainer, orjson.dumps(asdict(job)).decode()]
-        return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        return subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
 
     def start(self, job: Job, ranks: int = 1, victim: int = 0) -> tuple[list[int], str]:
-        """Runs the trainer in so many processes, of which `job` kills the one of the rank `victim`; their exit codes,
-        and what they said."""
+        """Runs the trainer in so many processes, of which `job` kills the one of the rank `victim`;
+        their exit codes, and what they said."""
         with socket.create_server(("127.0.0.1", 0)) as free:
-            shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+            shared = {
+                "WORLD_SIZE": str(ranks),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(free.getsockname()[1]),
+            }
         started: dict[int, Any] = {}
         with tempfile.TemporaryFile("w+") as said, ExitStack() as stack:
             for rank in reversed(range(ranks)):  # the first one comes last: it kills the others
-                env = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1 else os.environ
+                env = (
+                    {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+                    if ranks > 1
+                    else os.environ
+                )
                 told = replace(job, victim=started[victim].pid) if victim and not rank else job
                 started[rank] = self.process(told, env, said)
                 stack.callback(started[rank].wait)
@@ -111,7 +131,8 @@ class Conformance:
             return [started[rank].returncode for rank in range(ranks)], said.read()
 
     def trained(self, job: Job, ranks: int = 1, victim: int = 0) -> Any:
-        """What is on record once the trainer has done `job`, which is to be what was drawn and earned."""
+        """What is on record once the trainer has done `job`, which is to be what was drawn and
+        earned."""
         codes, said = self.start(job, ranks, victim)
         if job.kill:
             assert codes[victim] == -signal.SIGKILL, f"{job}:\n{said}"
@@ -140,11 +161,18 @@ class Conformance:
             pytest.skip("this trainer is one process")
         with run_beside_daemon(tmp_path / "alone") as job:
             alone = self.trained(job(self.steps))
-        for moment in (NEVER, *range(2, 4 * self.steps)):  # between two calls each of two ranks is killed once
+        # between two calls each of two ranks is killed once
+        for moment in (NEVER, *range(2, 4 * self.steps)):
             with run_beside_daemon(tmp_path / str(moment)) as job:
                 if moment:
-                    self.trained(job(self.steps, kill=moment), self.ranks, victim=(moment + 1) % 2 and self.ranks - 1)
-                assert self.trained(job(self.steps), self.ranks) == alone, f"killed at moment {moment}"
+                    self.trained(
+                        job(self.steps, kill=moment),
+                        self.ranks,
+                        victim=(moment + 1) % 2 and self.ranks - 1,
+                    )
+                assert self.trained(job(self.steps), self.ranks) == alone, (
+                    f"killed at moment {moment}"
+                )
 
     def test_a_trainer_that_lost_its_own_files_repeats_what_it_did(self, tmp_path: Path) -> None:
         with run_beside_daemon(tmp_path) as job:
@@ -168,7 +196,9 @@ class Conformance:
             self.trained(job(self.steps, from_step=1))
             records = read_state(Run.open(Path(job(0).run))).records(OBSERVATIONS)
             back = [record["from_step"] for record in records if record["kind"] == "start"]
-            assert 1 in back, f"it was told to go back to step 1, and has begun behind the steps {back}"
+            assert 1 in back, (
+                f"it was told to go back to step 1, and has begun behind the steps {back}"
+            )
 
     def test_a_second_owner_is_refused_and_ends(self, tmp_path: Path) -> None:
         with run_beside_daemon(tmp_path) as job, open_stream(job(0).run):
@@ -183,7 +213,9 @@ def run_beside_daemon(folder: Path) -> Iterator[Callable[..., Job]]:
     (folder / "run.toml").write_text(CONFIG)
     open_or_create(folder / "run", folder / "run.toml")
     with (folder / "daemon.txt").open("wb") as said:
-        daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(folder / "run")], stderr=said)
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "rods.daemon", str(folder / "run")], stderr=said
+        )
         try:
             given = {"run": str(folder / "run"), "own": str(folder / "own")}
             yield lambda steps, **more: Job(**{**given, **more}, steps=steps)
@@ -193,30 +225,48 @@ def run_beside_daemon(folder: Path) -> Iterator[Callable[..., Job]]:
 
 
 def recorded(job: Job) -> Any:
-    """The pool and the groups of each step on record. Raises AssertionError where the groups are not what was drawn and
-    earned, and where the logs do not agree."""
+    """The pool and the groups of each step on record. Raises AssertionError where the groups are
+    not what was drawn and earned, and where the logs do not agree."""
     run = Run.open(Path(job.run))
     findings = verify(run.path)
     assert findings.ok, f"`rods verify {run.path}` finds: {findings.problems}"
     steps = list(RunState(run).steps())
-    assert [closed.step for closed in steps] == list(range(1, job.steps + 1)), "a step is missing, or one too many"
+    assert [closed.step for closed in steps] == list(range(1, job.steps + 1)), (
+        "a step is missing, or one too many"
+    )
     with open_stream(run.path) as stream:
         for closed in steps:
             drawn = [(one.task.id, one.role, one.place) for one in stream.draw(closed.step)]
-            earned = [(task, role, job.rewards(closed.step, place, task)) for task, role, place in drawn]
+            earned = [
+                (task, role, job.rewards(closed.step, place, task)) for task, role, place in drawn
+            ]
             wanted = [one for one in earned if one[-1] is not None]
-            groups = [(group.task, group.role, [each.reward for each in group.rollouts]) for group in closed.groups]
-            lacking, wrong = ([one for one in a if one not in b] for a, b in ((wanted, groups), (groups, wanted)))
-            what = f"it lacks {lacking} and has {wrong} instead" if lacking or wrong else "another order, or one twice"
-            assert groups == wanted, f"step {closed.step}: its groups are not what was drawn and earned: {what}"
+            groups = [
+                (group.task, group.role, [each.reward for each in group.rollouts])
+                for group in closed.groups
+            ]
+            lacking, wrong = (
+                [one for one in a if one not in b] for a, b in ((wanted, groups), (groups, wanted))
+            )
+            what = (
+                f"it lacks {lacking} and has {wrong} instead"
+                if lacking or wrong
+                else "another order, or one twice"
+            )
+            assert groups == wanted, (
+                f"step {closed.step}: its groups are not what was drawn and earned: {what}"
+            )
             age = closed.step - 1 - closed.record["policy_step"]
-            assert age == min(job.lag, closed.step - 1), f"step {closed.step}: policy_step is {age} updates behind"
+            assert age == min(job.lag, closed.step - 1), (
+                f"step {closed.step}: policy_step is {age} updates behind"
+            )
         pool = [{**record, **dict.fromkeys(CARRIED)} for record in stream.log.state.decisions()]
     return pool, [[group.as_json() for group in closed.groups] for closed in steps]
 
 
 def main(target: str, told: str) -> None:
-    """The process that trains: `target` does the job `told`, and is killed at the moment that it names."""
+    """The process that trains: `target` does the job `told`, and is killed at the moment that it
+    names."""
     given = orjson.loads(told)
     job = Job(**{**given, "lost": tuple(map(tuple, given["lost"]))})
     moments = count(1)

@@ -1,11 +1,12 @@
-"""`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to its end.
+"""`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to
+its end.
 
 Extensions bring subcommands (`Extension.training_verbs`); a run folder of such a name is `./NAME`.
 
-Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another trainer, another
-identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on request after a clean checkpoint (by
-SIGINT, SIGTERM, SIGUSR1 or `operation.step_limit`), or inside a step that outlasted `operation.grace_seconds`: start
-the same command again.
+Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another
+trainer, another identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on
+request after a clean checkpoint (by SIGINT, SIGTERM, SIGUSR1 or `operation.step_limit`), or inside
+a step that outlasted `operation.grace_seconds`: start the same command again.
 """
 
 import os
@@ -60,7 +61,9 @@ def _start(
     run: Annotated[Path, Parameter(help="the run folder")],
     /,
     *,
-    config: Annotated[Path | None, Parameter(help="configuration; creates the run if there is none")] = None,
+    config: Annotated[
+        Path | None, Parameter(help="configuration; creates the run if there is none")
+    ] = None,
 ) -> int:
     if config is not None:
         check_libraries(read_config(config).policy.kind)  # before a run is made
@@ -75,12 +78,17 @@ def _train(run: Run, request: StopRequest) -> int:
     request.grace = run.config.operation.grace_seconds
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
-    rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    rank = int(os.environ.get("RANK", "0"))
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
     simulated = run.config.policy.kind == "simulated"
     if processes > 1 and simulated:
-        raise UserError("a simulated policy is trained by one process", remedy="start rods-train without a launcher")
+        raise UserError(
+            "a simulated policy is trained by one process",
+            remedy="start rods-train without a launcher",
+        )
     if processes > 1:
-        split(run.config, processes)  # refuses what does not come out even before anything is loaded
+        # refuses what does not come out even before anything is loaded
+        split(run.config, processes)
     if rank:  # how the run ends is the first process's to say
         from rods.trainer.trl_grpo import take_part
 

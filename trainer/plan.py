@@ -1,7 +1,8 @@
-"""What a run would do, before it does anything: `rods plan` (docs/plan.md). Nothing is written and no model is loaded;
-the number of parameters is read from the headers of the weights. The memory a process needs is estimated from shapes
-(docs/training.md#memory), and `python -m bench.memory` compares that with a measurement; speeds are measured, never
-assumed. Each number says where it comes from (plan.toml)."""
+"""What a run would do, before it does anything: `rods plan` (docs/plan.md). Nothing is written and
+no model is loaded; the number of parameters is read from the headers of the weights. The memory a
+process needs is estimated from shapes (docs/training.md#memory), and `python -m bench.memory`
+compares that with a measurement; speeds are measured, never assumed. Each number says where it
+comes from (plan.toml)."""
 
 import math
 from collections import Counter
@@ -23,19 +24,29 @@ from rods.rules.curriculum import writes
 from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
 
-FLOAT, HALF = 4, 2  # bytes
+# bytes
+FLOAT = 4
+HALF = 2
 NAMED = {"hints": "hints", "agents": "feedback of agents"}
 OPTIMIZER = {"adamw": 2 * FLOAT, "muon": FLOAT}  # bytes of state a parameter
 TILE = 4096, 32_768  # tokens and words of the vocabulary that TRL scores at a time
 Sharding = Literal["whole", "fsdp", "zero2", "zero3"]
 TABLE: dict[str, list[str]] = read_toml(Path(__file__).with_suffix(".toml"))
-VARIANT = 12_724.0, 530.0  # tokens in and out that scripted roles took for one of BFCL (docs/yield.md)
+# tokens in and out that scripted roles took for one of BFCL (docs/yield.md)
+VARIANT = 12_724.0, 530.0
 ASSUMED = "assumed: {}; a run with records says otherwise: --rates RUN"
 MEASURE = "measure with `rods doctor --rate {} {} {} > FILE`, then --rates FILE"
 GPUS = 1.0, "assumed: its gpus in a file of rates"
 NONE = 0.0, ""
-SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "vocab_size")
-Rates = Mapping[str, tuple[float, str]]  # what was measured, by name (docs/plan.md), and who says so
+SIZES = (
+    "hidden_size",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "intermediate_size",
+    "vocab_size",
+)
+# what was measured, by name (docs/plan.md), and who says so
+Rates = Mapping[str, tuple[float, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,8 @@ class Launch:
 
 
 class Figure(NamedTuple):
-    """One number of a plan; `value` None: not known. `source` says how it came about, or what would make it known."""
+    """One number of a plan; `value` None: not known. `source` says how it came about, or what would
+    make it known."""
 
     name: str
     value: float | None
@@ -63,7 +75,8 @@ class Figure(NamedTuple):
 
 class Figures(list[Figure]):
     def add(self, name: str, value: float | None, about: str = "", **terms: object) -> None:
-        """`name` as in the table, whose texts are filled with `terms`; `about` is what it is the number of."""
+        """`name` as in the table, whose texts are filled with `terms`; `about` is what it is the
+        number of."""
         unit, *sources = TABLE[name]
         value = value and (float(f"{value:.4g}") if value % 1 and value < 1000 else round(value))
         self.append(Figure(name + about, value, unit, sources[value is None].format(**terms)))
@@ -77,7 +90,8 @@ def launched(file: Path) -> Launch:
         sharding: Sharding = "fsdp" if kind == "FSDP" else "whole"
         if kind == "DEEPSPEED":
             sharding = "zero3" if int(known["deepspeed_config"]["zero_stage"]) == 3 else "zero2"
-        count, nodes = int(known["num_processes"]), int(known.get("num_machines", 1))
+        count = int(known["num_processes"])
+        nodes = int(known.get("num_machines", 1))
         return Launch(count, sharding, not known.get("use_cpu", False), max(1, nodes))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         what = f"not a configuration of accelerate ({type(error).__name__}: {error})"
@@ -86,8 +100,8 @@ def launched(file: Path) -> Launch:
 
 
 def split(config: Config, processes: int) -> tuple[int, int]:
-    """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError where they do not come
-    out even."""
+    """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError
+    where they do not come out even."""
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if config.rollouts.refill and processes > 1:
         what = f"a step that is refilled is rolled out by one process, not by {processes}"
@@ -100,8 +114,12 @@ def split(config: Config, processes: int) -> tuple[int, int]:
     share = sequences // processes
     micro_batch = config.operation.micro_batch or share
     if share % micro_batch:
-        what = f"{share} sequences a process and step do not split into micro-batches of {micro_batch}"
-        remedy = "choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass"
+        what = (
+            f"{share} sequences a process and step do not split into micro-batches of {micro_batch}"
+        )
+        remedy = (
+            "choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass"
+        )
         raise UserError(what, where="operation.micro_batch", remedy=remedy)
     return sequences, micro_batch
 
@@ -109,34 +127,47 @@ def split(config: Config, processes: int) -> tuple[int, int]:
 def plan(
     config: Config, tasks: Sequence[AnyTask], launch: Launch, config_json: Path | None, rates: Rates
 ) -> tuple[dict[str, str], Figures]:
-    """What would be done, in words by name, and how much of it. `tasks` have passed `rods.buffers.run.creation.check`.
-    The policy's shape is read from `config_json`, else in its folder; without it, what needs it is left out."""
-    training, operation, policy, rules = config.training, config.operation, config.policy, config.rollouts
+    """What would be done, in words by name, and how much of it. `tasks` have passed
+    `rods.buffers.run.creation.check`. The policy's shape is read from `config_json`, else in its
+    folder; without it, what needs it is left out."""
+    training = config.training
+    operation = config.operation
+    policy = config.policy
+    rules = config.rollouts
     sequences, micro_batch = split(config, launch.processes)
     train = [task.type for task in tasks if task.split == "train"]
     first = sum(type in config.curriculum.stages[0].types for type in train)
     outside = ", ".join(Players(Environments(), config).outside)
-    author = _named(operation.endpoints) if config.pipeline.author == "llm" else "recipes and phrase books"
+    author = (
+        _named(operation.endpoints)
+        if config.pipeline.author == "llm"
+        else "recipes and phrase books"
+    )
     facts = {
         "train": _counts(train),
         "held out": _counts(task.split for task in tasks if task.split != "train"),
         "environments": ", ".join(sorted({task.environment.name for task in tasks})),
         "stages": "; ".join(_stage(stage.model_dump()) for stage in config.curriculum.stages),
         "sync": config.sync,
-        "policy": f"{policy.kind} {policy.model}, dialect {policy.dialect}, LoRA rank {policy.lora_rank or 'none'}",
+        "policy": f"{policy.kind} {policy.model}, dialect {policy.dialect}, LoRA rank "
+        f"{policy.lora_rank or 'none'}",
         "rollouts by": f"vLLM beside each process, with {operation.colocated_memory:.0%} of its GPU"
         if operation.colocated
         else _named(operation.rollout_servers) or "the trainer",
         "processes": f"{launch.processes}, {launch.processes // launch.nodes} a node",
         "sharding": launch.sharding,
         "variants by": author if writes(config) else "nobody: static data",
-        "played by": f"{outside} by {_named(operation.players or operation.endpoints)}" if outside else "",
+        "played by": f"{outside} by {_named(operation.players or operation.endpoints)}"
+        if outside
+        else "",
     }
     figures = Figures()
     figures.add("steps", training.steps)
     figures.add("steps in the first epoch", epoch_steps(config, first), tasks=first)
     figures.add("drawn tasks a step", training.batch_tasks - config.pool_slots)
-    figures.add("rollouts a step", sequences, tasks=training.batch_tasks, each=rules.rollouts_per_task)
+    figures.add(
+        "rollouts a step", sequences, tasks=training.batch_tasks, each=rules.rollouts_per_task
+    )
     figures.add("rollouts", sequences * training.steps)
     figures.add("refilling rollouts at most", sequences * rules.refill * training.steps)
     figures.add("tokens a step at most", sequences * (1 + rules.refill) * rules.max_context_tokens)
@@ -144,7 +175,9 @@ def plan(
     figures.add("disk: traces", operation.trace_bytes / 1e9)
     if policy.kind == "transformers" and (shape := model_shape(Path(policy.model), config_json)):
         figures.add("parameters", shape.parameters)
-        for purpose, size in estimate_memory(config, shape, launch.processes, launch.sharding, gpu=launch.gpu).items():
+        for purpose, size in estimate_memory(
+            config, shape, launch.processes, launch.sharding, gpu=launch.gpu
+        ).items():
             figures.add(f"memory: {purpose}", size / 1e9)
         _stored(figures, config, shape, launch)
     _forecast(figures, config, launch.processes, launch.processes if launch.gpu else 0, rates)
@@ -152,55 +185,88 @@ def plan(
 
 
 def _counts(names: Iterable[str]) -> str:
-    return ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in sorted(Counter(names).items()))
+    return ", ".join(
+        f"{kind.replace('_', ' ')} {count}" for kind, count in sorted(Counter(names).items())
+    )
 
 
 def _stored(figures: Figures, config: Config, shape: "ModelShape", launch: Launch) -> None:
-    """A checkpoint on the disk, and what a node's processes hold in its own memory: before their GPUs have the policy
-    (where it is shared twice: what is trained, and the whole copy), and later."""
-    rank, state, whole = config.policy.lora_rank, OPTIMIZER[config.training.optimizer], shape.parameters * FLOAT
+    """A checkpoint on the disk, and what a node's processes hold in its own memory: before their
+    GPUs have the policy (where it is shared twice: what is trained, and the whole copy), and
+    later."""
+    rank = config.policy.lora_rank
+    state = OPTIMIZER[config.training.optimizer]
+    whole = shape.parameters * FLOAT
     trained = shape.adapters(rank) * (FLOAT + state) if rank else shape.parameters * state
     figures.add("disk: checkpoints", (KEEP + 1) * (whole + trained) / 1e9, keep=KEEP)
-    each, shared = launch.processes // launch.nodes, launch.sharding != "whole"
-    kept = each * whole * (shared and bool(config.operation.rollout_servers or config.operation.colocated))
+    each = launch.processes // launch.nodes
+    shared = launch.sharding != "whole"
+    kept = (
+        each
+        * whole
+        * (shared and bool(config.operation.rollout_servers or config.operation.colocated))
+    )
     most = max(each * whole * (1 + shared), kept + whole + trained)
     figures.add("host memory of a node", most / 1e9, each=each, twice=" × 2" * shared)
 
 
 def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates: Rates) -> None:
     """Adds the figures of `config` trained by `processes` with `gpus` together."""
-    training, operation, rollouts, pool = config.training, config.operation, config.rollouts, config.pool
+    training = config.training
+    operation = config.operation
+    rollouts = config.rollouts
+    pool = config.pool
     writers = operation.endpoints if writes(config) and config.pipeline.author == "llm" else ()
-    trains, hours, servers = config.policy.kind in ("nano", "transformers"), None, operation.rollout_servers
+    trains = config.policy.kind in ("nano", "transformers")
+    hours = None
+    servers = operation.rollout_servers
     if trains:
         learnt = training.batch_tasks * rollouts.rollouts_per_task
         played = learnt * (1 + rollouts.refill)
         read, _ = rates.get("rollout.read_tokens", NONE)
-        most = float(rollouts.max_context_tokens), ASSUMED.format("rollouts.max_context_tokens, all the policy's")
+        most = (
+            float(rollouts.max_context_tokens),
+            ASSUMED.format("rollouts.max_context_tokens, all the policy's"),
+        )
         generated, known = rates.get("rollout.generated_tokens", most)
         figures.add("tokens a rollout", read + generated, known=known)
         figures.add("tokens of the policy", training.steps * played * (read + generated))
-        alone, terms, (units, of) = None, TABLE["seconds of an update"][2], (processes, "processes")
+        alone = None
+        terms = TABLE["seconds of an update"][2]
+        (units, of) = (processes, "processes")
         for server in servers:
-            (alone, terms), (units, of) = _seconds(server, read, generated, rates), _addresses(server)
-        speed, known = rates.get(f"{'served' if servers else 'own'}.generated_tokens_per_second", NONE)
+            (alone, terms) = _seconds(server, read, generated, rates)
+            (units, of) = _addresses(server)
+        speed, known = rates.get(
+            f"{'served' if servers else 'own'}.generated_tokens_per_second", NONE
+        )
         if alone is None and speed:
-            alone, terms = generated / speed, f"generated tokens ÷ {speed:,.0f} a second, {known}"
+            alone = generated / speed
+            terms = f"generated tokens ÷ {speed:,.0f} a second, {known}"
         rolling = alone and played * alone / units
         figures.add("seconds of rollouts a step", rolling, terms=terms, units=units, of=of)
         speed, known = rates.get("update.tokens_per_second", NONE)
-        update = learnt * (read + generated) * training.passes / speed / processes if speed else None
+        update = (
+            learnt * (read + generated) * training.passes / speed / processes if speed else None
+        )
         figures.add("seconds of an update", update, rate=speed, known=known, processes=processes)
         hours = rolling and update and training.steps * (rolling + update) / 3600
         figures.add("hours", hours)
         if servers:
-            figures.add("rollout servers that keep up", rolling and update and math.ceil(rolling * units / update))
+            figures.add(
+                "rollout servers that keep up",
+                rolling and update and math.ceil(rolling * units / update),
+            )
     if writers:
         picked = config.selection.seeds_per_step * config.pipeline.variants_per_seed
         taken = pool.inject_fraction * config.pool_slots if pool.staging_epochs else math.inf
         variants = pool.max_generated if pool.static else training.steps * min(picked, taken)
-        figures.add("variants at most", variants, picked=picked, taken=taken, static=pool.max_generated)
-        read, known = rates.get("variant.read_tokens", (VARIANT[0], ASSUMED.format("docs/yield.md")))
+        figures.add(
+            "variants at most", variants, picked=picked, taken=taken, static=pool.max_generated
+        )
+        read, known = rates.get(
+            "variant.read_tokens", (VARIANT[0], ASSUMED.format("docs/yield.md"))
+        )
         generated, known = rates.get("variant.generated_tokens", (VARIANT[1], known))
         figures.add("tokens a variant", read + generated, known=known)
         figures.add("tokens of writers", variants * (read + generated))
@@ -208,11 +274,19 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
             share = writer.weight / sum(other.weight for other in writers)
             alone, terms = _seconds(writer, read, generated, rates)
             enough = alone and hours and math.ceil(variants * share * alone / 3600 / hours)
-            figures.add("writing servers that keep up", enough, f", {writer.model}", share=share, terms=terms)
+            figures.add(
+                "writing servers that keep up",
+                enough,
+                f", {writer.model}",
+                share=share,
+                terms=terms,
+            )
     if trains:
-        count, parts = float(gpus), [f"{gpus} of the trainer"]
+        count = float(gpus)
+        parts = [f"{gpus} of the trainer"]
         for server in (*servers, *writers):
-            (each, known), (units, of) = rates.get(f"{server.model}.gpus", GPUS), _addresses(server)
+            (each, known) = rates.get(f"{server.model}.gpus", GPUS)
+            (units, of) = _addresses(server)
             count += units * each
             parts.append(f"{units} {of} × {each:g} of {server.model}, {known}")
         figures.add("GPU-hours", hours and hours * count, terms=" + ".join(parts))
@@ -220,28 +294,47 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
 
 def _addresses(server: Endpoint) -> tuple[int, str]:
     """How many, and how that is known."""
-    return (len(server.urls), "urls") if server.urls else (1, f"address, assumed: {server.url_file} may name more")
+    return (
+        (len(server.urls), "urls")
+        if server.urls
+        else (1, f"address, assumed: {server.url_file} may name more")
+    )
 
 
-def _seconds(server: Endpoint, read: float, generated: float, rates: Rates) -> tuple[float | None, str]:
+def _seconds(
+    server: Endpoint, read: float, generated: float, rates: Rates
+) -> tuple[float | None, str]:
     """For which one address is busy with so many tokens, and how that is known or could be."""
     kinds = ("prompt", "generated")
-    (fast, _), (slow, known) = (rates.get(f"{server.model}.{kind}_tokens_per_second", NONE) for kind in kinds)
+    (fast, _), (slow, known) = (
+        rates.get(f"{server.model}.{kind}_tokens_per_second", NONE) for kind in kinds
+    )
     if not (fast and slow):
-        return None, MEASURE.format(server.urls[0] if server.urls else "URL", server.model, server.concurrency)
-    return read / fast + generated / slow, f"tokens read ÷ {fast:,.0f} + generated ÷ {slow:,.0f} a second, {known}"
+        return None, MEASURE.format(
+            server.urls[0] if server.urls else "URL", server.model, server.concurrency
+        )
+    return (
+        read / fast + generated / slow,
+        f"tokens read ÷ {fast:,.0f} + generated ÷ {slow:,.0f} a second, {known}",
+    )
 
 
 def _stage(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
-    aids = [rules["interface"], NAMED.get(rules.get("feedback", "")), "variants" if rules["expand"] else None]
+    aids = [
+        rules["interface"],
+        NAMED.get(rules.get("feedback", "")),
+        "variants" if rules["expand"] else None,
+    ]
     also = f" with {' and '.join(filter(None, aids))}" if any(aids) else ""
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 
 
 def _named(servers: Sequence[Endpoint]) -> str:
-    return "; ".join(f"{server.model} at {', '.join(server.urls) or server.url_file}" for server in servers)
+    return "; ".join(
+        f"{server.model} at {', '.join(server.urls) or server.url_file}" for server in servers
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,36 +367,51 @@ class ModelShape:
 
     @property
     def kept(self) -> int:
-        """Numbers a token that a layer keeps for its backward pass: of norms, attention and the gated inner layer."""
+        """Numbers a token that a layer keeps for its backward pass: of norms, attention and the
+        gated inner layer."""
         return 8 * self.hidden + 3 * self.queries + 4 * self.keys + 4 * self.inner
 
 
 def no_model(folder: Path) -> UserError:
     """That no model is in `folder`."""
-    remedy = "policy.model must be a folder with a model in it, not a name on a hub; if it has moved, say where to with"
+    remedy = (
+        "policy.model must be a folder with a model in it, not a name on a hub; if it has moved, "
+        "say where to with"
+    )
     return UserError("there is no model", where=str(folder), remedy=f"{remedy} --config")
 
 
 def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | None:
-    """The model in `folder`, from its config (or `config_json`) and the headers of its weights, if there are any; None
-    where there is no config."""
+    """The model in `folder`, from its config (or `config_json`) and the headers of its weights, if
+    there are any; None where there is no config."""
     try:
         known = orjson.loads(read_regular(config_json or folder / "config.json"))
         hidden, heads, layers, inner, vocabulary = (int(known[name]) for name in SIZES)
         size = int(known.get("head_dim") or hidden // heads)
-        keys, tied = int(known.get("num_key_value_heads") or heads) * size, known.get("tie_word_embeddings", False)
+        keys = int(known.get("num_key_value_heads") or heads) * size
+        tied = known.get("tie_word_embeddings", False)
         weights = sum(map(_parameters, folder.glob("*.safetensors")))
-        shape = ModelShape(weights, layers, hidden, heads * size, keys, inner, vocabulary, bool(tied))
+        shape = ModelShape(
+            weights, layers, hidden, heads * size, keys, inner, vocabulary, bool(tied)
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return shape if shape.parameters else replace(shape, parameters=shape.outside + shape.layers * shape.layer)
+    return (
+        shape
+        if shape.parameters
+        else replace(shape, parameters=shape.outside + shape.layers * shape.layer)
+    )
 
 
 def estimate_memory(
     config: Config, model: ModelShape, processes: int, how: Sharding, *, gpu: bool = True
 ) -> dict[str, int]:
-    """Bytes a process by purpose, and `in all at most`: what stays, and the larger of rolling out and learning."""
-    rollouts, operation, rank, kl = config.rollouts, config.operation, config.policy.lora_rank, config.training.kl
+    """Bytes a process by purpose, and `in all at most`: what stays, and the larger of rolling out
+    and learning."""
+    rollouts = config.rollouts
+    operation = config.operation
+    rank = config.policy.lora_rank
+    kl = config.training.kl
     sequences = config.training.batch_tasks * rollouts.rollouts_per_task // processes
     tokens = (operation.micro_batch or sequences) * rollouts.max_context_tokens
     bf16 = operation.precision == "bf16" or (operation.precision == "auto" and gpu)
@@ -312,13 +420,18 @@ def estimate_memory(
     trained = model.adapters(rank) if rank else model.parameters
     total = model.parameters + (trained if rank else 0)
 
-    # What is there all the time. ZeRO computes with bfloat16 weights and keeps float32 ones beside the optimizer.
-    zero, spread = how in ("zero2", "zero3"), processes if how in ("fsdp", "zero3") else 1
-    weights, shared = total * (HALF if zero else FLOAT), 1 if how == "whole" else processes
+    # What is there all the time. ZeRO computes with bfloat16 weights and keeps float32 ones beside
+    # the optimizer.
+    zero = how in ("zero2", "zero3")
+    spread = processes if how in ("fsdp", "zero3") else 1
+    weights = total * (HALF if zero else FLOAT)
+    shared = 1 if how == "whole" else processes
     stays = {
         "weights": weights // spread,
         "gradients": trained * FLOAT // shared,
-        "optimizer": trained * (OPTIMIZER[config.training.optimizer] + (FLOAT if zero else 0)) // shared,
+        "optimizer": trained
+        * (OPTIMIZER[config.training.optimizer] + (FLOAT if zero else 0))
+        // shared,
     }
     if kl:  # with LoRA the frozen weights, and a copy of the adapter
         stays["reference policy"] = (trained * FLOAT if rank else weights) // spread
@@ -328,13 +441,18 @@ def estimate_memory(
         stays["vLLM, on a GPU of 80 GB"] = int(operation.colocated_memory * 80e9)
 
     # What a forward and backward pass over `tokens` needs beside.
-    recomputed = gpu and config.policy.kind == "transformers"  # gradient checkpointing by layer (trl_grpo)
+    # gradient checkpointing by layer (trl_grpo)
+    recomputed = gpu and config.policy.kind == "transformers"
     if recomputed:
-        residual = FLOAT if how == "whole" else width  # autocast leaves the sum between layers in float32
+        # autocast leaves the sum between layers in float32
+        residual = FLOAT if how == "whole" else width
         activations = tokens * (model.layers * model.hidden * residual + model.kept * width)
     else:
         activations = tokens * model.layers * model.kept * width
-    head = min(tokens, TILE[0]) * min(model.vocabulary, TILE[1]) * width + 2 * tokens * model.hidden * FLOAT
+    head = (
+        min(tokens, TILE[0]) * min(model.vocabulary, TILE[1]) * width
+        + 2 * tokens * model.hidden * FLOAT
+    )
     learning = {
         "activations" + (", recomputed layer by layer" if recomputed else ""): activations,
         "scores of tokens": head + (0 if rank else model.vocabulary * model.hidden * FLOAT),
@@ -354,7 +472,9 @@ def estimate_memory(
         rolling["rollouts' cache"] = sequences * cache
         rolling["rollouts' next words"] = 4 * sequences * model.vocabulary * FLOAT
         if bf16:  # with frozen weights autocast keeps none of them
-            rolling["weights in bfloat16 while rolling out"] = (model.layer if rank else total) * HALF
+            rolling["weights in bfloat16 while rolling out"] = (
+                model.layer if rank else total
+            ) * HALF
     most = sum(stays.values()) + max(sum(learning.values()), sum(rolling.values()))
     return {**stays, **learning, **rolling, "in all at most": most}
 
@@ -364,4 +484,6 @@ def _parameters(file: Path) -> int:
     with file.open("rb") as source:
         length = int.from_bytes(source.read(8), "little")
         header = orjson.loads(source.read(min(length, LINE)))  # what is longer is no JSON then
-    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+    return sum(
+        math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"
+    )

@@ -1,7 +1,7 @@
 """The contract between a run and the policy that is trained in it.
 
-A policy module offers `train(run: TrainingRun) -> None` and drives the run, never the other way round, because TRL owns
-its own loop:
+A policy module offers `train(run: TrainingRun) -> None` and drives the run, never the other way
+round, because TRL owns its own loop:
 
     run.begin(policy)                       # loads the resumed checkpoint, or saves the untrained policy as step 0
     while run.stopping is None:
@@ -11,7 +11,8 @@ its own loop:
         update the weights
         run.after_update(update)            # checkpoints when one is due
 
-`run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step is never torn.
+`run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step
+is never torn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,8 @@ Stopping = Literal["finished", "signal", "step_limit"]
 
 
 class TrainingStopped(RodsError):
-    """Raised by `next_batch` when the run stops before another batch exists. Policies do not catch it."""
+    """Raised by `next_batch` when the run stops before another batch exists. Policies do not catch
+    it."""
 
     def __init__(self, reason: Stopping) -> None:
         self.reason: Stopping = reason
@@ -42,7 +44,8 @@ class TrainingStopped(RodsError):
 
 @dataclass(frozen=True, slots=True)
 class BatchSlot:
-    """One place in a batch. Its group is `groups[index]` of the step. `role` retest: the task is retired."""
+    """One place in a batch. Its group is `groups[index]` of the step. `role` retest: the task is
+    retired."""
 
     index: int
     task: AnyTask
@@ -51,10 +54,11 @@ class BatchSlot:
 
 @dataclass(frozen=True)
 class Batch:
-    """The tasks of one step: `training.batch_tasks` slots, behind them those that refill it; a task may occur twice.
-    `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's
-    traces are kept. `dialect` and `shown` (what extensions know of this step) make `interface`. `sizes`: the rollouts
-    of each slot; empty where all have as many. Picklable: rank 0 broadcasts it."""
+    """The tasks of one step: `training.batch_tasks` slots, behind them those that refill it; a task
+    may occur twice. `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's
+    configuration. `traced`: this step's traces are kept. `dialect` and `shown` (what extensions
+    know of this step) make `interface`. `sizes`: the rollouts of each slot; empty where all have as
+    many. Picklable: rank 0 broadcasts it."""
 
     step: int
     epoch: int
@@ -68,7 +72,8 @@ class Batch:
     sizes: tuple[int, ...] = ()
 
     def hash(self) -> str:
-        """The content id of the epoch's order, the step, its slots and what they show; the processes compare it."""
+        """The content id of the epoch's order, the step, its slots and what they show; the
+        processes compare it."""
         slots = [[slot.task.id, slot.role] for slot in self.slots]
         return content_id([self.order_hash, self.step, slots, self.sizes, self.interface.version])
 
@@ -79,23 +84,30 @@ class Batch:
 
     def group(self, slot: BatchSlot, rollouts: Sequence[Rollout]) -> Group:
         """What the slot's rollouts earned."""
-        kind, shown, earned = self.rules.reward, self.interface, tuple(rollouts)
+        kind = self.rules.reward
+        shown = self.interface
+        earned = tuple(rollouts)
         lineage = "" if shown.lineage == shown.version else shown.lineage
-        return Group(slot.task.id, self.stage, shown.version, kind, RANGES[kind], earned, slot.role, lineage)
+        return Group(
+            slot.task.id, self.stage, shown.version, kind, RANGES[kind], earned, slot.role, lineage
+        )
 
 
 class Policy(Protocol):
-    """What a run needs of a policy: its files, from which training continues exactly where it stopped (weights,
-    optimizer, schedule), and its score on validation tasks."""
+    """What a run needs of a policy: its files, from which training continues exactly where it
+    stopped (weights, optimizer, schedule), and its score on validation tasks."""
 
     def save(self, folder: Path) -> None:
         """Writes its files into the empty `folder`. The caller fsyncs and hashes them."""
 
     def load(self, folder: Path) -> None:
-        """Restores what `save` wrote. Raises UserError when the files do not fit the configuration."""
+        """Restores what `save` wrote. Raises UserError when the files do not fit the
+        configuration."""
 
     def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
-        """So many rollouts of each slot, by the current weights, not to be trained on. `random_seed` keys draws."""
+        """So many rollouts of each slot, by the current weights, not to be trained on.
+        `random_seed` keys draws."""
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
-        """Progress of one greedy rollout a task, without training aids; None for an infrastructure failure."""
+        """Progress of one greedy rollout a task, without training aids; None for an infrastructure
+        failure."""

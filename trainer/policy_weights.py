@@ -1,5 +1,6 @@
-"""A policy with weights as a run sees it. A checkpoint holds a folder that transformers and vLLM load, and the
-optimizer's state. Draws, the rollouts' own and those of torch's generators, are keyed by the step and need no state."""
+"""A policy with weights as a run sees it. A checkpoint holds a folder that transformers and vLLM
+load, and the optimizer's state. Draws, the rollouts' own and those of torch's generators, are keyed
+by the step and need no state."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from rods.trainer.weight_files import load_adapter, load_plain, save_adapter, sa
 
 @dataclass
 class Weights:
-    """Saved by the first process, restored by all of them. Validation uses the rollout engine `rollouts`, after
-    `synchronise` has given it the current weights."""
+    """Saved by the first process, restored by all of them. Validation uses the rollout engine
+    `rollouts`, after `synchronise` has given it the current weights."""
 
     config: Config
     players: Players
@@ -51,20 +52,30 @@ class Weights:
         self.engine.chat.tokenizer.save_pretrained(folder)
 
     def load(self, folder: Path) -> None:
-        """Restores what `save` wrote, in every process. Raises UserError when the files do not fit the policy."""
+        """Restores what `save` wrote, in every process. Raises UserError when the files do not fit
+        the policy."""
         self.ranks.ask("restore", folder)
 
     def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
         played = batches.by_slot(batch, self.ranks.ask("play", batch, rollouts, random_seed))
-        return [group.rollouts for group in batches.groups(batch, played, self.config, self.players.environments)]
+        return [
+            group.rollouts
+            for group in batches.groups(batch, played, self.config, self.players.environments)
+        ]
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Greedy rollouts, shared out over all processes (rods.trainer.policy.Policy)."""
         traces = self.ranks.ask("play", tuple(tasks), 0, 0)
-        return [None if trace.end == "infrastructure" else trace.resolved / trace.expected for trace in traces]
+        return [
+            None if trace.end == "infrastructure" else trace.resolved / trace.expected
+            for trace in traces
+        ]
 
-    def _play(self, what: Batch | tuple[AnyTask, ...], rollouts: int, random_seed: int) -> list[Trace]:
-        """So many episodes of each slot of a batch, or (0) a greedy one of each task; every process plays a part."""
+    def _play(
+        self, what: Batch | tuple[AnyTask, ...], rollouts: int, random_seed: int
+    ) -> list[Trace]:
+        """So many episodes of each slot of a batch, or (0) a greedy one of each task; every process
+        plays a part."""
         if isinstance(what, Batch):
             jobs = batches.jobs(what, self.config, self.players, rollouts)
         else:
@@ -72,11 +83,14 @@ class Weights:
         self.synchronise()
         first = self.ranks.index * (share := -(-len(jobs) // self.ranks.count))
         mine = jobs[first : first + share]
-        samples = self.rollouts.rollouts(mine, random_seed=random_seed, first=first, greedy=not rollouts)
+        samples = self.rollouts.rollouts(
+            mine, random_seed=random_seed, first=first, greedy=not rollouts
+        )
         return self.ranks.gathered([sample.trace for sample in samples])
 
     def _restore(self, folder: Path) -> None:
-        model, adopted = self.engine.model, (folder / ADOPTED).exists()
+        model = self.engine.model
+        adopted = (folder / ADOPTED).exists()
         try:
             if not load_adapter(model, folder):
                 load_plain(model, folder)
@@ -88,6 +102,9 @@ class Weights:
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             remedy = "remove that checkpoint folder; the run continues from the one before"
             if adopted:  # there is none before, and without it the run would train policy.model
-                remedy = "fork without --weights, and name this folder in policy.model of the new run's configuration"
+                remedy = (
+                    "fork without --weights, and name this folder in policy.model of the new run's "
+                    "configuration"
+                )
             what = f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})"
             raise UserError(what, where=str(folder), remedy=remedy) from error

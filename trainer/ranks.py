@@ -1,7 +1,7 @@
-"""Several processes that train one run. Only the first opens logs, merges and writes checkpoints: `together` runs a
-piece of its work while the others wait, and gives its result or its error to all. Where that work needs all processes
-(a checkpoint restores every copy of the weights) it calls a service of theirs with `ask`. With one process all of this
-is plain function calls."""
+"""Several processes that train one run. Only the first opens logs, merges and writes checkpoints:
+`together` runs a piece of its work while the others wait, and gives its result or its error to all.
+Where that work needs all processes (a checkpoint restores every copy of the weights) it calls a
+service of theirs with `ask`. With one process all of this is plain function calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 class Ranks:
-    """This process among those that train together. `services` are what the first may `ask` of all."""
+    """This process among those that train together. `services` are what the first may `ask` of
+    all."""
 
     def __init__(self) -> None:
         state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=TOGETHER))
@@ -33,7 +34,8 @@ class Ranks:
         return slice(self.index * share, (self.index + 1) * share)
 
     def together(self, work: Callable[[], T]) -> T:
-        """What `work` returns in the first process, or the RodsError that it raises, in every process."""
+        """What `work` returns in the first process, or the RodsError that it raises, in every
+        process."""
         if not self.first:
             return self._follow()  # type: ignore[no-any-return]
         try:
@@ -57,7 +59,8 @@ class Ranks:
                 return value
 
     def ask(self, service: str, *arguments: Any) -> Any:
-        """Within `together`, in the first process: every process calls the service; the first one's answer."""
+        """Within `together`, in the first process: every process calls the service; the first one's
+        answer."""
         broadcast_object_list([("service", (service, arguments))])
         return self.services[service](*arguments)
 
@@ -68,4 +71,6 @@ class Ranks:
     def agree(self, value: str) -> None:
         """Raises RuntimeError unless all processes say the same."""
         if len(values := set(self.gathered([value]))) > 1:
-            raise RuntimeError(f"the processes disagree about the order of tasks ({', '.join(sorted(values))})")
+            raise RuntimeError(
+                f"the processes disagree about the order of tasks ({', '.join(sorted(values))})"
+            )

@@ -1,5 +1,5 @@
-"""What a trainer that is not ours reports, as records of a run: a group with what it leaves out filled in, and which
-interface it had to show."""
+"""What a trainer that is not ours reports, as records of a run: a group with what it leaves out
+filled in, and which interface it had to show."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -27,26 +27,36 @@ ROUNDED = 1e-6  # a reported reward may differ by so much from what its turns co
 
 
 def check_by_records(run: Run) -> None:
-    """Raises RefusedError for a run in which nobody can take part by reports: tasks are made for its steps, or refill
-    them."""
+    """Raises RefusedError for a run in which nobody can take part by reports: tasks are made for
+    its steps, or refill them."""
     check_unrefilled(run)
     if run.config.pool_slots < run.config.training.batch_tasks:
-        what = "tasks are drawn for its steps, which `rods trainer observe`, `rods trainer merge` and a stream cannot"
-        remedy = "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data draw`"
+        what = (
+            "tasks are drawn for its steps, which `rods trainer observe`, `rods trainer merge` and "
+            "a stream cannot"
+        )
+        remedy = (
+            "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data "
+            "draw`"
+        )
         raise RefusedError(what, where=str(run.path), remedy=remedy)
 
 
 def check_unrefilled(run: Run) -> None:
-    """Raises RefusedError for a run whose steps are refilled, where another trainer would take part."""
+    """Raises RefusedError for a run whose steps are refilled, where another trainer would take
+    part."""
     if run.config.rollouts.refill:
-        what = "groups are replaced in its steps by the run's own rules, which only `rods-train` follows"
+        what = (
+            "groups are replaced in its steps by the run's own rules, which only `rods-train` "
+            "follows"
+        )
         remedy = "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)"
         raise RefusedError(what, where=str(run.path), remedy=remedy)
 
 
 def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
-    """What the next step has to show if it is of `stage`, as groups name it; None where it does not follow the
-    policy."""
+    """What the next step has to show if it is of `stage`, as groups name it; None where it does not
+    follow the policy."""
     rules = stage_rules(run.config.curriculum, stage)
     if not any(extension.follows(rules) for extension in extensions()):
         return None
@@ -59,7 +69,9 @@ def check_policy_step(policy_step: Any, step: int, where: str) -> None:
     """Raises UserError for what is neither None nor the number of an update before `step`."""
     if policy_step is not None and (type(policy_step) is not int or not 0 <= policy_step < step):
         what = f"policy_step is {policy_step!r} in step {step}"
-        raise UserError(what, where=where, remedy="give the weights' last update, 0 or an earlier step")
+        raise UserError(
+            what, where=where, remedy="give the weights' last update, 0 or an earlier step"
+        )
 
 
 def close_step(
@@ -70,8 +82,9 @@ def close_step(
     policy_step: int | None = None,
     drawn: int | None = None,
 ) -> bool:
-    """Records `step` of `epoch` with the groups that were `reported`, each with the place that an error names. False:
-    it was there already. Otherwise as `TrainerLog.write_step`; raises UserError for a group that cannot be."""
+    """Records `step` of `epoch` with the groups that were `reported`, each with the place that an
+    error names. False: it was there already. Otherwise as `TrainerLog.write_step`; raises UserError
+    for a group that cannot be."""
     stage = log.state.pool.epochs[epoch].stage
     follows = step == log.state.last_step + 1  # an earlier one is on record
     shown = due(log.run, log.state, stage) if follows else None
@@ -81,50 +94,74 @@ def close_step(
     return recorded
 
 
-def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] | None, where: str) -> Group:
-    """The group of a line, with what it leaves out filled in. Raises UserError, also where it does not say that it has
-    shown what was `due`."""
+def _group(
+    record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] | None, where: str
+) -> Group:
+    """The group of a line, with what it leaves out filled in. Raises UserError, also where it does
+    not say that it has shown what was `due`."""
     if due is not None and due != {name: record.get(name) for name in due}:
         said = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
-        what = f"stage {stage} shows an interface that follows the policy, and this group says {said}"
-        remedy = f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods trainer merge "
-        raise UserError(what, where=where, remedy=remedy + "--json` and the answer to each step say what comes next")
+        what = (
+            f"stage {stage} shows an interface that follows the policy, and this group says {said}"
+        )
+        remedy = (
+            f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods "
+            f"trainer merge "
+        )
+        raise UserError(
+            what,
+            where=where,
+            remedy=remedy + "--json` and the answer to each step say what comes next",
+        )
     remedy = "see the group record in docs/protocol.md"
     try:
         task = log.task(str(record.get("task", "")))
     except KeyError as error:
         what = f"task {record.get('task')!r} is not in this run"
-        raise UserError(what, where=where, remedy="`rods trainer merge` prints the tasks") from error
+        raise UserError(
+            what, where=where, remedy="`rods trainer merge` prints the tasks"
+        ) from error
     kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
         if not isinstance(filled.get("rollouts"), list):
             raise ValueError("a group needs 'rollouts', a list")
-        filled["rollouts"] = [_rollout(rollout, task, filled["reward"]) for rollout in filled["rollouts"]]
+        filled["rollouts"] = [
+            _rollout(rollout, task, filled["reward"]) for rollout in filled["rollouts"]
+        ]
         group = Group.from_json(filled)
         if group.role == "drawn":
             raise ValueError("role is 'drawn', and no task of this run is drawn for a step")
         if group.replaced:
-            raise ValueError("replaced is true, and no step of this run is refilled: leave out what was not trained on")
+            raise ValueError(
+                "replaced is true, and no step of this run is refilled: leave out what was not "
+                "trained on"
+            )
         if group.reward in FOLLOWING:
             for rollout in group.rollouts:
                 earned = FOLLOWING[group.reward](rollout.resolved, rollout.expected)
-                if rollout.reward is not None and abs(rollout.reward - earned) > ROUNDED:  # would steer the run
+                # would steer the run
+                if rollout.reward is not None and abs(rollout.reward - earned) > ROUNDED:
                     raise ValueError(
-                        f"the {group.reward} of {rollout.resolved} of {rollout.expected} turns is {earned:g}, not the "
-                        f"reward {rollout.reward:g}: one of your own is of kind value, in the group's "
+                        f"the {group.reward} of {rollout.resolved} of {rollout.expected} turns is "
+                        f"{earned:g}, not the "
+                        f"reward {rollout.reward:g}: one of your own is of kind value, in the "
+                        f"group's "
                         '"reward": {"kind": "value", "range": [lowest, highest]}'
                     )
         return group
     except (KeyError, TypeError) as error:
-        raise UserError(f"a group lacks or misshapes {error}", where=where, remedy=remedy) from error
+        raise UserError(
+            f"a group lacks or misshapes {error}", where=where, remedy=remedy
+        ) from error
     except ValueError as error:
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
 def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, Any]:
-    """Fills in what follows from the number of resolved turns, or from a reward of one's own. Raises ValueError when
-    `task` has no such turns, and where the `reward` trained on does not follow from them."""
+    """Fills in what follows from the number of resolved turns, or from a reward of one's own.
+    Raises ValueError when `task` has no such turns, and where the `reward` trained on does not
+    follow from them."""
     trained = reward["kind"]
     if trained == "value":
         if not isinstance(given, dict):
@@ -133,10 +170,13 @@ def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, 
         counted = 0 if filled["reward"] is None else millionths(filled["reward"], *reward["range"])
         return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}
     if isinstance(given, dict) and given.get("end") == "infrastructure":
-        given = {"resolved": 0, "expected": task.expected, **given}  # it counts for nothing, whatever it came to
+        # it counts for nothing, whatever it came to
+        given = {"resolved": 0, "expected": task.expected, **given}
     resolved, expected = turns(given)
     if expected != task.expected:
-        raise ValueError(f"{expected} turns are expected, but the task {task.id} has {task.expected}")
+        raise ValueError(
+            f"{expected} turns are expected, but the task {task.id} has {task.expected}"
+        )
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
         if filled["end"] == "infrastructure":
@@ -144,5 +184,7 @@ def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, 
         elif trained in FOLLOWING:
             filled["reward"] = FOLLOWING[trained](resolved, expected)
         else:
-            raise ValueError(f"a rollout says no 'reward', and {trained} does not follow from its turns")
+            raise ValueError(
+                f"a rollout says no 'reward', and {trained} does not follow from its turns"
+            )
     return filled

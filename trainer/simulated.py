@@ -1,15 +1,16 @@
-"""The simulated policy: a trainer's part without weights, for tests, load and study of the loop. It is never evidence
-for the method: how it learns is assumed, not measured.
+"""The simulated policy: a trainer's part without weights, for tests, load and study of the loop. It
+is never evidence for the method: how it learns is assumed, not measured.
 
-Every task has a fixed difficulty, a drawn one that of its levels; the policy has one number, its skill, on the same
-scale. A turn is resolved with the probability σ((skill − difficulty) / WIDTH), independently of the others. A step
-raises the skill by `policy.growth` times the share of its groups that disagree (reward variance above 0). So mastered
-and hopeless tasks teach nothing, which is the one claim about GRPO that the loop rests on.
+Every task has a fixed difficulty, a drawn one that of its levels; the policy has one number, its
+skill, on the same scale. A turn is resolved with the probability σ((skill − difficulty) / WIDTH),
+independently of the others. A step raises the skill by `policy.growth` times the share of its
+groups that disagree (reward variance above 0). So mastered and hopeless tasks teach nothing, which
+is the one claim about GRPO that the loop rests on.
 
-With `policy.plays` the conversations of drawn tasks are really played, whoever plays tools, user and verifier is asked.
-The policy is told what its task expects; it makes each of the calls, and asks the user for what its words leave out,
-with that same probability. Every draw is keyed by (random_seeds.rollouts, step, slot, rollout): a resumed run repeats
-itself exactly."""
+With `policy.plays` the conversations of drawn tasks are really played, whoever plays tools, user
+and verifier is asked. The policy is told what its task expects; it makes each of the calls, and
+asks the user for what its words leave out, with that same probability. Every draw is keyed by
+(random_seeds.rollouts, step, slot, rollout): a resumed run repeats itself exactly."""
 
 import hashlib
 import math
@@ -50,12 +51,13 @@ STATE = "simulated.json"
 
 
 def difficulty(task: AnyTask) -> float:
-    """The difficulty of `task`: what an extension says of its own, else keyed by its id; a variant takes its root's key
-    and a little noise."""
+    """The difficulty of `task`: what an extension says of its own, else keyed by its id; a variant
+    takes its root's key and a little noise."""
     for extension in extensions():
         if (told := extension.difficulty(task)) is not None:
             return told
-    root, (low, high) = str(task.provenance.get("root", task.id)), SPREAD
+    root = str(task.provenance.get("root", task.id))
+    (low, high) = SPREAD
     value = low + (high - low) * _uniform(1, "difficulty", root)[0] + TYPE_OFFSET[task.type]
     if isinstance(task, Task):
         value += EXTRA_CALL * (sum(len(turn) for turn in task.calls) - task.expected)
@@ -74,13 +76,16 @@ def rollout(task: AnyTask, chance: float, reward: EpisodeReward, *key: str | int
     else. Its format rewards rise with its turns."""
     turns = task.expected
     resolved = sum(draw < chance for draw in _uniform(turns, "rollout", *key))
-    binary, progress, (low, high) = int(resolved == turns), resolved / turns, RANGES[reward]
+    binary = int(resolved == turns)
+    progress = resolved / turns
+    (low, high) = RANGES[reward]
     value = float(binary) if reward == "binary" else low + (high - low) * progress
     return Rollout(resolved, turns, binary, RANGES["format"][1] * progress, value, "finished")
 
 
 def _labelled(played: Rollout, task: AnyTask) -> Rollout:
-    """The rollout with labels for an evolving interface: every task fails in one way of its own, keyed by its root."""
+    """The rollout with labels for an evolving interface: every task fails in one way of its own,
+    keyed by its root."""
     if not isinstance(task, Task):  # only turns have labels
         return played
     failures = [label for label in LABELS if label not in SUCCESSES]
@@ -95,7 +100,8 @@ class SimulatedPolicy:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.skill, self.count = config.policy.skill, config.rollouts.rollouts_per_task
+        self.skill = config.policy.skill
+        self.count = config.rollouts.rollouts_per_task
 
     def save(self, folder: Path) -> None:
         (folder / STATE).write_bytes(orjson.dumps({"skill": self.skill}))
@@ -112,38 +118,56 @@ class SimulatedPolicy:
         return [turn_chance(task, self.skill) for task in tasks]
 
     def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
-        return [group.rollouts for group in self.groups(batch, rollouts, "rehearse", str(random_seed))]
+        return [
+            group.rollouts for group in self.groups(batch, rollouts, "rehearse", str(random_seed))
+        ]
 
     def groups(self, batch: Batch, count: int = 0, *key: str | int) -> list[Group]:
-        """The rollouts of a batch, one group a slot; `count` and `key` where they are not the step's."""
-        key, count = key or (self.config.random_seeds.rollouts, batch.step), count or self.count
+        """The rollouts of a batch, one group a slot; `count` and `key` where they are not the
+        step's."""
+        key = key or (self.config.random_seeds.rollouts, batch.step)
+        count = count or self.count
         followed = any(extension.follows(batch.rules) for extension in extensions())
         groups = []
         sizes = batch.sizes or [count] * len(batch.slots)
         for slot, size in zip(batch.slots, sizes, strict=True):
             chance = turn_chance(slot.task, self.skill)
-            drawn = [rollout(slot.task, chance, batch.rules.reward, *key, slot.index, index) for index in range(size)]
+            drawn = [
+                rollout(slot.task, chance, batch.rules.reward, *key, slot.index, index)
+                for index in range(size)
+            ]
             if followed:
                 drawn = [_labelled(played, slot.task) for played in drawn]
             groups.append(batch.group(slot, drawn))
         return groups
 
     def played(self, batch: Batch, players: Players, told: list[dict[str, Any]]) -> list[Group]:
-        """As `groups`, with the conversations of drawn tasks played; adds their traces to `told`, as JSON objects."""
+        """As `groups`, with the conversations of drawn tasks played; adds their traces to `told`,
+        as JSON objects."""
         seed = self.config.random_seeds.rollouts
         earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
         sizes = [len(earned[slot.index]) for slot in drawn]
         waiting = jobs(replace(batch, slots=tuple(drawn), sizes=tuple(sizes)), self.config, players)
-        places = [(slot.index, index) for slot, size in zip(drawn, sizes, strict=True) for index in range(size)]
+        places = [
+            (slot.index, index)
+            for slot, size in zip(drawn, sizes, strict=True)
+            for index in range(size)
+        ]
         policies: list[ReferencePolicy] = []
         for place, job in zip(places, waiting, strict=True):
             key = batch.step, *place
             asks, *makes = _uniform(1 + len(job.task.goal_calls), "played", seed, *key)
             chance = turn_chance(job.task, self.skill)
-            made = [call for call, draw in zip(job.task.goal_calls, makes, strict=True) if draw < chance]
+            made = [
+                call for call, draw in zip(job.task.goal_calls, makes, strict=True) if draw < chance
+            ]
             policies.append(ReferencePolicy(job, made, asks=asks < chance))
-        traces = iter(run_lockstep(waiting, lambda needs: [policies[number].reply(need) for number, need in needs]))
+        traces = iter(
+            run_lockstep(
+                waiting, lambda needs: [policies[number].reply(need) for number, need in needs]
+            )
+        )
         for slot, size in zip(drawn, sizes, strict=True):
             earned[slot.index] = played = [next(traces) for _ in range(size)]
             told += [
@@ -153,21 +177,28 @@ class SimulatedPolicy:
         return groups_of(batch, earned, self.config, players.environments)
 
     def practise(self, groups: Sequence[Group]) -> None:
-        """One update from the groups whose rewards differ; rounded, for equal skill on every machine."""
+        """One update from the groups whose rewards differ; rounded, for equal skill on every
+        machine."""
         trained = [group.varied for group in groups if not group.replaced]
         self.skill = rounded(self.skill + self.config.policy.growth * sum(trained) / len(trained))
 
 
 def train(training: TrainingRun) -> None:
-    """Drives `training` to its end in a plain loop, at `operation.steps_per_second` if that is set."""
-    config, policy = training.config, SimulatedPolicy(training.config)
+    """Drives `training` to its end in a plain loop, at `operation.steps_per_second` if that is
+    set."""
+    config = training.config
+    policy = SimulatedPolicy(training.config)
     training.begin(policy)
     players = training.run.players if config.policy.plays else None
     pause = 1 / config.operation.steps_per_second if config.operation.steps_per_second else 0.0
     due = time.monotonic()
     while training.stopping is None:
         traces: list[dict[str, Any]] = []
-        play = partial(policy.played, players=players, told=traces) if players is not None else policy.groups
+        play = (
+            partial(policy.played, players=players, told=traces)
+            if players is not None
+            else policy.groups
+        )
         batch, groups = training.roll_out(training.next_batch(), play)
         if config.selection.order == "advantage":
             groups = estimated(groups, config)
@@ -175,14 +206,20 @@ def train(training: TrainingRun) -> None:
         policy.practise(groups)
         training.after_update()
         if pause:
-            due = max(due + pause, time.monotonic() - 1.0)  # after a wait, catch up for at most a second
+            # after a wait, catch up for at most a second
+            due = max(due + pause, time.monotonic() - 1.0)
             time.sleep(max(0.0, due - time.monotonic()))
 
 
 def estimated(groups: Sequence[Group], config: Config) -> list[Group]:
-    """The groups with the advantages that a trainer would take from their rewards; no hook, which reads traces."""
-    earnings = [[rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced]
-    estimate = advantages.estimated(earnings, config.training.advantage_baseline, config.training.advantage_scale)
+    """The groups with the advantages that a trainer would take from their rewards; no hook, which
+    reads traces."""
+    earnings = [
+        [rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced
+    ]
+    estimate = advantages.estimated(
+        earnings, config.training.advantage_baseline, config.training.advantage_scale
+    )
     return advantages.with_advantages(groups, advantages.reweighted(estimate, None))
 
 

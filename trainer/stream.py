@@ -1,4 +1,5 @@
-"""A run as two calls, for any trainer: `draw` says which tasks a step's batch has, `observe` takes what they earned.
+"""A run as two calls, for any trainer: `draw` says which tasks a step's batch has, `observe` takes
+what they earned.
 
     with open_stream("runs/mine", config="run.toml") as stream:
         for step in range(stream.step + 1, stream.steps + 1):
@@ -7,13 +8,14 @@
             stream.observe(step, groups)        # on the disk before the update that it leads to
             …                                   # the update
 
-A batch depends on nothing but what is on record and on the sizes asked for since: the same step drawn again, after a
-kill too, has the same tasks. Nothing waits for the daemon; what it has staged joins the pool in the merge that `draw`
-makes where an epoch is over. Only with `sync = "lockstep"` does that merge wait, as long as the daemon gets on, and for
-`operation.deadline_seconds` where it does not.
+A batch depends on nothing but what is on record and on the sizes asked for since: the same step
+drawn again, after a kill too, has the same tasks. Nothing waits for the daemon; what it has staged
+joins the pool in the merge that `draw` makes where an epoch is over. Only with `sync = "lockstep"`
+does that merge wait, as long as the daemon gets on, and for `operation.deadline_seconds` where it
+does not.
 
-One process has the stream, and one thread: of several ranks the first, which broadcasts what it draws and gathers what
-they earned (docs/trainers.md). Nothing here needs torch.
+One process has the stream, and one thread: of several ranks the first, which broadcasts what it
+draws and gathers what they earned (docs/trainers.md). Nothing here needs torch.
 """
 
 import atexit
@@ -41,8 +43,8 @@ from rods.trainer.trackers import Trackers
 
 @dataclass(frozen=True, slots=True)
 class DrawnTask:
-    """A place of a step's batch: its task, whether that is active or retired and tried again (`retest`), the epoch that
-    the step belongs to (from 0), and the place (from 0). Picklable."""
+    """A place of a step's batch: its task, whether that is active or retired and tried again
+    (`retest`), the epoch that the step belongs to (from 0), and the place (from 0). Picklable."""
 
     task: AnyTask
     role: Role
@@ -50,43 +52,58 @@ class DrawnTask:
     place: int
 
     def group(
-        self, rewards: Iterable[SupportsFloat | None], reward_range: tuple[float, float] = (0.0, 1.0)
+        self,
+        rewards: Iterable[SupportsFloat | None],
+        reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> dict[str, Any]:
-        """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range, in a list, an array or
-        a tensor; None is a rollout that broke. No rewards at all are one that did. Raises UserError for others."""
+        """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range, in
+        a list, an array or a tensor; None is a rollout that broke. No rewards at all are one that
+        did. Raises UserError for others."""
         try:
             earned = [None if each is None else float(each) for each in rewards] or [None]
         except (TypeError, ValueError) as error:
             remedy = "give a list of numbers, with None for a rollout that broke"
-            raise UserError(f"rewards are {rewards!r}", where=f"task {self.task.id}", remedy=remedy) from error
-        rollouts = [{"end": "infrastructure"} if each is None else {"reward": each} for each in earned]
+            raise UserError(
+                f"rewards are {rewards!r}", where=f"task {self.task.id}", remedy=remedy
+            ) from error
+        rollouts = [
+            {"end": "infrastructure"} if each is None else {"reward": each} for each in earned
+        ]
         kind = {"kind": "value", "range": list(reward_range)}
         return {"task": self.task.id, "place": self.place, "reward": kind, "rollouts": rollouts}
 
 
 class TaskStream(AbstractContextManager["TaskStream"]):
-    """The trainer's part in a run, for as long as it is open: an attempt of the run's trainer, which goes on behind the
-    last step on record, or behind `from_step`; later steps and merges no longer count.
+    """The trainer's part in a run, for as long as it is open: an attempt of the run's trainer,
+    which goes on behind the last step on record, or behind `from_step`; later steps and merges no
+    longer count.
 
-    Raises RefusedError where another process is the run's trainer, where `from_step` is not on record, and for a run in
-    which tasks are made for single steps or replaced in them.
+    Raises RefusedError where another process is the run's trainer, where `from_step` is not on
+    record, and for a run in which tasks are made for single steps or replaced in them.
     """
 
     def __init__(self, run: Run, from_step: int | None = None) -> None:
-        self.run, self.config = run, run.config
+        self.run = run
+        self.config = run.config
         self.trackers = Trackers(run)
         check_by_records(run)
         if any(stage.until == "plateau" for stage in run.config.curriculum.stages):
-            what = "a stage of its curriculum ends on a plateau, which the run's own validation finds"
-            raise RefusedError(what, where=str(run.path), remedy="use `rods-train`, or `open_training` in Python")
+            what = (
+                "a stage of its curriculum ends on a plateau, which the run's own validation finds"
+            )
+            raise RefusedError(
+                what, where=str(run.path), remedy="use `rods-train`, or `open_training` in Python"
+            )
         self.log = TrainerLog(run)
         try:
             check_trainers(run, self.log.state)
             self._begin_attempt(from_step)
-            self._sizes: dict[int, int] = {}  # step, drawn and not closed → its tasks, in order of steps
+            # step, drawn and not closed → its tasks, in order of steps
+            self._sizes: dict[int, int] = {}
             self._epoch: Epoch | None = None
             self._opened(max(self.log.state.epoch, 0))
-            atexit.register(self.close)  # trainers of others end without a word to what gives them tasks
+            # trainers of others end without a word to what gives them tasks
+            atexit.register(self.close)
         except BaseException:
             self.log.close()
             raise
@@ -98,79 +115,105 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     @property
     def steps(self) -> int:
-        """How many steps the run has (`training.steps`); behind them the daemon writes no more variants."""
+        """How many steps the run has (`training.steps`); behind them the daemon writes no more
+        variants."""
         return self.config.training.steps
 
     @property
     def interface(self) -> Mapping[str, str] | None:
-        """What the groups of the next step to be closed have to name, `interface` and `lineage`; None where what is
-        shown does not follow the policy."""
+        """What the groups of the next step to be closed have to name, `interface` and `lineage`;
+        None where what is shown does not follow the policy."""
         return due(self.run, self.log.state, self.log.state.stage)
 
     def left(self, step: int) -> int:
-        """How many places of the open epoch the steps before `step` have left; none, or a negative number: drawing it
-        opens the next one, for which all steps before it have to be on record."""
+        """How many places of the open epoch the steps before `step` have left; none, or a
+        negative number: drawing it opens the next one, for which all steps before it have to be
+        on record."""
         return len(self._opened(self.log.state.epoch).slots) - self._place(step)
 
     def draw(self, step: int, n: int | None = None) -> tuple[DrawnTask, ...]:
-        """The `n` tasks of `step` (from 1), by default as many as before, or `training.batch_tasks`: the next places of
-        the epoch's order, after the last one from the front again. Where the epoch is over, the next one is opened
-        first, which is on the disk when this returns.
+        """The `n` tasks of `step` (from 1), by default as many as before, or
+        `training.batch_tasks`: the next places of the epoch's order, after the last one from the
+        front again. Where the epoch is over, the next one is opened first, which is on the disk
+        when this returns.
 
-        Steps are drawn in order, and may be drawn ahead of the last one that was closed, but not beyond its epoch. A
-        step drawn again has the same tasks; asked for more of them, also further ones, until the step behind it is
-        drawn. Raises RefusedError for a step out of turn, DeadlineError where the daemon missed its deadline in
-        lockstep, UserError for an impossible number and at the end of the curriculum.
+        Steps are drawn in order, and may be drawn ahead of the last one that was closed, but not
+        beyond its epoch. A step drawn again has the same tasks; asked for more of them, also
+        further ones, until the step behind it is drawn. Raises RefusedError for a step out of turn,
+        DeadlineError where the daemon missed its deadline in lockstep, UserError for an impossible
+        number and at the end of the curriculum.
         """
         for name, number in (("step", step), ("n", 1 if n is None else n)):
             if type(number) is not int or number < 1:
-                raise UserError(f"{name} is {number!r}", where=str(self.run.path), remedy="give a whole number from 1")
+                raise UserError(
+                    f"{name} is {number!r}",
+                    where=str(self.run.path),
+                    remedy="give a whole number from 1",
+                )
         size = self._size(step) if n is None else n
         following = self.step + len(self._sizes) + 1
         if step > following:
-            raise self._refused(f"step {step} is drawn before step {following}", f"draw step {following} first")
+            raise self._refused(
+                f"step {step} is drawn before step {following}", f"draw step {following} first"
+            )
         if step == following:
             self._begin(step)
             self._sizes[step] = size
             if step == self.steps + 1:
-                log.warning("the run is over, no more variants are written", steps=self.steps, key="training.steps")
+                log.warning(
+                    "the run is over, no more variants are written",
+                    steps=self.steps,
+                    key="training.steps",
+                )
         elif size > self._size(step):
             if step not in self._sizes or step < following - 1:
                 what = f"{self._size(step)} tasks were drawn for step {step}, not {size}"
-                raise self._refused(f"{what}, and it is closed, or not the last", "draw it with as many as before")
+                raise self._refused(
+                    f"{what}, and it is closed, or not the last", "draw it with as many as before"
+                )
             self._sizes[step] = size
         return self._tasks(step)[:size]
 
-    def observe(self, step: int, groups: Iterable[Group | Mapping[str, Any]], policy_step: int | None = None) -> bool:
-        """Closes `step` with the groups that its tasks earned, in any order: on the disk when this returns. False: an
-        identical report was there already.
+    def observe(
+        self, step: int, groups: Iterable[Group | Mapping[str, Any]], policy_step: int | None = None
+    ) -> bool:
+        """Closes `step` with the groups that its tasks earned, in any order: on the disk when this
+        returns. False: an identical report was there already.
 
-        A group is a `rods.observations.Group`, or a mapping with the fields of docs/protocol.md, of which `task` and
-        `rollouts` must be there: `{"task": id, "rollouts": [{"resolved": 1, "expected": 2}, …]}`, or with a reward of
-        one's own `{"task": id, "reward": {"kind": "value", "range": [0, 1]}, "rollouts": [{"reward": 0.4}, …]}`. The
-        role is that of the draw. Where a task has two places in the batch, `place` says which one is meant. What got
-        lost may be left out, but for the last one of a step. `policy_step` is the last update in the weights that
-        rolled out, `step` − 1 by default.
+        A group is a `rods.observations.Group`, or a mapping with the fields of docs/protocol.md, of
+        which `task` and `rollouts` must be there: `{"task": id, "rollouts": [{"resolved": 1,
+        "expected": 2}, …]}`, or with a reward of one's own `{"task": id, "reward": {"kind":
+        "value", "range": [0, 1]}, "rollouts": [{"reward": 0.4}, …]}`. The role is that of the draw.
+        Where a task has two places in the batch, `place` says which one is meant. What got lost may
+        be left out, but for the last one of a step. `policy_step` is the last update in the weights
+        that rolled out, `step` − 1 by default.
 
-        Raises UserError for what is no group of this step's tasks, RefusedError for a step out of turn and for another
-        report of a closed one. What was refused is not recorded.
+        Raises UserError for what is no group of this step's tasks, RefusedError for a step out of
+        turn and for another report of a closed one. What was refused is not recorded.
         """
         if step not in self._sizes and not 1 <= step <= self.step:
-            raise self._refused(f"step {step} was not drawn", f"draw it first; the last closed step is {self.step}")
+            raise self._refused(
+                f"step {step} was not drawn", f"draw it first; the last closed step is {self.step}"
+            )
         check_policy_step(policy_step, step, f"step {step}")
         drawn = self._tasks(step)
         free: dict[str, list[DrawnTask]] = {}
         for one in drawn:
             free.setdefault(one.task.id, []).append(one)
         if isinstance(groups, Mapping):
-            raise UserError("groups is one mapping", where=f"step {step}", remedy="give a list of groups")
+            raise UserError(
+                "groups is one mapping", where=f"step {step}", remedy="give a list of groups"
+            )
         placed: dict[int, tuple[Record, str]] = {}
         for index, given in enumerate(groups):
             where = f"step {step}, group {index}"
             record = given.as_json() if isinstance(given, Group) else given
             if not isinstance(record, Mapping):
-                raise UserError(f"a group is {record!r}", where=where, remedy="give a Group, or a mapping")
-            task, place = str(record.get("task")), record.get("place")
+                raise UserError(
+                    f"a group is {record!r}", where=where, remedy="give a Group, or a mapping"
+                )
+            task = str(record.get("task"))
+            place = record.get("place")
             left = [one for one in free.get(task, ()) if place in (None, one.place)]
             if not left:
                 what = f"task {task!r}" + ("" if place is None else f" at place {place!r}")
@@ -187,16 +230,19 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         return recorded
 
     def gauges(self) -> dict[str, float]:
-        """How the run stands behind its last step, for a logger of the trainer's own: tasks by zone, the pool, what is
-        staged, labels (docs/watching.md). `operation.report_to` reports them by itself."""
+        """How the run stands behind its last step, for a logger of the trainer's own: tasks by
+        zone, the pool, what is staged, labels (docs/watching.md). `operation.report_to` reports
+        them by itself."""
         return self.log.gauges()
 
     def report(self, numbers: Mapping[str, float]) -> None:
-        """Adds numbers of the trainer's own, a loss say, to what `operation.report_to` is told of the last step."""
+        """Adds numbers of the trainer's own, a loss say, to what `operation.report_to` is told of
+        the last step."""
         self.trackers.log(numbers, self.step)
 
     def close(self) -> None:
-        """Gives the run back; another stream may be opened. A program that ends by itself does so, too."""
+        """Gives the run back; another stream may be opened. A program that ends by itself does so,
+        too."""
         atexit.unregister(self.close)
         log.info("closed", step=self.step, steps=self.steps)
         with closing(self.log), self.trackers:
@@ -207,13 +253,21 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def _begin_attempt(self, from_step: int | None) -> None:
         """Begins the attempt, and says what its user may not have meant."""
-        before, policy = self.step, self.config.policy.kind
+        before = self.step
+        policy = self.config.policy.kind
         attempt = self.log.start(from_step)
         if policy != "external":
-            log.warning(f"status and reports call this policy {policy}", key='policy.kind = "external"')
+            log.warning(
+                f"status and reports call this policy {policy}", key='policy.kind = "external"'
+            )
         begun = {"attempt": attempt, "step": self.step, "steps": self.steps}
         if self.step < before:
-            log.warning("going back: the later steps no longer count", **begun, on_record=before, key="from_step")
+            log.warning(
+                "going back: the later steps no longer count",
+                **begun,
+                on_record=before,
+                key="from_step",
+            )
         else:
             log.info("start", **begun)
 
@@ -223,17 +277,26 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         if self.left(step) > 0:
             return
         if self._sizes:
-            what = f"step {step} opens epoch {state.epoch + 1}, and step {min(self._sizes)} is not closed"
+            what = (
+                f"step {step} opens epoch {state.epoch + 1}, and step {min(self._sizes)} is not "
+                f"closed"
+            )
             raise self._refused(what, "observe it first: a merge learns from all steps before it")
         self._opened(state.epoch + 1)
 
     def _opened(self, number: int) -> Epoch:
-        """The epoch of that number, merged where it is the next one, otherwise as it is on record."""
+        """The epoch of that number, merged where it is the next one, otherwise as it is on
+        record."""
         if self._epoch is None or self._epoch.number != number:
             known = self.log.state.pool.epochs
-            stage = known[number].stage if number < len(known) else scheduled(self.config.curriculum, number)
+            stage = (
+                known[number].stage
+                if number < len(known)
+                else scheduled(self.config.curriculum, number)
+            )
             if stage is None:
-                what, remedy = f"the curriculum ends before epoch {number}", "the run is over: step past it no further"
+                what = f"the curriculum ends before epoch {number}"
+                remedy = "the run is over: step past it no further"
                 raise UserError(what, where=str(self.run.path), remedy=remedy)
             self._epoch = self.log.merge(number, stage, waiting=self._waiting)
         return self._epoch
@@ -244,7 +307,9 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def _size(self, step: int) -> int:
         """How many tasks `step` has."""
-        return self._sizes.get(step) or self.log.state.drawn.get(step, self.config.training.batch_tasks)
+        return self._sizes.get(step) or self.log.state.drawn.get(
+            step, self.config.training.batch_tasks
+        )
 
     def _place(self, step: int) -> int:
         """How many places of their epoch the steps before `step` took."""
@@ -255,16 +320,20 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         number = self.log.state.epoch_of(step)
         slots = order.places(self._opened(number).slots, self._place(step), self._size(step))
         drawn = [(self.log.task(slot.task_id), slot.role) for slot in slots]
-        return tuple(DrawnTask(task, role, number, place) for place, (task, role) in enumerate(drawn))
+        return tuple(
+            DrawnTask(task, role, number, place) for place, (task, role) in enumerate(drawn)
+        )
 
     def _refused(self, what: str, remedy: str) -> RefusedError:
         return RefusedError(what, where=str(self.run.path), remedy=remedy)
 
 
-def open_stream(folder: Path | str, *, config: Path | str | None = None, from_step: int | None = None) -> TaskStream:
-    """The run in `folder`, made from the file `config` where there is none, as a stream of tasks with this process as
-    its trainer. `from_step`: the step of the checkpoint that the trainer has restored, where later ones are on record.
-    Raises UserError, and RefusedError as `TaskStream`."""
+def open_stream(
+    folder: Path | str, *, config: Path | str | None = None, from_step: int | None = None
+) -> TaskStream:
+    """The run in `folder`, made from the file `config` where there is none, as a stream of tasks
+    with this process as its trainer. `from_step`: the step of the checkpoint that the trainer has
+    restored, where later ones are on record. Raises UserError, and RefusedError as `TaskStream`."""
     run = open_or_create(Path(folder), None if config is None else Path(config))
     logs.offer("trainer", run.config.operation.log_level)
     return TaskStream(run, from_step)

@@ -1,8 +1,8 @@
-"""What a run reports to beside its folder, `operation.report_to`; each needs its package. A start goes on in the
-tracker's run of the starts before it, whatever killed them.
+"""What a run reports to beside its folder, `operation.report_to`; each needs its package. A start
+goes on in the tracker's run of the starts before it, whatever killed them.
 
-Accelerate has trackers, too, but they want its state of processes, which joins a group wherever a launcher has set its
-variables: not for a trainer that has a group of its own, or no torch.
+Accelerate has trackers, too, but they want its state of processes, which joins a group wherever a
+launcher has set its variables: not for a trainer that has a group of its own, or no torch.
 """
 
 import os
@@ -19,34 +19,44 @@ from rods.canonical import content_id
 from rods.errors import UserError
 
 PROJECT = "rods"  # unless the tracker's own variable names another
-Log = Callable[[Mapping[str, float], int], Any]  # takes numbers by name, and the step that they are of
+# takes numbers by name, and the step that they are of
+Log = Callable[[Mapping[str, float], int], Any]
 
 
 class Trackers(ExitStack):
-    """Those of `run`, each opened when the first numbers come, and closed with this. Raises UserError where a package
-    is missing."""
+    """Those of `run`, each opened when the first numbers come, and closed with this. Raises
+    UserError where a package is missing."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        self._run, self._logs, self._names = run, dict[str, Log](), run.config.operation.report_to
+        self._run = run
+        self._logs = dict[str, Log]()
+        self._names = run.config.operation.report_to
         for name in self._names:
             if find_spec(name) is None:
-                what, remedy = f"the package {name} is not installed", f"`pip install {name}`, or leave it out"
+                what = f"the package {name} is not installed"
+                remedy = f"`pip install {name}`, or leave it out"
                 raise UserError(what, where="operation.report_to", remedy=remedy)
 
     def log(self, numbers: Mapping[str, Any], step: int) -> None:
         """Reports `numbers`, by name, as those of `step`; what is no number is left out."""
-        shown = {name: float(value) for name, value in numbers.items() if isinstance(value, int | float)}
+        shown = {
+            name: float(value) for name, value in numbers.items() if isinstance(value, int | float)
+        }
         for name in self._names:
             if name not in self._logs:
-                tag = content_id([self._run.manifest["created"], self._run.manifest["identity_hash"]])[:16]
+                tag = content_id(
+                    [self._run.manifest["created"], self._run.manifest["identity_hash"]]
+                )[:16]
                 self._logs[name] = OPENED[name](self, self._run, tag, step)
             self._logs[name](shown, step)
 
     def log_run(self, log: TrainerLog) -> None:
         """Reports how the run stands behind its last step, as `rods/<gauge>`."""
         if self._names:
-            self.log({f"rods/{name}": value for name, value in log.gauges().items()}, log.state.last_step)
+            self.log(
+                {f"rods/{name}": value for name, value in log.gauges().items()}, log.state.last_step
+            )
 
 
 def _wandb(opened: ExitStack, run: Run, tag: str, step: int) -> Log:
@@ -56,7 +66,8 @@ def _wandb(opened: ExitStack, run: Run, tag: str, step: int) -> Log:
     about = {"id": tag, "name": run.name, "dir": folder, "config": run.config.identity()}
     board = wandb.init(project=os.environ.get("WANDB_PROJECT") or PROJECT, resume="allow", **about)
     opened.callback(board.finish)
-    board.define_metric("*", step_metric="step")  # wandb's own steps never go back, those of a run may
+    # wandb's own steps never go back, those of a run may
+    board.define_metric("*", step_metric="step")
     return lambda numbers, step: board.log({**numbers, "step": step})
 
 
@@ -73,15 +84,21 @@ def _mlflow(opened: ExitStack, run: Run, tag: str, step: int) -> Log:
     import mlflow
 
     client = mlflow.MlflowClient()
-    experiment = mlflow.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT).experiment_id
+    experiment = mlflow.set_experiment(
+        os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
+    ).experiment_id
     known = client.search_runs([experiment], f"tags.rods = '{tag}'")
-    board = (known[0] if known else client.create_run(experiment, run_name=run.name, tags={"rods": tag})).info.run_id
+    board = (
+        known[0] if known else client.create_run(experiment, run_name=run.name, tags={"rods": tag})
+    ).info.run_id
     client.update_run(board, status="RUNNING")
     opened.callback(client.set_terminated, board)
 
     def log(numbers: Mapping[str, float], step: int) -> None:
         now = int(time.time() * 1000)
-        client.log_batch(board, [mlflow.entities.Metric(*one, now, step) for one in numbers.items()])
+        client.log_batch(
+            board, [mlflow.entities.Metric(*one, now, step) for one in numbers.items()]
+        )
 
     return log
 
@@ -101,7 +118,8 @@ def _tensorboard(opened: ExitStack, run: Run, tag: str, step: int) -> Log:
     return log
 
 
-# Each is given the stack that closes it, the run, by which tag that is known, and the first step that is told.
+# Each is given the stack that closes it, the run, by which tag that is known, and the first step
+# that is told.
 OPENED: Mapping[str, Callable[[ExitStack, Run, str, int], Log]] = {
     "wandb": _wandb,
     "trackio": _trackio,

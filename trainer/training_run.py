@@ -1,6 +1,6 @@
-"""The run that a policy drives, in one order: a step's groups are durable before the update that they cause, a merge is
-durable before any step of its epoch, and a checkpoint is taken only between two rollout batches. The trainer waits for
-the daemon only in lockstep, at a merge."""
+"""The run that a policy drives, in one order: a step's groups are durable before the update that
+they cause, a merge is durable before any step of its epoch, and a checkpoint is taken only between
+two rollout batches. The trainer waits for the daemon only in lockstep, at a merge."""
 
 import gzip
 import math
@@ -33,15 +33,19 @@ from rods.trainer.trackers import Trackers
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
 TRIAL = 5  # of these so many: `rods plan` takes rates from them
-DEAREST = 20  # a checkpoint that time asks for comes no sooner than so many times as long as the last one took
+# a checkpoint that time asks for comes no sooner than so many times as long as the last one took
+DEAREST = 20
 
 
 class TrainingRun:
-    """One start of the trainer on a run folder, as a context manager that owns its logs. `asked_to_stop` is polled
-    between steps and while waiting in lockstep. Raises RefusedError when another trainer owns the run."""
+    """One start of the trainer on a run folder, as a context manager that owns its logs.
+    `asked_to_stop` is polled between steps and while waiting in lockstep. Raises RefusedError when
+    another trainer owns the run."""
 
     def __init__(self, run: Run, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
-        self.run, self.config, self.path = run, run.config, run.path
+        self.run = run
+        self.config = run.config
+        self.path = run.path
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.trackers = Trackers(run)
@@ -54,7 +58,9 @@ class TrainingRun:
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)
         at = UNSTARTED if self.resumed is None else self.resumed.position
-        self.step, self._cursor, self._epoch_number = at.step, at.cursor, at.epoch
+        self.step = at.step
+        self._cursor = at.cursor
+        self._epoch_number = at.epoch
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
@@ -75,7 +81,9 @@ class TrainingRun:
             opened.push(self.trackers)
             opened.enter_context(self.run.playing("trainer", self.log.heartbeat))
             opened.push(self._end_copies)
-            self._copies = [copies for each in extensions() if (copies := each.copies(self.run)) is not None]
+            self._copies = [
+                copies for each in extensions() if (copies := each.copies(self.run)) is not None
+            ]
             if self.resumed is not None:
                 self._copy(self.resumed)
             self._leave = opened.pop_all().__exit__
@@ -97,12 +105,13 @@ class TrainingRun:
             copies.close(raised[0] is None and self.stopping != "signal", waiting)
 
     def tell(self, state: str, **fields: Any) -> None:
-        """Writes into the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
+        """Writes into the heartbeat file what the trainer is doing (`tell("warm start",
+        done=0.35)`)."""
         self.log.heartbeat.beat(step=self.step, epoch=self._epoch_number, state=state, **fields)
 
     def preparing(self, state: str, done: float) -> None:
-        """To be called often during work before `begin` (a warm start) of which the share `done` (0–1) is done. Raises
-        TrainingStopped once the run was asked to stop."""
+        """To be called often during work before `begin` (a warm start) of which the share `done`
+        (0–1) is done. Raises TrainingStopped once the run was asked to stop."""
         self.tell(state, done=round(done, 3))
         self._check_asked()
 
@@ -113,8 +122,8 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are taken: `training.steps`, or every epoch of the curriculum, which a checkpoint
-        remembers."""
+        """Whether all steps are taken: `training.steps`, or every epoch of the curriculum, which a
+        checkpoint remembers."""
         if self.step >= self.config.training.steps or self._over:
             return True
         if self._epoch is None:
@@ -122,15 +131,20 @@ class TrainingRun:
         return self._cursor >= self._batches and self._course.at_end(self.config.curriculum)
 
     def begin(self, policy: Policy) -> Stopping | None:
-        """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it, untrained, as step 0),
-        and opens the epoch. To be called once. Returns why the run stops here, if it does."""
+        """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it,
+        untrained, as step 0), and opens the epoch. To be called once. Returns why the run stops
+        here, if it does."""
         self._policy = policy
         for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
         before = self.log.state.last_step
         attempt = self.log.start(self.step)
         begun = {"attempt": attempt, "from_step": self.step, "resumed": self.resumed is not None}
-        log.info("start", **begun, **({"repeats_steps": before - self.step} if before > self.step else {}))
+        log.info(
+            "start",
+            **begun,
+            **({"repeats_steps": before - self.step} if before > self.step else {}),
+        )
         self._plan_checkpoint()
         self._open(self._epoch_number, self._course)
         if self.resumed is not None:
@@ -142,11 +156,13 @@ class TrainingRun:
         return self.stopping
 
     def next_batch(self) -> Batch:
-        """The slots of the next step; where the epoch is over, the merge comes first. Raises TrainingStopped when the
-        run stops instead, DeadlineError when the daemon missed the deadline in lockstep; a checkpoint is taken just
-        before."""
+        """The slots of the next step; where the epoch is over, the merge comes first. Raises
+        TrainingStopped when the run stops instead, DeadlineError when the daemon missed the
+        deadline in lockstep; a checkpoint is taken just before."""
         assert self._policy is not None, "begin comes first"
-        assert self._outstanding is None, f"step {self._outstanding and self._outstanding.step} was never recorded"
+        assert self._outstanding is None, (
+            f"step {self._outstanding and self._outstanding.step} was never recorded"
+        )
         self._settle()
         if self.stopping is not None:
             self._save()
@@ -157,9 +173,14 @@ class TrainingRun:
             except (DeadlineError, TrainingStopped):
                 self._save()
                 raise
-        epoch, pool, step = self._opened, self.config.pool_slots, self.step + 1
+        epoch = self._opened
+        pool = self.config.pool_slots
+        step = self.step + 1
         slots = slots_of_batch(epoch.slots, pool, self._cursor) if pool else []
-        drawn = [BatchSlot(index, task, "drawn") for index, task in enumerate(self.log.draw(step), start=pool)]
+        drawn = [
+            BatchSlot(index, task, "drawn")
+            for index, task in enumerate(self.log.draw(step), start=pool)
+        ]
         tasks = [*(slot.task_id for slot in slots), *(slot.task.id for slot in drawn)]
         self._outstanding = Batch(
             step=step,
@@ -168,7 +189,8 @@ class TrainingRun:
             rules=curriculum.stage_rules(self.config.curriculum, epoch.stage),
             slots=(*(self._slot(index, slot) for index, slot in enumerate(slots)), *drawn),
             order_hash=epoch.order_hash,
-            traced=self.config.operation.trace_bytes > 0 and (step - 1) % self.config.operation.trace_every == 0,
+            traced=self.config.operation.trace_bytes > 0
+            and (step - 1) % self.config.operation.trace_every == 0,
             dialect=self.config.policy.dialect,
             shown=self.log.state.shown(epoch.opened),
             sizes=sizes_of(self.log.state.folds, tasks, self.config),
@@ -179,42 +201,61 @@ class TrainingRun:
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
         return BatchSlot(index, self.log.task(slot.task_id), slot.role)
 
-    def roll_out(self, batch: Batch, play: Callable[[Batch], Sequence[Group]]) -> tuple[Batch, list[Group]]:
-        """What `play` makes of `batch`, a group a slot, and of rounds of further slots behind it where the step is
-        refilled, each given as a batch of its own; all of it as one batch, and its groups, of which those that are not
-        `replaced` are trained on, as many as `batch` has slots."""
-        groups, size = list(play(batch)), len(batch.slots)
+    def roll_out(
+        self, batch: Batch, play: Callable[[Batch], Sequence[Group]]
+    ) -> tuple[Batch, list[Group]]:
+        """What `play` makes of `batch`, a group a slot, and of rounds of further slots behind it
+        where the step is refilled, each given as a batch of its own; all of it as one batch, and
+        its groups, of which those that are not `replaced` are trained on, as many as `batch` has
+        slots."""
+        groups = list(play(batch))
+        size = len(batch.slots)
         for _ in range(self.config.rollouts.refill):
-            chosen = refill.further(self.config.random_seeds.order, batch.step, self._opened.slots, groups, size)
+            chosen = refill.further(
+                self.config.random_seeds.order, batch.step, self._opened.slots, groups, size
+            )
             if not chosen:
                 break
-            added = tuple(self._slot(index, slot) for index, slot in enumerate(chosen, start=len(groups)))
+            added = tuple(
+                self._slot(index, slot) for index, slot in enumerate(chosen, start=len(groups))
+            )
             groups += play(replace(batch, slots=added))
             self._outstanding = batch = replace(batch, slots=batch.slots + added)
         return batch, refill.marked(groups, size)
 
     def record(
-        self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = (), **spent: int
+        self,
+        batch: Batch,
+        groups: Sequence[Group],
+        traces: Sequence[Mapping[str, Any]] = (),
+        **spent: int,
     ) -> None:
-        """Makes the groups of `batch` durable, one a slot in order, before the update that they cause. `traces` are
-        JSON objects, one a rollout, wanted when `batch.traced`; `spent` is what the log says of tokens. Raises
-        ValueError when the groups are not those of the batch."""
-        spans = {"rollout_seconds": round(time.monotonic() - self._turned, 3), "update_seconds": self._updating}
+        """Makes the groups of `batch` durable, one a slot in order, before the update that they
+        cause. `traces` are JSON objects, one a rollout, wanted when `batch.traced`; `spent` is what
+        the log says of tokens. Raises ValueError when the groups are not those of the batch."""
+        spans = {
+            "rollout_seconds": round(time.monotonic() - self._turned, 3),
+            "update_seconds": self._updating,
+        }
         if self._outstanding is not batch:
             raise ValueError(f"step {batch.step} is not the step that is due")
         if [group.task for group in groups] != [slot.task.id for slot in batch.slots]:
-            raise ValueError(f"step {batch.step}: the groups are not those of the batch's slots, in order")
+            raise ValueError(
+                f"step {batch.step}: the groups are not those of the batch's slots, in order"
+            )
         self.log.write_step(batch.step, batch.epoch, groups)
         self._keep_traces(batch.step, traces)
         self._outstanding = None
-        self.step, self._cursor = batch.step, self._cursor + 1
+        self.step = batch.step
+        self._cursor = self._cursor + 1
         self._steps_here += 1
         self._log_step(batch, groups, **spent, **spans)
         self._turned = time.monotonic()
 
     def _keep_traces(self, step: int, traces: Sequence[Mapping[str, Any]]) -> None:
-        """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond `operation.trace_bytes`.
-        They are for people; recovery never needs them, so they are not fsynced."""
+        """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond
+        `operation.trace_bytes`. They are for people; recovery never needs them, so they are not
+        fsynced."""
         if not traces:
             return
         path = trace_file(self.path, step, self.log.state.attempt)
@@ -228,8 +269,9 @@ class TrainingRun:
                 file.unlink()
 
     def after_update(self, update: Update | None = None) -> Stopping | None:
-        """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and
-        returns why the run stops here, if it does. `update`: what the passes have shown."""
+        """To be called once every optimizer pass over the recorded batch is done: checkpoints when
+        one is due and returns why the run stops here, if it does. `update`: what the passes have
+        shown."""
         update = update or Update()
         self._updating = round(time.monotonic() - self._turned, 3)
         self._course = self._course.stepped(update.gradient_norm)
@@ -237,7 +279,9 @@ class TrainingRun:
         self.log.write_tracker()
         self.trackers.log_run(self.log)
         self._settle()
-        due = self.step % self.config.training.checkpoint_steps == 0 or time.monotonic() >= self._due
+        due = (
+            self.step % self.config.training.checkpoint_steps == 0 or time.monotonic() >= self._due
+        )
         if self.stopping is not None or due:
             self._save()
         self.tell(self.stopping or "training")
@@ -264,17 +308,23 @@ class TrainingRun:
         return epoch_steps(self.config, len(self._opened.slots))
 
     def _next_course(self) -> Course:
-        """Validates where the stage asks for it, and decides on the next stage. Raises TrainingStopped at the end of
-        all."""
+        """Validates where the stage asks for it, and decides on the next stage. Raises
+        TrainingStopped at the end of all."""
         assert self._policy is not None
-        rules, score = self.config.curriculum, None
+        rules = self.config.curriculum
+        score = None
         if self._course.validates(rules):
             self.tell("validating")
             tasks = [task for task in self.run.held_out if task.split == "validation"]
             scores = [value for value in self._policy.validate(tasks) if value is not None]
             score = rounded(math.fsum(scores) / len(scores)) if scores else None
             varied = round(curriculum.variation(self._course.norms), 3)
-            about = {"progress": score, "tasks": len(scores), "of": len(tasks), "gradient_variation": varied}
+            about = {
+                "progress": score,
+                "tasks": len(scores),
+                "of": len(tasks),
+                "gradient_variation": varied,
+            }
             log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)
         opened = self.log.state.pool.epochs[self._epoch_number + 1 :]
         course, why = self._course.epoch_over(rules, score, opened[0].stage if opened else None)
@@ -291,33 +341,61 @@ class TrainingRun:
         epoch = self.log.merge(number, course.stage, waiting=self._waiting, play=self._rehearse)
         if self._epoch is not None:
             self._cursor = 0
-        self._epoch, self._epoch_number, self._course = epoch, number, course
-        log.info("epoch", epoch=number, stage=epoch.stage, step=epoch.step, tasks=len(epoch.slots), **epoch.counts)
+        self._epoch = epoch
+        self._epoch_number = number
+        self._course = course
+        log.info(
+            "epoch",
+            epoch=number,
+            stage=epoch.stage,
+            step=epoch.step,
+            tasks=len(epoch.slots),
+            **epoch.counts,
+        )
 
-    def _rehearse(self, at: Mapping[str, Any], tasks: Sequence[AnyTask], rollouts: int, seed: int) -> Sequence[Any]:
-        """What the policy makes of `tasks` before the merge `at`, through the interface of its stage as it is now."""
+    def _rehearse(
+        self, at: Mapping[str, Any], tasks: Sequence[AnyTask], rollouts: int, seed: int
+    ) -> Sequence[Any]:
+        """What the policy makes of `tasks` before the merge `at`, through the interface of its
+        stage as it is now."""
         assert self._policy is not None
         self.tell("playing variants before a merge")
         rules = curriculum.stage_rules(self.config.curriculum, at["stage"])
         shown = self.log.state.shown(self._opened.opened)
         slots = tuple(BatchSlot(index, task) for index, task in enumerate(tasks))
-        batch = Batch(self.step, at["epoch"], at["stage"], rules, slots, "", False, self.config.policy.dialect, shown)
+        batch = Batch(
+            self.step,
+            at["epoch"],
+            at["stage"],
+            rules,
+            slots,
+            "",
+            False,
+            self.config.policy.dialect,
+            shown,
+        )
         played = self._policy.rehearse(batch, rollouts, seed)
         self.log.check()
         return played
 
     def _waiting(self) -> None:
-        """Called while lockstep waits for the daemon, again and again. Raises TrainingStopped once the run was asked to
-        stop."""
+        """Called while lockstep waits for the daemon, again and again. Raises TrainingStopped once
+        the run was asked to stop."""
         self.tell("waiting for the daemon")
         self.log.check()
         self._check_asked()
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
-        position, order = checkpoint.position, self._opened.order_hash
-        compared = [(f"epoch {self._epoch_number} another order", position.order_hash or order, order)]
+        position = checkpoint.position
+        order = self._opened.order_hash
+        compared = [
+            (f"epoch {self._epoch_number} another order", position.order_hash or order, order)
+        ]
         noted = self.log.state.of_folds("checkpoint").items()
-        compared += [(f"another {name}", position.curriculum.get(name, value), value) for name, value in noted]
+        compared += [
+            (f"another {name}", position.curriculum.get(name, value), value)
+            for name, value in noted
+        ]
         for what, wanted, given in compared:
             if wanted != given:
                 what = f"the logs give {what} ({given}) than the checkpoint was taken in ({wanted})"
@@ -325,10 +403,12 @@ class TrainingRun:
                 raise RefusedError(what, where=str(checkpoint.folder), remedy=remedy)
 
     def _save(self) -> None:
-        """Takes a checkpoint here, unless this step has one; that the run is over must be remembered in either case."""
+        """Takes a checkpoint here, unless this step has one; that the run is over must be
+        remembered in either case."""
         assert self._policy is not None
         if self.stopping is not None:
-            self.log.write_tracker(force=True)  # first: where the checkpoint says that it is over, no start comes back
+            # first: where the checkpoint says that it is over, no start comes back
+            self.log.write_tracker(force=True)
         if self._saved is not None and self._saved.position.step == self.step:
             if self.finished and not self._remembers_the_end(self._saved):
                 self._saved = self._noted(self._checkpoints.amend(self._saved, self._curriculum()))
@@ -352,7 +432,12 @@ class TrainingRun:
             self._checkpoints.prune(self.log.live)
         taken = time.monotonic()
         self._plan_checkpoint(taken - began)
-        log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=round(taken - began, 3))
+        log.info(
+            "checkpoint",
+            step=self.step,
+            folder=self._saved.folder.name,
+            seconds=round(taken - began, 3),
+        )
 
     def _plan_checkpoint(self, seconds: float = 0.0) -> None:
         """Sets when the next one is due by time, after one that took so many `seconds`."""
@@ -360,16 +445,23 @@ class TrainingRun:
         self._due = time.monotonic() + max(apart, DEAREST * seconds) if apart else math.inf
 
     def _noted(self, saved: Checkpoint) -> Checkpoint:
-        """`saved`, which counts already, on record: a kill in between leaves one that `rods verify` cannot compare."""
+        """`saved`, which counts already, on record: a kill in between leaves one that `rods verify`
+        cannot compare."""
         self.run.log_operation("trainer", [record("checkpoint", **saved.noted())])
         return saved
 
     def _curriculum(self) -> dict[str, Any]:
         noted = self.log.state.of_folds("checkpoint")
-        return {**self._course.as_json(), **noted, "finished": self.finished, "extensions": self.run.extensions}
+        return {
+            **self._course.as_json(),
+            **noted,
+            "finished": self.finished,
+            "extensions": self.run.extensions,
+        }
 
     def _remembers_the_end(self, checkpoint: Checkpoint) -> bool:
-        """Whether the run was over when the checkpoint was taken, and has not been extended since."""
+        """Whether the run was over when the checkpoint was taken, and has not been extended
+        since."""
         known = checkpoint.position.curriculum
         return bool(known.get("finished")) and known.get("extensions", 0) == self.run.extensions
 
@@ -378,10 +470,20 @@ class TrainingRun:
         if now - self._logged < LOG_SECONDS and self._steps_here > TRIAL:
             return
         self._logged = now
-        rewards = [rollout.reward for group in groups for rollout in group.rollouts if rollout.reward is not None]
+        rewards = [
+            rollout.reward
+            for group in groups
+            for rollout in group.rollouts
+            if rollout.reward is not None
+        ]
         informative = sum(group.varied for group in groups)
         mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
-        about = {"epoch": batch.epoch, "reward": mean, "informative": informative, "groups": len(groups)}
+        about = {
+            "epoch": batch.epoch,
+            "reward": mean,
+            "informative": informative,
+            "groups": len(groups),
+        }
         log.info("step", step=batch.step, **about, **spent)
 
 
@@ -391,4 +493,6 @@ def _course(checkpoint: Checkpoint) -> Course:
     except (KeyError, TypeError, ValueError) as error:
         what = "the curriculum's state cannot be read"
         remedy = "restore it from a copy, or move the checkpoint aside to go on from the one before"
-        raise UserError(what, where=str(checkpoint.folder / "manifest.json"), remedy=remedy) from error
+        raise UserError(
+            what, where=str(checkpoint.folder / "manifest.json"), remedy=remedy
+        ) from error

@@ -1,8 +1,10 @@
-"""Weights as files that transformers and vLLM load, and LoRA: small matrices trained beside frozen weights.
+"""Weights as files that transformers and vLLM load, and LoRA: small matrices trained beside frozen
+weights.
 
-With LoRA whoever loads a checkpoint still finds plain weights: what was learnt is added to a copy of the frozen weights
-when they are saved. (Merging and unmerging the model itself would accumulate rounding errors.) Files are transformers'
-own, which names and splits weights differently in files and models, so it must read them, too."""
+With LoRA whoever loads a checkpoint still finds plain weights: what was learnt is added to a copy
+of the frozen weights when they are saved. (Merging and unmerging the model itself would accumulate
+rounding errors.) Files are transformers' own, which names and splits weights differently in files
+and models, so it must read them, too."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,44 +23,58 @@ ADAPTER = "adapter.pt"  # no .safetensors: servers load all of those in a folder
 
 
 def adapted(model: Any, rank: int, random_seed: int) -> Any:
-    """`model` with matrices of `rank` beside all its linear layers, of which only they are trained; scale 2; half of
-    them begin with draws of `random_seed`, the others at 0. The model itself for rank 0."""
+    """`model` with matrices of `rank` beside all its linear layers, of which only they are trained;
+    scale 2; half of them begin with draws of `random_seed`, the others at 0. The model itself for
+    rank 0."""
     if not rank:
         return model
     from peft import LoraConfig, get_peft_model
 
     with torch.random.fork_rng():
         torch.manual_seed(random_seed)
-        return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+        return get_peft_model(
+            model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+        )
 
 
 def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> None:
-    """Writes plain weights and their config into `folder`, as transformers and vLLM load them; rounded to `dtype`."""
+    """Writes plain weights and their config into `folder`, as transformers and vLLM load them;
+    rounded to `dtype`."""
     base, plain = _plain(model) if _is_adapted(model) else (model, model.state_dict())
     if dtype is not None:  # on the CPU, where there is room for a copy; tied weights stay one
-        copies = {(value.data_ptr(), value.shape): value.to("cpu", dtype) for value in plain.values()}
+        copies = {
+            (value.data_ptr(), value.shape): value.to("cpu", dtype) for value in plain.values()
+        }
         plain = {name: copies[value.data_ptr(), value.shape] for name, value in plain.items()}
     base.save_pretrained(folder, state_dict=plain)
 
 
 def load_plain(model: Any, folder: Path) -> None:
-    """Restores what `save_plain` wrote, unrounded, in place, so that an optimizer keeps its parameters. Raises OSError,
-    RuntimeError, ValueError for files that lack a weight, have one too many, or one of another shape."""
+    """Restores what `save_plain` wrote, unrounded, in place, so that an optimizer keeps its
+    parameters. Raises OSError, RuntimeError, ValueError for files that lack a weight, have one too
+    many, or one of another shape."""
     check_texts(folder)
     options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     with _unpartitioned():
         written, info = type(model).from_pretrained(folder, local_files_only=True, **options)
     info["mismatched_keys"] = [name for name, *_ in info["mismatched_keys"]]  # beside both shapes
     # The second of two tied names is neither missing nor unexpected.
-    for kind, how in (("missing", "missing"), ("unexpected", "unexpected"), ("mismatched", "of another shape")):
+    for kind, how in (
+        ("missing", "missing"),
+        ("unexpected", "unexpected"),
+        ("mismatched", "of another shape"),
+    ):
         if names := sorted(info[f"{kind}_keys"]):
-            raise RuntimeError(f"weights that are {how}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}")
+            raise RuntimeError(
+                f"weights that are {how}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
+            )
     model.load_state_dict(written.state_dict())
 
 
 @contextmanager
 def _unpartitioned() -> Iterator[None]:
-    """A context in which transformers loads whole models: under ZeRO-3 it would partition them over the processes."""
+    """A context in which transformers loads whole models: under ZeRO-3 it would partition them over
+    the processes."""
     import transformers.integrations.deepspeed as deepspeed
 
     kept = deepspeed._hf_deepspeed_config_weak_ref
@@ -70,9 +86,9 @@ def _unpartitioned() -> Iterator[None]:
 
 
 def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
-    """The model under its adapter, and its weights with what was learnt added, these on the CPU, where there is room.
-    peft puts itself around what it adapts: a linear layer, or a module of which it adapts a parameter (experts of a
-    mixture), once for each of these."""
+    """The model under its adapter, and its weights with what was learnt added, these on the CPU,
+    where there is room. peft puts itself around what it adapts: a linear layer, or a module of
+    which it adapts a parameter (experts of a mixture), once for each of these."""
     from peft.tuners.lora import LoraLayer
 
     base = model.get_base_model()
@@ -86,7 +102,9 @@ def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
             continue
         name = _unwrapped(key)
         if name in layers:
-            value = (value.float() + layers[name].get_delta_weight("default").float()).to("cpu", value.dtype)
+            value = (value.float() + layers[name].get_delta_weight("default").float()).to(
+                "cpu", value.dtype
+            )
         plain[name] = value
     return base, plain
 
@@ -98,11 +116,15 @@ def _unwrapped(name: str) -> str:
 def save_adapter(model: Any, folder: Path) -> None:
     """Writes what is trained, exactly, where it is only a part of the weights."""
     if _is_adapted(model):
-        torch.save({name: value for name, value in model.state_dict().items() if _learnt(name)}, folder / ADAPTER)
+        torch.save(
+            {name: value for name, value in model.state_dict().items() if _learnt(name)},
+            folder / ADAPTER,
+        )
 
 
 def load_adapter(model: Any, folder: Path) -> bool:
-    """Restores what `save_adapter` wrote; False where all weights are trained. Raises OSError, RuntimeError."""
+    """Restores what `save_adapter` wrote; False where all weights are trained. Raises OSError,
+    RuntimeError."""
     if not _is_adapted(model):
         return False
     state = load_tensors(folder / ADAPTER)
@@ -119,8 +141,9 @@ def load_tensors(path: Path, *, mapped: bool = False) -> Any:
 
 
 def check_archive(path: Path) -> None:
-    """Raises OSError, UserError, and RuntimeError for what is no file of torch and for an archive that would unpack to
-    more than it is: torch compresses nothing, and a megabyte may hold a gigabyte."""
+    """Raises OSError, UserError, and RuntimeError for what is no file of torch and for an archive
+    that would unpack to more than it is: torch compresses nothing, and a megabyte may hold a
+    gigabyte."""
     try:
         with open_regular(path) as file, ZipFile(file) as archive:
             members = archive.infolist()
@@ -131,16 +154,19 @@ def check_archive(path: Path) -> None:
 
 
 def check_texts(folder: Path) -> None:
-    """Raises UserError where `folder` holds a file beside weights that is larger than what transformers reads at once
-    may be: configs, tokenizers and templates, which it parses whole."""
+    """Raises UserError where `folder` holds a file beside weights that is larger than what
+    transformers reads at once may be: configs, tokenizers and templates, which it parses whole."""
     for path in sorted(folder.iterdir()):
         if path.suffix not in WEIGHTS and path.is_file() and path.stat().st_size > TEXT:
             remedy = "no tokenizer or config is that large: put the model's own file there"
-            raise UserError(f"is a file of more than {TEXT >> 20} MiB", where=str(path), remedy=remedy)
+            raise UserError(
+                f"is a file of more than {TEXT >> 20} MiB", where=str(path), remedy=remedy
+            )
 
 
 def _learnt(name: str) -> bool:
-    """Whether a weight of that name is trained. TRL keeps a copy of the first adapter, `ref`, for the KL penalty."""
+    """Whether a weight of that name is trained. TRL keeps a copy of the first adapter, `ref`, for
+    the KL penalty."""
     return ".lora_" in name and ".ref." not in name
 
 

@@ -1,5 +1,5 @@
-"""What descriptions of worlds from outside have in common: a JSON file beside the tasks, the tools that are pinned in
-it, what is known about the state.
+"""What descriptions of worlds from outside have in common: a JSON file beside the tasks, the tools
+that are pinned in it, what is known about the state.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,8 @@ _DEPTH = 6  # of references that are written out in a parameter's schema
 
 
 class Pinned(BaseModel):
-    """What every description may say. `tools` are records of `name`, `description` and `inputSchema`."""
+    """What every description may say. `tools` are records of `name`, `description` and
+    `inputSchema`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     page: ClassVar[str] = ""  # the guide that says what a description may hold
@@ -28,7 +29,8 @@ class Pinned(BaseModel):
     url: str = ""
     deterministic: bool = True  # equal calls give equal results
     reads: list[str] = Field(default_factory=list)  # tools that change nothing
-    probes: list[str] | None = None  # calls of these whose answers are the state; null: nothing shows it
+    # calls of these whose answers are the state; null: nothing shows it
+    probes: list[str] | None = None
     compared: list[str] = Field(default_factory=list)  # what else is part of the state
     minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
     without: list[str] = Field(default_factory=list)  # tools that are not offered
@@ -49,14 +51,20 @@ class Pinned(BaseModel):
     @classmethod
     def read(cls, name: str) -> Self:
         """The description in the file `name`. Raises UserError."""
-        with explained("cannot be read", f"environment {name!r}", f"`rods env add` writes it ({cls.page})"):
+        with explained(
+            "cannot be read", f"environment {name!r}", f"`rods env add` writes it ({cls.page})"
+        ):
             return cls.of(name, read_regular(Path(name)))
 
     @classmethod
     def of(cls, name: str, fields: Mapping[str, Any] | bytes) -> Self:
         """The description `fields`, or of which they are the JSON, checked. Raises UserError."""
         try:
-            return cls.model_validate_json(fields) if isinstance(fields, bytes) else cls.model_validate(fields)
+            return (
+                cls.model_validate_json(fields)
+                if isinstance(fields, bytes)
+                else cls.model_validate(fields)
+            )
         except ValidationError as error:
             first = error.errors()[0]
             what = ": ".join([".".join(map(str, first["loc"])), first["msg"]][not first["loc"] :])
@@ -67,22 +75,33 @@ class Pinned(BaseModel):
         return None if self.probes is None else tuple(map(_call, self.probes))
 
     def replayed(self, inner: Environment) -> Replayed:
-        """The environment with worlds that can be copied and compared, of one whose worlds only answer calls."""
+        """The environment with worlds that can be copied and compared, of one whose worlds only
+        answer calls."""
         return Replayed(inner, reads=self.reads, probes=self.probe_calls(), minted=self.minted)
 
     def written(self) -> bytes:
-        return orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
+        return (
+            orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
+        )
 
     def offered(self) -> list[dict[str, Any]]:
         return [record for record in self.tools if record["name"] not in self.without]
 
     def hold(self, name: str, listed: Iterable[Mapping[str, Any]]) -> None:
-        """Raises UserError where the environment `name` lists other tools than those that are pinned."""
+        """Raises UserError where the environment `name` lists other tools than those that are
+        pinned."""
         listed = list(map(dict, listed))
         if listed != self.tools:
-            what = f"the server lists other tools than those that were pinned: {_difference(listed, self.tools)}"
+            what = (
+                f"the server lists other tools than those that were pinned: "
+                f"{_difference(listed, self.tools)}"
+            )
             pin = "pin these (`rods env add --replace`) and renew the tasks (`rods data rehash`)"
-            raise UserError(what, where=f"environment {name!r}", remedy=f"start the version that it was, or {pin}")
+            raise UserError(
+                what,
+                where=f"environment {name!r}",
+                remedy=f"start the version that it was, or {pin}",
+            )
 
 
 def _call(text: str) -> Call:
@@ -93,29 +112,41 @@ def _call(text: str) -> Call:
 
 def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[str, Any]]) -> str:
     now, then = ({record["name"]: record for record in tools} for tools in (listed, pinned))
-    new, lost = sorted(now.keys() - then.keys()), sorted(then.keys() - now.keys())
+    new = sorted(now.keys() - then.keys())
+    lost = sorted(then.keys() - now.keys())
     changed = sorted(name for name in now.keys() & then.keys() if now[name] != then[name])
     told = (("new", new), ("gone", lost), ("changed", changed))
     return "; ".join(f"{what} {', '.join(names)}" for what, names in told if names)
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An input schema that refuses arguments it does not name, unless it says that there may be others."""
+    """An input schema that refuses arguments it does not name, unless it says that there may be
+    others."""
     return {"additionalProperties": False, **schema}
 
 
 def tool_of(record: Mapping[str, Any], group: str) -> Tool:
-    """The tool that a server lists as `record`. It is not bounded: what can be killed need not be."""
+    """The tool that a server lists as `record`. It is not bounded: what can be killed need not
+    be."""
     schema = record["inputSchema"]
-    definitions, required = schema.get("$defs", {}), schema.get("required", [])
+    definitions = schema.get("$defs", {})
+    required = schema.get("required", [])
     parameters = []
     for name, given in schema.get("properties", {}).items():
         plain = _written_out(given, definitions)
-        about, default = plain.pop("description", ""), plain.pop("default", None)
+        about = plain.pop("description", "")
+        default = plain.pop("default", None)
         plain.pop("title", None)
         parameters.append(Parameter(name, plain, about, name in required, default))
     about = record.get("description") or record["name"]
-    return Tool(record["name"], group, about, tuple(parameters), bounded=False, result=record.get("outputSchema"))
+    return Tool(
+        record["name"],
+        group,
+        about,
+        tuple(parameters),
+        bounded=False,
+        result=record.get("outputSchema"),
+    )
 
 
 def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> Any:
@@ -129,7 +160,11 @@ def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) ->
         target = definitions.get(reference.removeprefix("#/$defs/")) if depth < _DEPTH else None
         rest = {key: value for key, value in schema.items() if key != "$ref"}
         return {**_written_out(target or {}, definitions, depth + 1), **rest}
-    return {key: _written_out(value, definitions, depth) for key, value in schema.items() if key != "$schema"}
+    return {
+        key: _written_out(value, definitions, depth)
+        for key, value in schema.items()
+        if key != "$schema"
+    }
 
 
 def json_value(text: str | bytes) -> Any:
@@ -142,8 +177,8 @@ def json_value(text: str | bytes) -> Any:
 
 
 class OnlyCalled:
-    """A world of which only calls can be asked, since it lies in another process, or with somebody who plays it:
-    `rods.environments.replay` adds the rest of an `Instance`."""
+    """A world of which only calls can be asked, since it lies in another process, or with somebody
+    who plays it: `rods.environments.replay` adds the rest of an `Instance`."""
 
     def _refuse(self, *_: object) -> NoReturn:
         raise Unsupported("there is no state here to be shown, copied or compared")

@@ -1,6 +1,6 @@
-"""Where tasks come from. Those that a run is given: `[data] tasks` is one of `DESK` or `PERSONAS`, `none`, what a
-folder of rods/worlds declares (`tasks` in its world.toml) or a JSONL file. Those that are drawn: over the tools of
-`[source] repository`."""
+"""Where tasks come from. Those that a run is given: `[data] tasks` is one of `DESK` or `PERSONAS`,
+`none`, what a folder of rods/worlds declares (`tasks` in its world.toml) or a JSONL file. Those
+that are drawn: over the tools of `[source] repository`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,19 +15,25 @@ from rods.tasks import AnyTask, read_tasks
 if TYPE_CHECKING:
     from rods.worlds.desk.generator import Size
 
-REGIONS: 'dict[str, Size | Literal["regions"]]' = {"desk-regions": "regions", "desk-regions-rare": "regions"}
+REGIONS: 'dict[str, Size | Literal["regions"]]' = {
+    "desk-regions": "regions",
+    "desk-regions-rare": "regions",
+}
 DESK: 'dict[str, Size | Literal["regions"]]' = {"desk": "full", "desk-small": "small", **REGIONS}
-PERSONAS = {"desk-personas": False, "desk-personas-mute": True}  # whether the users of the originals know nothing
+# whether the users of the originals know nothing
+PERSONAS = {"desk-personas": False, "desk-personas-mute": True}
 DESK_TRAIN = DESK_HELD_OUT = 200  # what desk writes when the configuration names no number
 
 
 def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[AnyTask]:
-    """The training tasks, then the held-out ones, each cut to `data.train` and `data.held_out` (0: all).
+    """The training tasks, then the held-out ones, each cut to `data.train` and `data.held_out` (0:
+    all).
 
-    A file is looked for relative to `folder`, the configuration file's own. `train_needed`: no training task is an
-    error; a run whose tasks are all drawn needs none. Raises UserError when the data set is missing, a line is corrupt,
-    an id occurs twice, or there are fewer tasks than asked for. Whether the tasks can be trained on (environments,
-    ground truths, sizes) is checked where the run is created.
+    A file is looked for relative to `folder`, the configuration file's own. `train_needed`: no
+    training task is an error; a run whose tasks are all drawn needs none. Raises UserError when the
+    data set is missing, a line is corrupt, an id occurs twice, or there are fewer tasks than asked
+    for. Whether the tasks can be trained on (environments, ground truths, sizes) is checked where
+    the run is created.
     """
     tasks: Sequence[AnyTask] = ()
     where = data.tasks
@@ -47,7 +53,10 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     if not train and train_needed:
         remedy = "give at least one batch of training tasks"
         raise UserError("no task has the split 'train'", where=where, remedy=remedy)
-    for name, wanted, given in (("train", data.train, train), ("held_out", data.held_out, held_out)):
+    for name, wanted, given in (
+        ("train", data.train, train),
+        ("held_out", data.held_out, held_out),
+    ):
         if wanted > len(given):
             what = f"data.{name} = {wanted}, but there are {len(given)}"
             raise UserError(what, where=where, remedy=f"lower data.{name}")
@@ -55,17 +64,22 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
 
 
 def given_tasks(name: str, folder: Path) -> list[AnyTask]:
-    """The tasks that a folder of rods/worlds declares as `name`, else those of the file `name`, looked for relative to
-    `folder`. Raises UserError."""
+    """The tasks that a folder of rods/worlds declares as `name`, else those of the file `name`,
+    looked for relative to `folder`. Raises UserError."""
     declared = registry.having("tasks")
     if name in declared:
         return list(named_function(declared[name], where=f"tasks {name!r}")())
     if not Path(name).suffix and not (folder / name).exists():
         known = ", ".join([*DESK, *PERSONAS, *declared, "none"])
-        raise UserError("no such tasks are installed", where=f"tasks {name!r}", remedy=f"use {known} or a JSONL file")
+        raise UserError(
+            "no such tasks are installed",
+            where=f"tasks {name!r}",
+            remedy=f"use {known} or a JSONL file",
+        )
     return list(read_tasks(folder / name))
 
 
 def beside(data: Data, folder: Path) -> Path:
-    """Where a file of tasks lies that `data` names, and the generated worlds of its tasks with it."""
+    """Where a file of tasks lies that `data` names, and the generated worlds of its tasks with
+    it."""
     return (folder / data.tasks).parent

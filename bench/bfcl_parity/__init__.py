@@ -1,1 +1,2 @@
-"""Our executor and verdicts on BFCL's tasks beside the official ones, turn by turn, and both speeds."""
+"""Our executor and verdicts on BFCL's tasks beside the official ones, turn by turn, and both
+speeds."""

@@ -1,7 +1,7 @@
 """Rollouts for the replay: ground truths with faults of every kind, by keyed randomness.
 
-Each is a task with calls by turn and step, as a policy might have written them. Values come from the 800 tasks' own
-calls, so that a changed argument is often one that the state knows.
+Each is a task with calls by turn and step, as a policy might have written them. Values come from
+the 800 tasks' own calls, so that a changed argument is often one that the state knows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ODD: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class MutatedRollout:
-    """`turns[t][s]` are the calls of step s in turn t; `kinds` says what was done to the ground truth."""
+    """`turns[t][s]` are the calls of step s in turn t; `kinds` says what was done to the ground
+    truth."""
 
     task: Task
     kinds: tuple[str, ...]
@@ -40,7 +41,8 @@ class Mutations:
     """Mutated rollouts of `tasks`; rollout n depends on (random_seed, n) alone."""
 
     def __init__(self, tasks: Sequence[Task], random_seed: int) -> None:
-        self.tasks, self.random_seed = tasks, random_seed
+        self.tasks = tasks
+        self.random_seed = random_seed
         self._values: dict[tuple[str, str], list[Any]] = defaultdict(list)
         self._calls: dict[str, list[Call]] = defaultdict(list)
         for task in tasks:
@@ -62,7 +64,8 @@ class Mutations:
         }
 
     def take(self, count: int) -> Iterator[MutatedRollout]:
-        """The first `count` rollouts; kinds and tasks take turns, every third rollout has two faults."""
+        """The first `count` rollouts; kinds and tasks take turns, every third rollout has two
+        faults."""
         names = list(self._kinds)
         for number in range(count):
             rng = keyed_random(self.random_seed, "mutation", number)
@@ -78,10 +81,15 @@ class Mutations:
             del turns[found[0]][found[1]]
 
     def _add(self, task: Task, turns: Turns, rng: random.Random) -> None:
-        """One more call: a known one of a tool of this task, or one that the rollout has already."""
+        """One more call: a known one of a tool of this task, or one that the rollout has
+        already."""
         own = [call for turn in turns for call in turn]
         names = [name for name in task.tools if name in self._calls]
-        call = rng.choice(own) if own and rng.random() < 0.3 else rng.choice(self._calls[rng.choice(names)])
+        call = (
+            rng.choice(own)
+            if own and rng.random() < 0.3
+            else rng.choice(self._calls[rng.choice(names)])
+        )
         turn = turns[rng.randrange(len(turns))]
         turn.insert(rng.randint(0, len(turn)), call)
 
@@ -101,7 +109,8 @@ class Mutations:
         self._edit(turns, rng, lambda call, name, value: self._other(call, name, value, rng))
 
     def _retype(self, task: Task, turns: Turns, rng: random.Random) -> None:
-        """5 for 5.0, 5.0 for 5, True for 1, '5' for 5, a list in another order: equal in Python or not."""
+        """5 for 5.0, 5.0 for 5, True for 1, '5' for 5, a list in another order: equal in Python or
+        not."""
         with_number = [
             (t, c)
             for t, turn in enumerate(turns)
@@ -117,8 +126,14 @@ class Mutations:
                 turn[index] = Call(call.name, _shuffled(dict(call.arguments), rng))
 
     def _hidden(self, task: Task, turns: Turns, rng: random.Random) -> None:
-        """A tool that is not there yet (miss_func), or one of a class that the task does not have."""
-        hidden = [(until, name) for until, names in task.held_out.items() for name in names if name in self._calls]
+        """A tool that is not there yet (miss_func), or one of a class that the task does not
+        have."""
+        hidden = [
+            (until, name)
+            for until, names in task.held_out.items()
+            for name in names
+            if name in self._calls
+        ]
         if hidden and rng.random() < 0.8:
             until, name = rng.choice(hidden)
             turn = turns[rng.randrange(until)] if until else turns[0]
@@ -133,7 +148,8 @@ class Mutations:
         if not filled:
             return
         index = rng.choice(filled)
-        calls, turns[index] = turns[index], []
+        calls = turns[index]
+        turns[index] = []
         if rng.random() < 0.5 and index + 1 < len(turns):
             turns[index + 1][:0] = calls
 
@@ -141,8 +157,10 @@ class Mutations:
         """An argument too few, one too many, or a name that is none."""
         if not (found := _pick(turns, rng)):
             return
-        turn, index = turns[found[0]], found[1]
-        call, arguments = turn[index], dict(turn[index].arguments)
+        turn = turns[found[0]]
+        index = found[1]
+        call = turn[index]
+        arguments = dict(turn[index].arguments)
         way = rng.randrange(3)
         if way == 0 and arguments:
             del arguments[rng.choice(list(arguments))]
@@ -155,10 +173,14 @@ class Mutations:
             turn[index] = broken
 
     def _odd(self, task: Task, turns: Turns, rng: random.Random) -> None:
-        """One more call, of any tool that a task of these classes has called, with values of every type."""
+        """One more call, of any tool that a task of these classes has called, with values of every
+        type."""
         names = [name for name in task.tools if name in self._calls]
         call = rng.choice(self._calls[rng.choice(names)])
-        arguments = {name: rng.choice(ODD) if rng.random() < 0.6 else value for name, value in call.arguments.items()}
+        arguments = {
+            name: rng.choice(ODD) if rng.random() < 0.6 else value
+            for name, value in call.arguments.items()
+        }
         turn = turns[rng.randrange(len(turns))]
         turn.insert(rng.randint(0, len(turn)), Call(call.name, arguments))
 
@@ -176,7 +198,9 @@ class Mutations:
         if not call.arguments:
             return
         name = rng.choice(list(call.arguments))
-        turns[found[0]][found[1]] = Call(call.name, {**call.arguments, name: change(call, name, call.arguments[name])})
+        turns[found[0]][found[1]] = Call(
+            call.name, {**call.arguments, name: change(call, name, call.arguments[name])}
+        )
 
     def _other(self, call: Call, name: str, value: Any, rng: random.Random) -> Any:
         way = rng.random()
@@ -188,7 +212,9 @@ class Mutations:
         if isinstance(value, (int, float)):
             return value + rng.choice((-1, 1, 10, 0.5, -value, -2 * value))
         if isinstance(value, str):
-            return rng.choice((value + "x", value.upper(), value[1:], "", value.replace(" ", "_"), None, 7))
+            return rng.choice(
+                (value + "x", value.upper(), value[1:], "", value.replace(" ", "_"), None, 7)
+            )
         if isinstance(value, list):
             return value[1:] if way < 0.8 else [*value, *value]
         return None

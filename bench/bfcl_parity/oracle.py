@@ -1,10 +1,12 @@
-"""BFCL's own executor and checker in a process of their own: what our verdicts are compared with, turn by turn.
+"""BFCL's own executor and checker in a process of their own: what our verdicts are compared with,
+turn by turn.
 
-It runs in a `Worker`, because the executor evaluates text; it is sent only calls that this project wrote. The official
-checker stops at the first failing turn; here its parts (`state_checker`, `response_checker`, the emptiness rule) run
-for every turn, and then the whole checker as it is. Within a rollout the policy's and the ground truth's worlds share
-the objects that `rods.family.benchmarks.bfcl.scorer` tells of; `isolated` separates the two, so that a difference that
-comes from nothing else can be told from a real one.
+It runs in a `Worker`, because the executor evaluates text; it is sent only calls that this project
+wrote. The official checker stops at the first failing turn; here its parts (`state_checker`,
+`response_checker`, the emptiness rule) run for every turn, and then the whole checker as it is.
+Within a rollout the policy's and the ground truth's worlds share the objects that
+`rods.family.benchmarks.bfcl.scorer` tells of; `isolated` separates the two, so that a difference
+that comes from nothing else can be told from a real one.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Oracle(Official):
                 self.entries[entry["id"]] = entry
                 self.truths[entry["id"]] = truth
 
-    def execute(self, calls: Sequence[str], entry: dict[str, Any], name: str) -> tuple[list[str], dict[str, Any]]:
+    def execute(
+        self, calls: Sequence[str], entry: dict[str, Any], name: str
+    ) -> tuple[list[str], dict[str, Any]]:
         results, instances = self.utils.execute_multi_turn_func_call(
             list(calls),
             entry["initial_config"],
@@ -47,9 +51,13 @@ class Oracle(Official):
         )
         return results, instances
 
-    def judge(self, entry_id: str, turns: list[list[list[str]]], isolated: bool, texts: bool) -> dict[str, Any]:
-        """The parts of the check for every turn, and the verdicts of the whole checker (isolated: of its parts)."""
-        entry, truth = self.entries[entry_id], self.truths[entry_id]
+    def judge(
+        self, entry_id: str, turns: list[list[list[str]]], isolated: bool, texts: bool
+    ) -> dict[str, Any]:
+        """The parts of the check for every turn, and the verdicts of the whole checker (isolated:
+        of its parts)."""
+        entry = self.entries[entry_id]
+        truth = self.truths[entry_id]
         self.mend()
         outcomes: list[dict[str, Any]] = []
         so_far: list[str] = []
@@ -84,22 +92,32 @@ class Oracle(Official):
         return {"turns": outcomes, "official": official, "strict": official and abstains}
 
     def errors(self, entry_id: str, turns: list[list[list[str]]]) -> list[str | None]:
-        """The types of error that the checker and its check of turns without ground truth name; None for none."""
-        entry, truth = self.entries[entry_id], self.truths[entry_id]
+        """The types of error that the checker and its check of turns without ground truth name;
+        None for none."""
+        entry = self.entries[entry_id]
+        truth = self.truths[entry_id]
         self.mend()
         found = self.checker.multi_turn_checker(turns, truth, entry, "", "errors")
         self.forget()
         self.mend()
-        return [found.get("error_type"), self.checker.multi_turn_irrelevance_checker(turns, truth).get("error_type")]
+        return [
+            found.get("error_type"),
+            self.checker.multi_turn_irrelevance_checker(turns, truth).get("error_type"),
+        ]
 
-    def check(self, entry: dict[str, Any], truth: list[list[str]], turns: list[list[list[str]]]) -> bool:
-        """The whole checker's verdict on `turns` for an entry that is not among the wheel's own. Mends nothing: what
-        the classes share goes on from entry to entry, as in a run of the benchmark."""
+    def check(
+        self, entry: dict[str, Any], truth: list[list[str]], turns: list[list[list[str]]]
+    ) -> bool:
+        """The whole checker's verdict on `turns` for an entry that is not among the wheel's own.
+        Mends nothing: what the classes share goes on from entry to entry, as in a run of the
+        benchmark."""
         valid: bool = self.checker.multi_turn_checker(turns, truth, entry, "", "variant")["valid"]
         self.forget()
         return valid
 
-    def _run(self, calls: Sequence[str], entry: dict[str, Any], name: str, isolated: bool) -> list[str]:
+    def _run(
+        self, calls: Sequence[str], entry: dict[str, Any], name: str, isolated: bool
+    ) -> list[str]:
         if not isolated:
             return self.execute(calls, entry, name)[0]
         results: list[str] = []
@@ -109,8 +127,8 @@ class Oracle(Official):
         return results
 
     def time_executor(self, group: int) -> list[float]:
-        """CPU and wall seconds to execute all ground truths `group` times, each rollout in instances of its own, one
-        call of the executor for each turn that has calls."""
+        """CPU and wall seconds to execute all ground truths `group` times, each rollout in
+        instances of its own, one call of the executor for each turn that has calls."""
 
         def rollout(entry_id: str, entry: dict[str, Any]) -> None:
             for calls in self.truths[entry_id]:
@@ -120,12 +138,14 @@ class Oracle(Official):
         return self._time(rollout, group)
 
     def time_checker(self, group: int) -> list[float]:
-        """CPU and wall seconds to check all ground truths `group` times, as if a policy had written them, one step a
-        turn."""
+        """CPU and wall seconds to check all ground truths `group` times, as if a policy had written
+        them, one step a turn."""
         turns = {entry_id: [[calls] for calls in truth] for entry_id, truth in self.truths.items()}
 
         def rollout(entry_id: str, entry: dict[str, Any]) -> None:
-            self.checker.multi_turn_checker(turns[entry_id], self.truths[entry_id], entry, "", "timed")
+            self.checker.multi_turn_checker(
+                turns[entry_id], self.truths[entry_id], entry, "", "timed"
+            )
 
         return self._time(rollout, group)
 
@@ -137,14 +157,17 @@ class Oracle(Official):
                 start = _clock()
                 rollout(entry_id, entry)
                 end = _clock()
-                cpu, wall = cpu + end[0] - start[0], wall + end[1] - start[1]
+                cpu = cpu + end[0] - start[0]
+                wall = wall + end[1] - start[1]
                 self.forget()
         self.mend()
         return [cpu, wall]
 
 
 def digest(texts: Sequence[str]) -> str:
-    return hashlib.blake2b("\x1e".join(map(_ordered, texts)).encode(errors="surrogatepass"), digest_size=12).hexdigest()
+    return hashlib.blake2b(
+        "\x1e".join(map(_ordered, texts)).encode(errors="surrogatepass"), digest_size=12
+    ).hexdigest()
 
 
 _CLASSES = re.compile(r"(Invalid travel class\. Must be one of )\{[^}]*\}")
@@ -154,7 +177,9 @@ _FIELDS = re.compile(r'^(\{"error": "Invalid fields for update: )(.*)("\})$', re
 def _ordered(text: str) -> str:
     """Two error texts print a set, in the order of the process's hash seed; here in one order."""
     text = _CLASSES.sub(r"\1{'business', 'economy', 'first'}", text)
-    return _FIELDS.sub(lambda found: found[1] + ", ".join(sorted(found[2].split(", "))) + found[3], text)
+    return _FIELDS.sub(
+        lambda found: found[1] + ", ".join(sorted(found[2].split(", "))) + found[3], text
+    )
 
 
 def _clock() -> tuple[float, float]:
@@ -165,15 +190,18 @@ _oracle: Oracle | None = None
 
 
 def answer(request: dict[str, Any]) -> Any:
-    """Requests: {"do": "judge", "rollouts": [[id, turns], …], "isolated": bool, "texts": bool}, {"do": "errors",
-    "rollouts": [[id, turns], …]}, {"do": "executor" | "checker", "group": int}, {"do": "check", "rollouts": [[entry,
-    ground truth, turns], …]}; all with "wheel", whose hash the parent has checked."""
+    """Requests: {"do": "judge", "rollouts": [[id, turns], …], "isolated": bool, "texts": bool},
+    {"do": "errors", "rollouts": [[id, turns], …]}, {"do": "executor" | "checker", "group": int},
+    {"do": "check", "rollouts": [[entry, ground truth, turns], …]}; all with "wheel", whose hash the
+    parent has checked."""
     global _oracle
     if _oracle is None:
         _oracle = Oracle(request["wheel"])
     if request["do"] == "judge":
         return [
-            _oracle.judge(entry_id, turns, request.get("isolated", False), request.get("texts", False))
+            _oracle.judge(
+                entry_id, turns, request.get("isolated", False), request.get("texts", False)
+            )
             for entry_id, turns in request["rollouts"]
         ]
     if request["do"] == "errors":

@@ -1,8 +1,9 @@
 """Our executor and verdicts against the official ones, every turn of them, and both speeds.
 
-Replays the 800 ground truths and then mutated rollouts. For each turn the result texts, the state check and the
-response check are compared; for each rollout the official verdict and the abstention-strict one. Times are CPU seconds
-of two processes of the same kind that take turns, and the figures are medians over rounds.
+Replays the 800 ground truths and then mutated rollouts. For each turn the result texts, the state
+check and the response check are compared; for each rollout the official verdict and the
+abstention-strict one. Times are CPU seconds of two processes of the same kind that take turns, and
+the figures are medians over rounds.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Mismatch:
 
 @dataclass(slots=True)
 class Parity:
-    """What was compared and found. `leaks` are rollouts that differ only because the official worlds of policy and
-    ground truth share objects (`oracle`); with these kept apart they are equal."""
+    """What was compared and found. `leaks` are rollouts that differ only because the official
+    worlds of policy and ground truth share objects (`oracle`); with these kept apart they are
+    equal."""
 
     rollouts: int = 0
     turns: int = 0
@@ -102,19 +104,27 @@ class ParityReport:
     def lines(self) -> list[str]:
         """What a person reads."""
         found = [f"{wheel.PACKAGE} {wheel.VERSION}, environment {self.environment}"]
-        for name, parity in (("ground truths", self.ground_truths), ("mutated rollouts", self.mutations)):
+        for name, parity in (
+            ("ground truths", self.ground_truths),
+            ("mutated rollouts", self.mutations),
+        ):
             if parity.rollouts:
                 found.append(
-                    f"{name}: {parity.equal} of {parity.rollouts} equal in every turn ({parity.turns} turns, "
-                    f"{parity.calls} calls; {parity.failing} fail the official check, {parity.strict_failing} the "
-                    f"strict one; {parity.leaks} told apart only by objects that the official worlds share)"
+                    f"{name}: {parity.equal} of {parity.rollouts} equal in every turn "
+                    f"({parity.turns} turns, "
+                    f"{parity.calls} calls; {parity.failing} fail the official check, "
+                    f"{parity.strict_failing} the "
+                    f"strict one; {parity.leaks} told apart only by objects that the official "
+                    f"worlds share)"
                 )
             found += [
-                f"  DIFFERS {m.task} {m.kinds} {m.what}: {m.ours!r} / {m.official!r}" for m in parity.mismatches[:5]
+                f"  DIFFERS {m.task} {m.kinds} {m.what}: {m.ours!r} / {m.official!r}"
+                for m in parity.mismatches[:5]
             ]
         for name, figure in (self.speeds or {}).items():
             found.append(
-                f"{name}: {figure['ours']:,.0f} {figure['unit']}, official {figure['official']:,.0f}: "
+                f"{name}: {figure['ours']:,.0f} {figure['unit']}, official "
+                f"{figure['official']:,.0f}: "
                 f"{figure['ratio']:.1f} times"
             )
         return found
@@ -128,7 +138,8 @@ def replay(
     cache: Path | None = None,
     say: Callable[[str], None] | None = None,
 ) -> ParityReport:
-    """Compares everything; `rounds` 0 leaves the speeds out. Raises UserError when the data are missing.
+    """Compares everything; `rounds` 0 leaves the speeds out. Raises UserError when the data are
+    missing.
 
     `say` is told of progress, a line at a time.
     """
@@ -190,7 +201,9 @@ class _Comparison:
         )
         return answer
 
-    def _ours(self, rollout: MutatedRollout, form: Callable[[Sequence[str]], Any]) -> dict[str, Any]:
+    def _ours(
+        self, rollout: MutatedRollout, form: Callable[[Sequence[str]], Any]
+    ) -> dict[str, Any]:
         """The oracle's record, from our executor, goal and verdicts."""
         task = rollout.task
         goal = self._goal(task)
@@ -229,7 +242,9 @@ class _Comparison:
         found = ("not looked into", None, None)
         if closely:
             theirs = self._ask([rollout], texts=True)[0]
-            found = next(_differences(self._ours(rollout, list), theirs), ("not reproduced", None, None))
+            found = next(
+                _differences(self._ours(rollout, list), theirs), ("not reproduced", None, None)
+            )
         return Mismatch(rollout.task.provenance["id"], rollout.kinds, *found, rollout.as_text())
 
 
@@ -237,8 +252,12 @@ def _differences(ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[tuple
     for turn, (mine, other) in enumerate(zip(ours["turns"], theirs["turns"], strict=True)):
         for key in ("expected", "results", "state", "response", "empty"):
             if mine[key] != other[key]:
-                pairs = zip(mine[key], other[key], strict=False) if isinstance(mine[key], list) else ()
-                one, two = next((pair for pair in pairs if pair[0] != pair[1]), (mine[key], other[key]))
+                pairs = (
+                    zip(mine[key], other[key], strict=False) if isinstance(mine[key], list) else ()
+                )
+                one, two = next(
+                    (pair for pair in pairs if pair[0] != pair[1]), (mine[key], other[key])
+                )
                 yield f"turn {turn} {key}", one, two
     for key in ("official", "strict"):
         if ours[key] != theirs[key]:

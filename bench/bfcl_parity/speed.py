@@ -1,10 +1,12 @@
-"""The speeds of our executor and scoring compared with the official ones, over the 800 ground truths.
+"""The speeds of our executor and scoring compared with the official ones, over the 800 ground
+truths.
 
-Two worker processes of the same kind take turns; compared is the CPU time of each, as the median over rounds. Both do
-the same work: every rollout in a fresh world, the same calls in the same order, a text for each result. Tasks are gone
-through as training does, a group of rollouts of each in a row; *one rollout a task* goes through all tasks before it
-returns to the first, so that neither side finds anything in the processor's caches. Ours keeps the objects of initial
-states between episodes, as it does in training; *fresh states* is the same with nothing kept.
+Two worker processes of the same kind take turns; compared is the CPU time of each, as the median
+over rounds. Both do the same work: every rollout in a fresh world, the same calls in the same
+order, a text for each result. Tasks are gone through as training does, a group of rollouts of each
+in a row; *one rollout a task* goes through all tasks before it returns to the first, so that
+neither side finds anything in the processor's caches. Ours keeps the objects of initial states
+between episodes, as it does in training; *fresh states* is the same with nothing kept.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def compare(oracle: Worker, file: Path, rounds: int) -> dict[str, Any]:
         ours.close()
     figures = {}
     for title, (name, asked, unit) in _COMPARED.items():
-        one, other = mine[name][1:], theirs[asked][1:]  # the first round warms up
+        # the first round warms up
+        one = mine[name][1:]
+        other = theirs[asked][1:]
         figures[title] = {
             "ours": counts[unit] / statistics.median(one),
             "official": counts[unit] / statistics.median(other),
@@ -97,7 +101,8 @@ class _Ours:
         self._in_groups(self._from_text)
 
     def scoring(self) -> None:
-        """Reset, all calls, and the comparison after every turn, for a rollout that copies the ground truth."""
+        """Reset, all calls, and the comparison after every turn, for a rollout that copies the
+        ground truth."""
         self._in_groups(self._scored)
 
     def _in_groups(self, rollout: Callable[[int], None]) -> None:
@@ -119,7 +124,8 @@ class _Ours:
                 world.call(parse_python_call(call, self.parameters))
 
     def _scored(self, index: int) -> None:
-        task, goal = self.tasks[index], self.goals[index]
+        task = self.tasks[index]
+        goal = self.goals[index]
         world = self.bfcl.reset(task.state)
         results: list[str] = []
         for turn, calls in enumerate(task.calls):
@@ -132,8 +138,8 @@ _ours: _Ours | None = None
 
 
 def answer(request: dict[str, Any]) -> Any:
-    """{"do": "counts" | "calls" | "spread" | "fresh" | "text" | "scoring", "wheel": path} → counts, or CPU and wall
-    seconds for one rollout of every task."""
+    """{"do": "counts" | "calls" | "spread" | "fresh" | "text" | "scoring", "wheel": path} → counts,
+    or CPU and wall seconds for one rollout of every task."""
     global _ours
     if _ours is None:
         _ours = _Ours(Path(request["wheel"]))

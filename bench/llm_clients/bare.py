@@ -1,4 +1,5 @@
-"""aiohttp and orjson with nothing around them: no slots, no retries, no accounting. The least that a call can cost."""
+"""aiohttp and orjson with nothing around them: no slots, no retries, no accounting. The least that
+a call can cost."""
 
 import asyncio
 
@@ -13,7 +14,9 @@ async def main() -> None:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=in_flight)) as session:
 
         async def call() -> str:
-            body = orjson.dumps({"model": "stub", "messages": MESSAGES, "max_tokens": 1024, "temperature": 0.7})
+            body = orjson.dumps(
+                {"model": "stub", "messages": MESSAGES, "max_tokens": 1024, "temperature": 0.7}
+            )
             async with session.post(
                 f"{url}/chat/completions", data=body, headers={"Content-Type": "application/json"}
             ) as response:

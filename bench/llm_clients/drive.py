@@ -1,5 +1,5 @@
-"""Workers that call and call again, and what came of it. Standard library only: the scripts beside it run in foreign
-environments too."""
+"""Workers that call and call again, and what came of it. Standard library only: the scripts beside
+it run in foreign environments too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import time
 from collections.abc import Awaitable, Callable
 
 MESSAGES = [
-    {"role": "user", "content": "Plan three turns that book a room, invite two people and file the notes. " * 4}
+    {
+        "role": "user",
+        "content": "Plan three turns that book a room, invite two people and file the notes. " * 4,
+    }
 ]
 
 
@@ -21,8 +24,9 @@ def asked() -> tuple[str, int, int]:
 
 
 async def drive(call: Callable[[], Awaitable[str]], in_flight: int, rounds: int) -> None:
-    """Runs so many workers for so many calls each and prints one JSON object: calls, seconds from the first call to the
-    last answer, the same without the first round, CPU seconds of this process."""
+    """Runs so many workers for so many calls each and prints one JSON object: calls, seconds from
+    the first call to the last answer, the same without the first round, CPU seconds of this
+    process."""
     ended: list[float] = []
 
     async def work() -> None:
@@ -31,7 +35,8 @@ async def drive(call: Callable[[], Awaitable[str]], in_flight: int, rounds: int)
                 raise RuntimeError("not the answer that was sent")
             ended.append(time.perf_counter())
 
-    cpu, began = _cpu(), time.perf_counter()
+    cpu = _cpu()
+    began = time.perf_counter()
     await asyncio.gather(*(work() for _ in range(in_flight)))
     cpu = _cpu() - cpu
     ended.sort()

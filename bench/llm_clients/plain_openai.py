@@ -1,4 +1,5 @@
-"""The `openai` client as it comes, in an environment of its own. It is no dependency of this project."""
+"""The `openai` client as it comes, in an environment of its own. It is no dependency of this
+project."""
 
 import asyncio
 import sys
@@ -16,7 +17,9 @@ async def main() -> None:
     async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
 
         async def call() -> str:
-            reply = await client.chat.completions.create(model="stub", messages=MESSAGES, max_tokens=1024)
+            reply = await client.chat.completions.create(
+                model="stub", messages=MESSAGES, max_tokens=1024
+            )
             return str(reply.choices[0].message.content)
 
         await drive(call, in_flight, rounds)

@@ -1,7 +1,8 @@
-"""Writes docs/bfcl-variants.md: twenty variants of BFCL tasks, drawn by chance, for readers to judge the language by.
+"""Writes docs/bfcl-variants.md: twenty variants of BFCL tasks, drawn by chance, for readers to
+judge the language by.
 
-`python -m bench.pages.bfcl_variants [--random-seed N]`. Which seeds are drawn depends on the random seed alone; nothing
-is chosen by hand.
+`python -m bench.pages.bfcl_variants [--random-seed N]`. Which seeds are drawn depends on the random
+seed alone; nothing is chosen by hand.
 """
 
 from __future__ import annotations
@@ -37,12 +38,18 @@ def page(random_seed: int) -> str:
 
 
 def _section(number: int, written: Written) -> str:
-    name, task = written.seed.provenance["id"], written.variant
+    name = written.seed.provenance["id"]
+    task = written.variant
     if task is None:
         return f"## {number}. From {name}\n\nNo variant: {written.why}.\n"
     classes = ", ".join((task.state or {})["classes"])
     apart = task.provenance["profile_distance"]
-    lines = [f"## {number}. From {name}", "", f"{task.type}; {classes}; profile distance {apart:.2f}", ""]
+    lines = [
+        f"## {number}. From {name}",
+        "",
+        f"{task.type}; {classes}; profile distance {apart:.2f}",
+        "",
+    ]
     for turn in range(len(task.script)):
         lines += _turn(task, turn)
     return "\n".join(lines)

@@ -1,5 +1,6 @@
 """Derives a run's live history again from its logs, and keeps what does not fit: each live merge by
-rods.buffers.merging.rules from the live observations before it, each step by those before it, tracker.json by all."""
+rods.buffers.merging.rules from the live observations before it, each step by those before it,
+tracker.json by all."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,15 @@ from rods.buffers.merging.merger import admissions, merge_records, recorded_slot
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.extension import contest_of, epoch_notes, extensions, new_folds, opened_by, shown_next, sizes_of
+from rods.extension import (
+    contest_of,
+    epoch_notes,
+    extensions,
+    new_folds,
+    opened_by,
+    shown_next,
+    sizes_of,
+)
 from rods.files import BULK, read_regular
 from rods.observations import Group
 from rods.rules import refill
@@ -40,7 +49,8 @@ class Findings:
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    known: list[dict[str, str]] = field(default_factory=list)  # problems that a repair left, which was agreed to
+    # problems that a repair left, which was agreed to
+    known: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -55,7 +65,9 @@ class Findings:
     def set_apart(self, known: Iterable[Record]) -> None:
         """Takes out of the problems those that `known` names by `where` and `what`."""
         agreed = {(record["where"], record["what"]) for record in known}
-        for problem in [problem for problem in self.problems if (problem["where"], problem["what"]) in agreed]:
+        for problem in [
+            problem for problem in self.problems if (problem["where"], problem["what"]) in agreed
+        ]:
             self.problems.remove(problem)
             self.known.append(problem)
 
@@ -64,11 +76,19 @@ class Findings:
 
     def lines(self) -> Iterator[str]:
         """For a terminal."""
-        yield f"{self.run}: " + ", ".join(f"{number} {what}" for what, number in self.counts.items())
+        yield f"{self.run}: " + ", ".join(
+            f"{number} {what}" for what, number in self.counts.items()
+        )
         yield from (f"  note: {note}" for note in self.notes)
-        yield from (f"  known loss: {problem['where']}: {problem['what']}" for problem in self.known)
+        yield from (
+            f"  known loss: {problem['where']}: {problem['what']}" for problem in self.known
+        )
         yield from (f"  {problem['where']}: {problem['what']}" for problem in self.problems)
-        agrees = f"everything agrees but for {len(self.known)} known losses" if self.known else "everything agrees"
+        agrees = (
+            f"everything agrees but for {len(self.known)} known losses"
+            if self.known
+            else "everything agrees"
+        )
         yield agrees if self.ok else f"{len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
 
 
@@ -76,7 +96,8 @@ class Rederivation:
     """One pass over the live history: steps and merges in the order in which they happened."""
 
     def __init__(self, run: Run, findings: Findings) -> None:
-        self.run, self.findings = run, findings
+        self.run = run
+        self.findings = findings
         self.observations = Observations(run, strict=True)
         self.staging = Staging(run.path, strict=True)
         self.staging.poll()
@@ -88,11 +109,13 @@ class Rederivation:
         self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
         self.slots: tuple[EpochSlot, ...] = ()  # of the latest epoch
         self.admission = Admission(run, self.pool.injected)
-        self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
+        # lost records of pool.jsonl that the rules give, by seq
+        self.restored: dict[int, Record] = {}
         self.fixed: dict[int, Record] = {}
         self._admitted = admissions(run.path)
         self._previous = 0
-        self._folds = new_folds(run.config)  # of extensions, as they stood before the step that is looked at
+        # of extensions, as they stood before the step that is looked at
+        self._folds = new_folds(run.config)
         self._stored = _stored_tracker(run.path, findings)
 
     def walk(self) -> None:
@@ -105,7 +128,9 @@ class Rederivation:
             self._compare_tracker(step.step)
             self._merges_at(step.step, merges)
         for closing, _ in merges:
-            self._problem_merge(closing, f"names step {closing['step']}, which no live step record closes")
+            self._problem_merge(
+                closing, f"names step {closing['step']}, which no live step record closes"
+            )
 
     def _live_merges(self) -> Iterator[Merge]:
         """Those of live epochs, in order; notes what every epoch number fixed first."""
@@ -127,39 +152,61 @@ class Rederivation:
             return
         fixed = self.fixed[closing["epoch"]]
         if closing["expanded_seq"] != fixed["expanded_seq"]:
-            self._problem_merge(closing, f"expanded_seq is not {fixed['expanded_seq']}, as first recorded")
+            self._problem_merge(
+                closing, f"expanded_seq is not {fixed['expanded_seq']}, as first recorded"
+            )
         if closing["expanded_seq"] > self.staging.seq:
-            self._problem_merge(closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist")
+            self._problem_merge(
+                closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist"
+            )
         if fixed["admissions"] > self._admitted:
-            self._problem_merge(closing, f"read admissions up to {fixed['admissions']}, {self._admitted} exist")
+            self._problem_merge(
+                closing, f"read admissions up to {fixed['admissions']}, {self._admitted} exist"
+            )
         at = {name: closing[name] for name in ("attempt", "epoch", "stage", "step", "expanded_seq")}
         tracker = self.observations.tracker
         if contest := contest_of(self.notes):
             contest.begin(closing["epoch"], self.observations.lineage.counts)
-        expected = merge_records(self.admission, self.pool, tracker, self.staging, self.notes, fixed, **at)
+        expected = merge_records(
+            self.admission, self.pool, tracker, self.staging, self.notes, fixed, **at
+        )
         decisions = self._with_lost(closing, decisions, expected[:-1])
-        agreed = self._compare(closing, [_bare(record) for record in (*decisions, closing)], expected)
+        agreed = self._compare(
+            closing, [_bare(record) for record in (*decisions, closing)], expected
+        )
         for record in (*decisions, closing):
             try:
                 self._follow(record, agreed)
             except (KeyError, ValueError) as error:
-                self._problem_merge(closing, f"{_short(_bare(record))} does not fit what came before ({error!r})")
+                self._problem_merge(
+                    closing, f"{_short(_bare(record))} does not fit what came before ({error!r})"
+                )
         if not agreed:  # from here on, what the log says counts
             injected = self.pool.injected
-            left = [injected[task] for task in (*self.pool.active, *self.pool.revivable) if task in injected]
+            left = [
+                injected[task]
+                for task in (*self.pool.active, *self.pool.revivable)
+                if task in injected
+            ]
             self.admission = Admission(self.run, injected, map(self.staging.task, left))
         self.slots = recorded_slots(self.run, self.pool)
         self.members[closing["epoch"]] = frozenset(slot.task_id for slot in self.slots)
 
-    def _with_lost(self, closing: Record, decisions: list[Record], expected: list[Record]) -> list[Record]:
-        """Decisions from which records were lost, made whole: when what is left stands where the rules put it."""
-        first, count = closing["first"], closing["seq"] - closing["first"]
+    def _with_lost(
+        self, closing: Record, decisions: list[Record], expected: list[Record]
+    ) -> list[Record]:
+        """Decisions from which records were lost, made whole: when what is left stands where the
+        rules put it."""
+        first = closing["first"]
+        count = closing["seq"] - closing["first"]
         left = {record["seq"] - first: record for record in decisions}
         if len(decisions) == count or len(expected) != count:
             return decisions
         if any(_bare(record) != expected[place] for place, record in left.items()):
             return decisions
-        self.restored |= {first + place: record for place, record in enumerate(expected) if place not in left}
+        self.restored |= {
+            first + place: record for place, record in enumerate(expected) if place not in left
+        }
         return [{"seq": first + place, **record} for place, record in enumerate(expected)]
 
     def _compare(self, closing: Record, said: list[Record], expected: list[Record]) -> bool:
@@ -176,7 +223,8 @@ class Rederivation:
         return False
 
     def _follow(self, record: Record, derived: bool) -> None:
-        """Takes a recorded decision, and holds the invariants against it. `derived`: the rules give the same."""
+        """Takes a recorded decision, and holds the invariants against it. `derived`: the rules give
+        the same."""
         kind = record["kind"]
         where = f"{runfolder.POOL}, record {record['seq']}"
         self.findings.count(kind if kind != "epoch" else "epochs")
@@ -184,7 +232,9 @@ class Rederivation:
             if record["task"] in self.pool.injected:
                 self.findings.problem(where, f"task {record['task']} is injected a second time")
             if not derived and self.staging.task(record["expanded"]).id != record["task"]:
-                self.findings.problem(where, f"variant {record['expanded']} is another task than {record['task']}")
+                self.findings.problem(
+                    where, f"variant {record['expanded']} is another task than {record['task']}"
+                )
         if kind == "retired" and not self.pool.active[record["task"]].generated:
             self.findings.problem(where, f"original {record['task']} is retired")
         self.pool.apply(record)
@@ -199,20 +249,31 @@ class Rederivation:
             self.findings.problem(where, f"follows step {self._previous}")
         self._previous = step.step
         if step.record["policy_step"] >= step.step:
-            self.findings.problem(where, f"was made by weights of step {step.record['policy_step']}")
+            self.findings.problem(
+                where, f"was made by weights of step {step.record['policy_step']}"
+            )
         self._check_sizes(step, where)
         self._check_interface(step, where)
-        reported, groups = [], step.groups
+        reported = []
+        groups = step.groups
         self._check_refill(step.step, groups, where)
         for index, (record, group) in enumerate(zip(step.records, groups, strict=True)):
-            if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
+            if (record["attempt"], record["step"], record["index"]) != (
+                step.attempt,
+                step.step,
+                index,
+            ):
                 self.findings.problem(where, f"record {record['seq']} is not its group {index}")
             source = next((source for slots, source in self.sources if index in slots), None)
             if self.sources and (group.role == "drawn") is (source is None):
-                self.findings.problem(where, f"group {index} has a task of the wrong source ({group.role})")
+                self.findings.problem(
+                    where, f"group {index} has a task of the wrong source ({group.role})"
+                )
             elif source is not None:
                 if told := source.differs(step.step, index, group.task, self.observations):
-                    self.findings.problem(where, f"group {index} is of task {group.task}, and {told}")
+                    self.findings.problem(
+                        where, f"group {index} is of task {group.task}, and {told}"
+                    )
             elif group.task not in self.members.get(step.epoch, frozenset()):
                 self.findings.problem(where, f"task {group.task} was not in epoch {step.epoch}")
             reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
@@ -220,17 +281,22 @@ class Rederivation:
             self.findings.problem(where, "its digest does not fit its groups")
 
     def _check_refill(self, step: int, groups: list[Group], where: str) -> None:
-        """Whether the groups behind a step's batch are of the tasks that the rules give, and what they replace is
-        marked."""
-        seed, rounds = self.run.config.random_seeds.order, self.run.config.rollouts.refill
+        """Whether the groups behind a step's batch are of the tasks that the rules give, and what
+        they replace is marked."""
+        seed = self.run.config.random_seeds.order
+        rounds = self.run.config.rollouts.refill
         size = self.run.config.training.batch_tasks if rounds else len(groups)
         if groups != refill.marked(groups, size):
-            self.findings.problem(where, "its groups that are replaced are not those that the rewards give")
+            self.findings.problem(
+                where, "its groups that are replaced are not those that the rewards give"
+            )
         if rounds:
             told = [group.task for group in groups[size:]]
             self.findings.count("groups that refill", len(told))
             if told != (given := [*refill.derived(seed, step, self.slots, groups, size, rounds)]):
-                self.findings.problem(where, f"is refilled by {_tasks(told)}, and the rules give {_tasks(given)}")
+                self.findings.problem(
+                    where, f"is refilled by {_tasks(told)}, and the rules give {_tasks(given)}"
+                )
 
     def _check_sizes(self, step: ClosedStep, where: str) -> None:
         """Whether each group has as many rollouts as the records before the step give it."""
@@ -239,12 +305,15 @@ class Rederivation:
         if given:
             self.findings.count("groups of derived size", len(given))
         if given and told != given:
-            self.findings.problem(where, f"has groups of {told} rollouts, and the rules give {given}")
+            self.findings.problem(
+                where, f"has groups of {told} rollouts, and the rules give {given}"
+            )
 
     def _check_interface(self, step: ClosedStep, where: str) -> None:
-        """Whether an interface that follows the run's records was shown in the version that those before it give, and
-        what the step changes is on record."""
-        config, rules = self.run.config, stage_rules(self.run.config.curriculum, step.stage)
+        """Whether an interface that follows the run's records was shown in the version that those
+        before it give, and what the step changes is on record."""
+        config = self.run.config
+        rules = stage_rules(self.run.config.curriculum, step.stage)
         if any(extension.follows(rules) for extension in extensions()):
             self.findings.count("interface versions")
             told = shown_next(self._folds, opened_by(self.notes, self.pool.latest or {}))
@@ -252,15 +321,22 @@ class Rederivation:
             for group in step.groups:
                 if (group.interface, group.lineage) != (shown.version, shown.lineage):
                     said = f"{group.interface} (lineage {group.lineage or 'none'})"
-                    self.findings.problem(where, f"says that {said} was shown, and the labels give {shown.version}")
+                    self.findings.problem(
+                        where, f"says that {said} was shown, and the labels give {shown.version}"
+                    )
                     break
         for extension in extensions():
             fold = self._folds.get(extension.name)
             expected = {} if fold is None else fold.closing(step.records)
             for name in extension.step_fields:
                 if step.record.get(name) != expected.get(name):
-                    given, derived = (orjson.dumps(raw).decode() for raw in (step.record.get(name), expected.get(name)))
-                    self.findings.problem(where, f"says {name} {given}, and the labels give {derived}")
+                    given, derived = (
+                        orjson.dumps(raw).decode()
+                        for raw in (step.record.get(name), expected.get(name))
+                    )
+                    self.findings.problem(
+                        where, f"says {name} {given}, and the labels give {derived}"
+                    )
             if fold is not None:
                 fold.apply(step.step, step.records)
 
@@ -273,11 +349,15 @@ class Rederivation:
         self._stored = None
         for name, told in self.observations.of_folds("status").items():
             if stored.get(name) != told:
-                self.findings.problem(runfolder.TRACKER, f"its {name} is not what the observations up to {step} say")
+                self.findings.problem(
+                    runfolder.TRACKER, f"its {name} is not what the observations up to {step} say"
+                )
         known = windows_json(self.observations.tracker, self.pool)
         for task_id, windows in known.items():
             if stored["tasks"].get(task_id, {}).get("windows") != windows:
-                self.findings.problem(runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say")
+                self.findings.problem(
+                    runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say"
+                )
         if extra := stored["tasks"].keys() - known.keys():
             what = f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
             self.findings.problem(runfolder.TRACKER, what)
@@ -296,11 +376,17 @@ def _stored_tracker(path: Path, findings: Findings) -> Any:
         findings.problem(runfolder.TRACKER, f"is not JSON: {error}")
         return None
     kinds = {"step": int, "epoch": int, "attempt": int, "tasks": dict}
-    if not isinstance(tracker, dict) or not all(isinstance(tracker.get(key), kind) for key, kind in kinds.items()):
-        findings.problem(runfolder.TRACKER, "is no tracker: the next step of the trainer writes it anew")
+    if not isinstance(tracker, dict) or not all(
+        isinstance(tracker.get(key), kind) for key, kind in kinds.items()
+    ):
+        findings.problem(
+            runfolder.TRACKER, "is no tracker: the next step of the trainer writes it anew"
+        )
         return None
     if tracker.get("version") != runfolder.TRACKER_VERSION:
-        findings.notes.append(f"{runfolder.TRACKER} is of another version and was not compared; a trainer replaces it")
+        findings.notes.append(
+            f"{runfolder.TRACKER} is of another version and was not compared; a trainer replaces it"
+        )
         return None
     if not all(isinstance(task, dict) for task in tracker["tasks"].values()):
         findings.problem(runfolder.TRACKER, "has tasks that are no objects")
@@ -314,7 +400,9 @@ def _tasks(ids: list[str]) -> str:
 
 def _bare(record: Record) -> Record:
     """Without what only the log gives it."""
-    return {key: value for key, value in record.items() if key not in ("seq", "crc", "mac", "first")}
+    return {
+        key: value for key, value in record.items() if key not in ("seq", "crc", "mac", "first")
+    }
 
 
 def _short(record: Record) -> str:

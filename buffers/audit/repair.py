@@ -1,12 +1,13 @@
 """Finds and repairs what a crash or a bad disk left in a run folder: `rods recover`.
 
-Whatever a kill leaves behind is repaired by an ordinary start too, with the same code. Only damage inside a log is not:
-no program goes on with it until a person has agreed here. Nothing is deleted: what is replaced or moved lies in
-`recovered/<n>/` afterwards, under its old name.
+Whatever a kill leaves behind is repaired by an ordinary start too, with the same code. Only damage
+inside a log is not: no program goes on with it until a person has agreed here. Nothing is deleted:
+what is replaced or moved lies in `recovered/<n>/` afterwards, under its old name.
 
-Whole records behind damage are kept where they stand. Each that is missing gets a `lost` record with its seq in its
-place, so that everything that names a seq stays right; folds pass over `lost` records, and `rods verify` says what they
-lacked. A lost `start` is written again, since what follows tells it.
+Whole records behind damage are kept where they stand. Each that is missing gets a `lost` record
+with its seq in its place, so that everything that names a seq stays right; folds pass over `lost`
+records, and `rods verify` says what they lacked. A lost `start` is written again, since what
+follows tells it.
 """
 
 import re
@@ -27,7 +28,16 @@ from rods.buffers.audit.verify import logs
 from rods.buffers.log.authentic import Authenticate, authenticating
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
-from rods.buffers.log.record_bytes import LOST, Record, is_record, leading_record, line, newline_altered, parsed, record
+from rods.buffers.log.record_bytes import (
+    LOST,
+    Record,
+    is_record,
+    leading_record,
+    line,
+    newline_altered,
+    parsed,
+    record,
+)
 from rods.buffers.log.tail import read, read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
@@ -38,13 +48,15 @@ from rods.errors import CorruptLogError, RefusedError, RodsError
 from rods.files import BULK, read_regular
 
 PROCESS = "recover"
-OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)  # who owns them owns all that is repaired here
+# who owns them owns all that is repaired here
+OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Something that is not as it should be, what will be done about it, and the doing of it. `act` is given the folder
-    that takes what is moved aside; `mends` says that it changes a log, `loses` that records of it are gone for good."""
+    """Something that is not as it should be, what will be done about it, and the doing of it. `act`
+    is given the folder that takes what is moved aside; `mends` says that it changes a log, `loses`
+    that records of it are gone for good."""
 
     where: str
     what: str
@@ -61,12 +73,20 @@ class Repair:
 
 
 def examine(run: Run) -> list[Repair]:
-    """What there is to do, in the order in which it is done. Changes nothing; an empty list is the normal answer."""
+    """What there is to do, in the order in which it is done. Changes nothing; an empty list is the
+    normal answer."""
     folder = run.path
-    unfinished = {*folder.glob(".*.tmp"), *folder.glob("*.tmp"), *(folder / runfolder.SNAPSHOTS).glob(".*.tmp")}
-    repairs, aside = _broken(run), "moved aside"
+    unfinished = {
+        *folder.glob(".*.tmp"),
+        *folder.glob("*.tmp"),
+        *(folder / runfolder.SNAPSHOTS).glob(".*.tmp"),
+    }
+    repairs = _broken(run)
+    aside = "moved aside"
     for path in filter(Path.is_file, sorted(unfinished)):
-        repairs.append(Repair(path.name, "a file that was never finished", aside, partial(_move, path)))
+        repairs.append(
+            Repair(path.name, "a file that was never finished", aside, partial(_move, path))
+        )
     for path, gone in stale_owners(folder):
         held = f"held by {gone}, whose heartbeat has stopped"
         repairs.append(Repair(f"{runfolder.LOCKS}/{path.name}", held, aside))
@@ -74,8 +94,9 @@ def examine(run: Run) -> list[Repair]:
 
 
 def carry_out(run: Run, repairs: list[Repair]) -> Path:
-    """Carries out `repairs`, holding the logs meanwhile. Returns the folder that holds what was moved aside. Raises
-    RefusedError while a trainer or a daemon lives, and when one has changed since what was to be repaired."""
+    """Carries out `repairs`, holding the logs meanwhile. Returns the folder that holds what was
+    moved aside. Raises RefusedError while a trainer or a daemon lives, and when one has changed
+    since what was to be repaired."""
     folder = run.path
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
@@ -92,8 +113,11 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
                 held.enter_context(Ownership(folder, name, PROCESS, heartbeat))
             held.enter_context(buffer_lock(folder))
             broken = _broken(run)  # again, now that nobody else writes
-            if [str(repair) for repair in broken] != [str(repair) for repair in repairs if repair.mends]:
-                what, remedy = "the run has changed since it was looked at", "start the same command again"
+            if [str(repair) for repair in broken] != [
+                str(repair) for repair in repairs if repair.mends
+            ]:
+                what = "the run has changed since it was looked at"
+                remedy = "start the same command again"
                 raise RefusedError(what, where=str(folder), remedy=remedy)
             for repair in [*broken, *(repair for repair in repairs if not repair.mends)]:
                 repair.act(aside)
@@ -108,9 +132,13 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
 
 
 def agree(run: Run, problems: Iterable[Mapping[str, str]]) -> None:
-    """Puts on record what a repair that lost records has left, so that `rods verify` shows it apart from then on."""
+    """Puts on record what a repair that lost records has left, so that `rods verify` shows it apart
+    from then on."""
     with buffer_lock(run.path), closing(LogWriter(run.path / runfolder.LOSSES)) as log:
-        log.append(record("loss", where=left["where"], what=left["what"], time=time.time()) for left in problems)
+        log.append(
+            record("loss", where=left["where"], what=left["what"], time=time.time())
+            for left in problems
+        )
 
 
 def losses(folder: Path) -> list[Record]:
@@ -133,15 +161,21 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
     for part, data in mended(parts, authenticating(log)):
         act = partial(_replace, part.path, data)
         yield Repair(part.path.name, str(part), remedy, act, mends=True, loses=bool(part.missing))
-    for snapshot in sorted((log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")):
-        what, remedy = "made before the repair", "moved aside; it is made again"
+    for snapshot in sorted(
+        (log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")
+    ):
+        what = "made before the repair"
+        remedy = "moved aside; it is made again"
         yield Repair(snapshot.name, what, remedy, partial(_move, snapshot), mends=True)
     if log.name == runfolder.POOL and any(part.missing for part in parts):
         remedy = (
-            "derived again from the observations where the merge's own record stands; from where it does not, later "
+            "derived again from the observations where the merge's own record stands; from where "
+            "it does not, later "
             "merges are moved aside and made again"
         )
-        yield Repair(log.name, "decisions were lost", remedy, partial(restore_pool, run), mends=True)
+        yield Repair(
+            log.name, "decisions were lost", remedy, partial(restore_pool, run), mends=True
+        )
 
 
 def _torn(log: Path) -> Iterator[Repair]:
@@ -149,13 +183,21 @@ def _torn(log: Path) -> Iterator[Repair]:
     data = read_regular(live, BULK)
     size = len(data) - (data.rfind(b"\n") + 1)
     if size:
-        what, remedy = f"the last {size} bytes are a line cut short", f"moved to {live.name}.torn.{len(data) - size}"
+        what = f"the last {size} bytes are a line cut short"
+        remedy = f"moved to {live.name}.torn.{len(data) - size}"
         # Every start of a writer does it.
-        yield Repair(live.name, what, f"{remedy}, as at every start", lambda _: LogWriter(live, log=log).close(), True)
+        yield Repair(
+            live.name,
+            what,
+            f"{remedy}, as at every start",
+            lambda _: LogWriter(live, log=log).close(),
+            True,
+        )
 
 
 def restore_pool(run: Run, aside: Path) -> None:
-    """Writes the lost decisions of merges again, and cuts pool.jsonl before the first merge whose record was lost."""
+    """Writes the lost decisions of merges again, and cuts pool.jsonl before the first merge whose
+    record was lost."""
     log = run.path / runfolder.POOL
     _cut_before_lost_merge(log, aside)
     history = Rederivation(run, Findings(str(run.path)))
@@ -171,14 +213,17 @@ def restore_pool(run: Run, aside: Path) -> None:
 
 
 def _cut_before_lost_merge(log: Path, aside: Path) -> None:
-    after, lost = 0, False  # the last `epoch` record, and whether one was lost behind it
+    # the last `epoch` record, and whether one was lost behind it
+    after = 0
+    lost = False
     for known in read_raw(log):
         if known["kind"] == LOST:
             lost = True
         elif known["kind"] == "epoch":
             if lost and known["first"] != after + 1:
                 break
-            after, lost = known["seq"], False
+            after = known["seq"]
+            lost = False
     else:
         return
     for part in reversed(segments(log)):
@@ -187,7 +232,9 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
             _move(part, aside)
         else:
             keep = max(0, after + 1 - first)
-            _replace(part, b"".join(read_regular(part, BULK).splitlines(keepends=True)[:keep]), aside)
+            _replace(
+                part, b"".join(read_regular(part, BULK).splitlines(keepends=True)[:keep]), aside
+            )
             if first <= after + 1:
                 return
 
@@ -209,7 +256,8 @@ BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')
 
 @dataclass(slots=True)
 class PartContents:
-    """A file of the log: its bytes up to the last newline, and the records among them (seq → the line's text)."""
+    """A file of the log: its bytes up to the last newline, and the records among them (seq → the
+    line's text)."""
 
     path: Path
     data: bytes
@@ -228,12 +276,22 @@ class PartContents:
     def offset(self) -> int:
         """The start of the first line that is not as it should be."""
         pairs = enumerate(zip(self.data, sound := self.sound, strict=False))
-        differs = next((place for place, (byte, other) in pairs if byte != other), min(len(self.data), len(sound)))
+        differs = next(
+            (place for place, (byte, other) in pairs if byte != other),
+            min(len(self.data), len(sound)),
+        )
         return self.data.rfind(b"\n", 0, differs) + 1
 
     def __str__(self) -> str:
-        first, count = min(self.missing, default=0), len(self.missing)
-        which = "no record" if not count else f"record {first}" if count == 1 else f"{count} records from {first} on"
+        first = min(self.missing, default=0)
+        count = len(self.missing)
+        which = (
+            "no record"
+            if not count
+            else f"record {first}"
+            if count == 1
+            else f"{count} records from {first} on"
+        )
         return f"damaged from byte {self.offset} on, {which} lost"
 
 
@@ -249,8 +307,10 @@ def salvage(log: Path) -> list[PartContents]:
             data = data[: len(data) - len(torn)]
         part = PartContents(path, data, {})
         for text in _records(data):
-            with suppress(CorruptLogError):  # what no writer has written, though its checksum matches
-                if (seq := parsed(text, path, 0)["seq"]) > last:  # else a second copy of what is there
+            # what no writer has written, though its checksum matches
+            with suppress(CorruptLogError):
+                # else a second copy of what is there
+                if (seq := parsed(text, path, 0)["seq"]) > last:
                     part.records[seq] = text
                     last = seq
         parts.append(part)
@@ -258,7 +318,9 @@ def salvage(log: Path) -> list[PartContents]:
     return parts
 
 
-def mended(parts: list[PartContents], authenticate: Authenticate | None = None) -> Iterator[tuple[PartContents, bytes]]:
+def mended(
+    parts: list[PartContents], authenticate: Authenticate | None = None
+) -> Iterator[tuple[PartContents, bytes]]:
     """The damaged parts with their new bytes."""
     known = _starts(parts)
     for part in parts:
@@ -286,8 +348,8 @@ def _records(data: bytes) -> Iterator[bytes]:
 
 
 def _place_missing(parts: list[PartContents]) -> None:
-    """Gives every missing seq a part: a damaged one next to the gap, if there is one. How many records stood behind
-    the last whole one, only the number of lines tells."""
+    """Gives every missing seq a part: a damaged one next to the gap, if there is one. How many
+    records stood behind the last whole one, only the number of lines tells."""
     due = 1
     for part in parts:
         for seq in part.records:
@@ -316,5 +378,7 @@ def _starts(parts: list[PartContents]) -> dict[int, Record]:
                 begun.add(content["attempt"])
                 if gap:
                     from_step = content["step"] - 1
-                    starts[gap] = record("start", attempt=content["attempt"], from_step=from_step, time=None)
+                    starts[gap] = record(
+                        "start", attempt=content["attempt"], from_step=from_step, time=None
+                    )
     return starts

@@ -1,7 +1,7 @@
 """`rods verify`: derives every decision of a run again from its logs, and compares.
 
-Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and ids of all logs, groups that are whole,
-picks, variants and lineages that fit together, and snapshots.
+Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and ids of all logs,
+groups that are whole, picks, variants and lineages that fit together, and snapshots.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +40,8 @@ from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task
 
 Fold = TypeVar("Fold", DaemonTotals, Observations)
-LOOKS = 5  # at two folds of a log, between which its writer may have written: a true difference stays
+# at two folds of a log, between which its writer may have written: a true difference stays
+LOOKS = 5
 LOGS = (*runfolder.RECORDED, *(log for extension in extensions() for log in extension.logs))
 
 
@@ -53,15 +54,17 @@ def logs(folder: Path) -> list[Path]:
 
 
 def verify(path: Path, replay: bool = False) -> Findings:
-    """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant, of the rollouts
-    whose traces are kept derives the labels again, or plays those again that were judged as a whole, and holds approved
-    texts against the gates. Raises UserError when the folder itself cannot be opened."""
+    """Checks the run at `path`; with `replay` also executes the ground truth of every injected
+    variant, of the rollouts whose traces are kept derives the labels again, or plays those again
+    that were judged as a whole, and holds approved texts against the gates. Raises UserError when
+    the folder itself cannot be opened."""
     run = Run.open(path)
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
     try:
         _check_authors(path, findings)
-        if not findings.ok:  # derived from what anybody may have written, the rest would mean nothing
+        # derived from what anybody may have written, the rest would mean nothing
+        if not findings.ok:
             return findings
         for log in LOGS:
             _check_records(run.path / log, findings)
@@ -93,7 +96,9 @@ def _check_authors(path: Path, findings: Findings) -> None:
         if (authenticate := authenticating(log)) is None:
             with suppress(OSError, UserError):  # which whatever reads the log says
                 if "mac" in (last_of(log) or {}):
-                    findings.notes.append(f"its records carry codes, which are not looked at: {VARIABLE} names no key")
+                    findings.notes.append(
+                        f"its records carry codes, which are not looked at: {VARIABLE} names no key"
+                    )
                     return
             continue
         findings.count("logs held to the key")
@@ -104,25 +109,33 @@ def _check_authors(path: Path, findings: Findings) -> None:
             continue
         for part, offset in wrong[:1]:
             more = " and others" if wrong[1:] else ""
-            findings.problem(part.name, f"the record at byte {offset}{more}: written without the key")
+            findings.problem(
+                part.name, f"the record at byte {offset}{more}: written without the key"
+            )
 
 
 def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:
-    """What is wrong with an injected variant when its ground truth, or what its extension knows of it, is run again. A
-    world that somebody outside plays is not asked: it answers otherwise each time."""
+    """What is wrong with an injected variant when its ground truth, or what its extension knows of
+    it, is run again. A world that somebody outside plays is not asked: it answers otherwise each
+    time."""
     if isinstance(task, Task):
-        faults: Sequence[Reason] | None = ground_truth_faults(run.environments.load(task.environment.name), task)
+        faults: Sequence[Reason] | None = ground_truth_faults(
+            run.environments.load(task.environment.name), task
+        )
     else:
         assert isinstance(task, OpenTask)
         extension = next((known for known in extensions() if known.varies(task)), None)
         faults = None if extension is None else extension.replayed(run, task)
-    findings.count("variants replayed" if faults is not None else "variants that are not played again")
+    findings.count(
+        "variants replayed" if faults is not None else "variants that are not played again"
+    )
     return faults or ()
 
 
 def _check_traces(run: Run, findings: Findings) -> None:
-    """The labels on record are those that the kept traces give; a group without labels claims nothing. An episode that
-    was judged as a whole is played again from its replies, and comes to what it did."""
+    """The labels on record are those that the kept traces give; a group without labels claims
+    nothing. An episode that was judged as a whole is played again from its replies, and comes to
+    what it did."""
     state = read_state(run)
     for step in Observations(run, strict=True).steps():
         file = runfolder.trace_file(run.path, step.step, step.attempt)
@@ -137,7 +150,11 @@ def _check_traces(run: Run, findings: Findings) -> None:
             continue
         groups = step.groups
         for slot, rollout, trace in traces:
-            if slot >= len(groups) or rollout >= len(groups[slot].rollouts) or trace.task != groups[slot].task:
+            if (
+                slot >= len(groups)
+                or rollout >= len(groups[slot].rollouts)
+                or trace.task != groups[slot].task
+            ):
                 what = f"has a trace that is not rollout {rollout} of group {slot}"
                 findings.problem(f"{runfolder.TRACES}/{file.name}", what)
                 continue
@@ -155,24 +172,38 @@ def _check_traces(run: Run, findings: Findings) -> None:
                     findings.problem(where, f"its labels are {told}, its trace gives {given}")
 
 
-def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: int, trace: Trace) -> Iterator[str]:
-    """How an episode that is played again from its replies differs from its trace, and this from its record. What an
-    interface has shown is not compared; a world that answers otherwise each time is not asked."""
+def _differs(
+    run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: int, trace: Trace
+) -> Iterator[str]:
+    """How an episode that is played again from its replies differs from its trace, and this from
+    its record. What an interface has shown is not compared; a world that answers otherwise each
+    time is not asked."""
     recorded = group.rollouts[rollout]
     if (recorded.resolved, recorded.expected) != (trace.resolved, trace.expected):
-        yield f"it resolved {recorded.resolved} of {recorded.expected}, its trace {trace.resolved} of {trace.expected}"
+        yield (
+            f"it resolved {recorded.resolved} of {recorded.expected}, its trace {trace.resolved} "
+            f"of {trace.expected}"
+        )
     environment = run.environments.load(task.environment.name)
     if trace.end == "infrastructure" or not environment.features.deterministic:
         return
-    dialect = dialects.load(run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt)
+    dialect = dialects.load(
+        run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt
+    )
     try:
         job = run.players.again(task, dialect, trace, max_steps=run.config.rollouts.max_steps)
     except UserError:
         if isinstance(task.goal, Rubric):
             return  # nobody here judges by it: a trainer of one's own has
         raise
-    before, after = trace.as_json(), played_again(job, trace).as_json()
-    for part in ("outcome", "turns", "end", *(["messages"] if group.interface == "identity" else [])):
+    before = trace.as_json()
+    after = played_again(job, trace).as_json()
+    for part in (
+        "outcome",
+        "turns",
+        "end",
+        *(["messages"] if group.interface == "identity" else []),
+    ):
         if before.get(part) != after.get(part):
             was, now = (str(episode.get(part))[:200] for episode in (before, after))
             yield f"played again, its {part} comes to {now}, not {was}"
@@ -180,7 +211,8 @@ def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: 
 
 
 def _check_records(path: Path, findings: Findings) -> None:
-    """Checksums, seqs and shapes are checked by reading; here ids, that groups are whole, and what rollouts earned."""
+    """Checksums, seqs and shapes are checked by reading; here ids, that groups are whole, and what
+    rollouts earned."""
     raw = lost = counted = 0
     for record in read_raw(path):
         raw += 1
@@ -189,13 +221,17 @@ def _check_records(path: Path, findings: Findings) -> None:
             lost += 1
             findings.problem(path.name, f"record {record['seq']} was lost to damage")
         if kind in KEYS and record["id"] != record_id(kind, record):
-            findings.problem(path.name, f"record {record['seq']} ({kind}) has an id that does not fit its key")
+            findings.problem(
+                path.name, f"record {record['seq']} ({kind}) has an id that does not fit its key"
+            )
     for record, members in Tail(path, strict=True).groups():
         counted += 1 + len(members)
         counts = KINDS.get(record["kind"], {}).get("counts")
         said = record[counts] if counts else len(members)
         if said != len(members):
-            findings.problem(path.name, f"record {record['seq']} closes {len(members)} records, not {said}")
+            findings.problem(
+                path.name, f"record {record['seq']} closes {len(members)} records, not {said}"
+            )
         for member in members:
             try:
                 if member["kind"] == "group":
@@ -204,7 +240,9 @@ def _check_records(path: Path, findings: Findings) -> None:
                 findings.problem(path.name, str(error))
     findings.count("records", raw)
     if void := raw - counted - lost:
-        findings.notes.append(f"{path.name}: {void} records of groups that were never closed (void)")
+        findings.notes.append(
+            f"{path.name}: {void} records of groups that were never closed (void)"
+        )
     for part in segments(path):
         for aside in sorted(part.parent.glob(f"{part.name}.torn.*")):
             findings.notes.append(f"{aside.name}: a line cut short, moved aside")
@@ -212,8 +250,12 @@ def _check_records(path: Path, findings: Findings) -> None:
 
 def _check_snapshot(run: Run, findings: Findings) -> None:
     """The folds behind the latest snapshots come to what the folds of everything do."""
-    if not _agree(DaemonTotals.poll, *(DaemonTotals(run.path, every_record=every) for every in (False, True))):
-        findings.problem(runfolder.SNAPSHOTS, "that of seeds or rejected is not what their closed parts say")
+    if not _agree(
+        DaemonTotals.poll, *(DaemonTotals(run.path, every_record=every) for every in (False, True))
+    ):
+        findings.problem(
+            runfolder.SNAPSHOTS, "that of seeds or rejected is not what their closed parts say"
+        )
     behind = Observations(run, strict=True, every_step=False)
     if not behind.snapshot:
         return
@@ -234,20 +276,27 @@ def _agree(read_on: Callable[[Fold], None], one: Fold, other: Fold) -> bool:
 
 
 def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> None:
-    """Whether picks, variants and `finished` records name each other, and lineages keep to their rules. `injected`:
-    variant → its seq in the expanded log, in the order of injection."""
+    """Whether picks, variants and `finished` records name each other, and lineages keep to their
+    rules. `injected`: variant → its seq in the expanded log, in the order of injection."""
     picked: dict[str, Record] = {}
     finished: dict[str, Record] = {}
     considered: set[int] = set()
-    # A daemon that works beside this writes a pick, then its variants, then that it is finished. So variants are read
-    # before picks, and what was finished after both looks began is not held to them.
+    # A daemon that works beside this writes a pick, then its variants, then that it is finished. So
+    # variants are read before picks, and what was finished after both looks began is not held to
+    # them.
     begun = (last_of(run.path / runfolder.SEEDS) or {}).get("seq", 0)
     expanded = [
-        (record["pick"], record["seq"], record["task"]["id"], record["task"].get("provenance", {}).get("generation"))
+        (
+            record["pick"],
+            record["seq"],
+            record["task"]["id"],
+            record["task"].get("provenance", {}).get("generation"),
+        )
         for record in read(run.path / runfolder.EXPANDED)
     ]
     for record in read(run.path / runfolder.SEEDS):
-        where, pick = f"{runfolder.SEEDS}, record {record['seq']}", record.get("pick")
+        where = f"{runfolder.SEEDS}, record {record['seq']}"
+        pick = record.get("pick")
         if record["kind"] == "picked":
             if picked.setdefault(record["pick"], record) is not record:
                 findings.problem(where, f"pick {pick} occurs twice")
@@ -264,7 +313,9 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
     lineage: dict[int, tuple[str, int]] = {}  # seq of the variant → its seed, its generation
     for pick, seq, task_id, generation in expanded:
         if pick not in picked:
-            findings.problem(f"{runfolder.EXPANDED}, record {seq}", f"belongs to {pick}, never picked")
+            findings.problem(
+                f"{runfolder.EXPANDED}, record {seq}", f"belongs to {pick}, never picked"
+            )
         written.setdefault(pick, []).append(task_id)
         lineage[seq] = picked.get(pick, {}).get("task", ""), generation
     for pick, record in finished.items():
@@ -280,7 +331,9 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
         parent, generation = lineage[seq]
         seed = known.get(parent)
         if seed is not None and generation != seed + 1:
-            findings.problem(f"variant {task_id}", f"generation {generation}, but its seed's is {seed}")
+            findings.problem(
+                f"variant {task_id}", f"generation {generation}, but its seed's is {seed}"
+            )
         if 0 < limit < generation:
             findings.problem(f"variant {task_id}", f"generation {generation} exceeds {limit}")
         known[task_id] = generation

@@ -1,7 +1,8 @@
 """The fold of observations.jsonl: attempts, live steps, the tracker.
 
-A start drops what earlier attempts did beyond its `from_step`. Nothing is deleted; folds leave it out. What is left is
-*live*. `Observations` follows the log and folds anew when a start drops steps that it has folded already.
+A start drops what earlier attempts did beyond its `from_step`. Nothing is deleted; folds leave it
+out. What is left is *live*. `Observations` follows the log and folds anew when a start drops steps
+that it has folded already.
 """
 
 import hashlib
@@ -15,7 +16,15 @@ import orjson
 
 from rods.buffers.folds.snapshots import Snapshots
 from rods.buffers.log.parts import last_record, segments
-from rods.buffers.log.record_bytes import Record, believed, group_of, is_record, misfit, parsed, read_line
+from rods.buffers.log.record_bytes import (
+    Record,
+    believed,
+    group_of,
+    is_record,
+    misfit,
+    parsed,
+    read_line,
+)
 from rods.buffers.log.tail import BLOCK, Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
@@ -35,8 +44,11 @@ class ClosedStep:
     """A live closed step: its closing record and the records of its groups in order of index."""
 
     def __init__(self, record: Record, records: list[Record]) -> None:
-        self.record, self.records = record, records
-        self.attempt, self.step, self.epoch = (int(record[name]) for name in ("attempt", "step", "epoch"))
+        self.record = record
+        self.records = records
+        self.attempt, self.step, self.epoch = (
+            int(record[name]) for name in ("attempt", "step", "epoch")
+        )
         self.stage = int(records[0]["stage"]) if records else 1  # all of its groups were lost
 
     def counts(self, zones: Zones) -> bool:
@@ -57,7 +69,8 @@ class AttemptHistory:
 
     def add(self, start: Record) -> bool:
         """Takes a `start` record; False when it was known."""
-        attempt, from_step = start["attempt"], start["from_step"]
+        attempt = start["attempt"]
+        from_step = start["from_step"]
         if attempt <= self.attempt:
             return False
         for earlier in range(attempt):
@@ -66,7 +79,8 @@ class AttemptHistory:
         return True
 
     def limit(self, attempt: int) -> float:
-        """The last step of `attempt` and of those before it that later starts have kept; infinite for the latest."""
+        """The last step of `attempt` and of those before it that later starts have kept; infinite
+        for the latest."""
         return self._limits.get(attempt, math.inf)
 
     def keeps(self, attempt: int, step: int) -> bool:
@@ -83,18 +97,23 @@ class AttemptHistory:
     @staticmethod
     def from_json(state: Any) -> "AttemptHistory":
         history = AttemptHistory()
-        history.attempt, history._limits = state[0], dict(state[1])
+        history.attempt = state[0]
+        history._limits = dict(state[1])
         return history
 
 
 class Observations:
-    """Follows a run's observations. What it knows covers the live steps that `steps` or `catch_up` have passed."""
+    """Follows a run's observations. What it knows covers the live steps that `steps` or `catch_up`
+    have passed."""
 
-    tracker: Tracker  # what the live steps say about each task; another object after a rewind, as the folds are
+    # what the live steps say about each task; another object after a rewind, as the folds are
+    tracker: Tracker
     folds: dict[str, Any]  # of extensions, by name (rods.extension.StepFold)
     last_step: int  # live and closed; 0 before the first
-    drawn: dict[int, int]  # live step → places of its epoch's order that it took, where not `training.batch_tasks`
-    update: Record | None  # the latest live one that was read: when a step is yielded, that of the step before
+    # live step → places of its epoch's order that it took, where not `training.batch_tasks`
+    drawn: dict[int, int]
+    # the latest live one that was read: when a step is yielded, that of the step before
+    update: Record | None
     rewound: bool  # whether the last look met a start that dropped steps
     lineage: AttemptHistory
     snapshot: int  # the seq up to which closed parts need not be read again
@@ -102,15 +121,28 @@ class Observations:
     _digests: bytearray  # of the live steps, one behind the other
 
     def __init__(
-        self, run: Run, *, strict: bool = False, every_step: bool = True, recent: int = 0, keep: bool = False
+        self,
+        run: Run,
+        *,
+        strict: bool = False,
+        every_step: bool = True,
+        recent: int = 0,
+        keep: bool = False,
     ) -> None:
-        """`strict`: damage is an error in every form (rods.buffers.log.tail.Tail). `every_step`: whether `steps` is to
-        yield them from the first on; without it, a fold begins behind the latest snapshot that so many `recent` steps
-        follow. `keep`: write snapshots, for the owner of the log."""
-        self.run, self._strict, self._every_step, self._keep, self._recent = run, strict, every_step, keep, recent
+        """`strict`: damage is an error in every form (rods.buffers.log.tail.Tail). `every_step`:
+        whether `steps` is to yield them from the first on; without it, a fold begins behind the
+        latest snapshot that so many `recent` steps follow. `keep`: write snapshots, for the owner
+        of the log."""
+        self.run = run
+        self._strict = strict
+        self._every_step = every_step
+        self._keep = keep
+        self._recent = recent
         self._log = run.path / OBSERVATIONS
         keys = {extension.name: extension.fold_key(run.config) for extension in extensions()}
-        self._snapshots = Snapshots(self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys])
+        self._snapshots = Snapshots(
+            self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys]
+        )
         self._begin()
 
     def _begin(self) -> None:
@@ -123,7 +155,8 @@ class Observations:
         return self.lineage.attempt
 
     def live(self, attempt: int, step: int) -> bool:
-        """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing was done yet."""
+        """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing
+        was done yet."""
         made = self.lineage.limit(attempt - 1) < step and self.lineage.keeps(attempt, step)
         return step == 0 or (made and self.digest(step) is not None)
 
@@ -133,8 +166,9 @@ class Observations:
         return stored.hex() if stored and stored != NO_DIGEST else None
 
     def steps(self) -> Iterator[ClosedStep]:
-        """Live steps that were closed since the last look, one by one as they are folded. The caller must exhaust it.
-        After a rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded."""
+        """Live steps that were closed since the last look, one by one as they are folded. The
+        caller must exhaust it. After a rewind (`rewound`) the tracker holds what is left, and only
+        steps after the ones left are yielded."""
         self.rewound = False
         known = 0.0  # up to here the caller has seen what still counts
         while True:
@@ -179,7 +213,8 @@ class Observations:
                 self.last_step = record["step"]
                 if "drawn" in record:
                     self.drawn[self.last_step] = record["drawn"]
-                self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
+                # lost to damage
+                self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)
                 self._digests += bytes.fromhex(record["digest"])
                 yield closed
 
@@ -192,8 +227,11 @@ class Observations:
             before = AttemptHistory.from_json(lineage).attempt
             known = known_starts(self._log, AttemptHistory.from_json(lineage), skip)
             if known.limit(before) < last_step or self._written() - last_step < self._recent:
-                continue  # a later start has dropped steps that the snapshot holds, or too few follow it
-            self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
+                # a later start has dropped steps that the snapshot holds, or too few follow it
+                continue
+            self.lineage = known
+            self.last_step = last_step
+            self._digests = bytearray.fromhex(digests)
             self.drawn = dict(drawn)
             self.tracker.load(tracker)
             for name, fold in self.folds.items():
@@ -201,9 +239,12 @@ class Observations:
             self.snapshot = seq
             break
         else:
-            self.lineage, self.last_step, self._digests = known_starts(self._log), 0, bytearray()
+            self.lineage = known_starts(self._log)
+            self.last_step = 0
+            self._digests = bytearray()
             self.drawn = {}
-            self.snapshot, skip = 0, frozenset()
+            self.snapshot = 0
+            skip = frozenset()
         self.tail = Tail(self._log, strict=self._strict, after=self.snapshot, skip=skip)
 
     def of_folds(self, where: Told) -> dict[str, Any]:
@@ -211,7 +252,8 @@ class Observations:
         return told_of(self.folds, self.run.config, where)
 
     def _written(self) -> float:
-        """The step that the last record of the live part names; infinite where nobody asks for `recent` steps."""
+        """The step that the last record of the live part names; infinite where nobody asks for
+        `recent` steps."""
         if not self._recent:
             return math.inf
         with suppress(FileNotFoundError):
@@ -234,9 +276,10 @@ class Observations:
 def known_starts(
     path: Path, lineage: AttemptHistory | None = None, skip: Container[str] = frozenset()
 ) -> AttemptHistory:
-    """Adds to `lineage` (default: an empty one) the starts in a log of observations, but for the parts named in `skip`.
-    They are found without parsing the rest: folds that know them beforehand read the log once, however often it was
-    rewound. Relies on records being compact JSON (docs/protocol.md)."""
+    """Adds to `lineage` (default: an empty one) the starts in a log of observations, but for the
+    parts named in `skip`. They are found without parsing the rest: folds that know them beforehand
+    read the log once, however often it was rewound. Relies on records being compact JSON
+    (docs/protocol.md)."""
     lineage = lineage or AttemptHistory()
     for part in segments(path):
         if part.name in skip:

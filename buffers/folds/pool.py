@@ -1,4 +1,5 @@
-"""The fold of pool.jsonl: which tasks are trained on, and what has left. Variants' contents are elsewhere (staging)."""
+"""The fold of pool.jsonl: which tasks are trained on, and what has left. Variants' contents are
+elsewhere (staging)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,15 +14,16 @@ from rods.rules.retirement import TOO_HARD
 from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
 
-# Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch number fixes it, also
-# when a later start has dropped that record: the epoch merged again decides by the same.
+# Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch
+# number fixes it, also when a later start has dropped that record: the epoch merged again decides
+# by the same.
 FIXED = ("expanded_seq", "admissions")  # and the fields of extensions
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A task of the pool. `epoch` admitted it; its groups of steps after `since` count for retirement; a variant stands
-    at `seq` in the expanded log (0: given)."""
+    """A task of the pool. `epoch` admitted it; its groups of steps after `since` count for
+    retirement; a variant stands at `seq` in the expanded log (0: given)."""
 
     task_id: str
     type: TaskType
@@ -36,7 +38,8 @@ class Member:
 
     @staticmethod
     def given(task: AnyTask) -> "Member":
-        """A task given at the start. A fork gives variants too, which its parent wrote and which stay variants."""
+        """A task given at the start. A fork gives variants too, which its parent wrote and which
+        stay variants."""
         variant = task.provenance.get("origin") == "variant"
         return Member(task.id, task.type, int(task.provenance["generation"]) if variant else 0)
 
@@ -65,7 +68,8 @@ class Pool:
     def __init__(self, members: Iterable[Member]) -> None:
         self.active = {member.task_id: member for member in members}
         self.revivable: dict[str, Retired] = {}  # retired as too hard: what re-tests may bring back
-        self.injected: dict[str, int] = {}  # every variant that ever was → its seq in the expanded log
+        # every variant that ever was → its seq in the expanded log
+        self.injected: dict[str, int] = {}
         self.decided: set[int] = set()  # seqs of the variants that were injected or refused
         self.epochs: list[Opened] = []  # by number
         self.latest: Record | None = None  # the last `epoch` record
@@ -78,7 +82,10 @@ class Pool:
 
     def state(self) -> Any:
         """The whole state as JSON, for `load`."""
-        gone = [[*astuple(left.member), left.rule, left.epoch, left.step] for left in self.revivable.values()]
+        gone = [
+            [*astuple(left.member), left.rule, left.epoch, left.step]
+            for left in self.revivable.values()
+        ]
         return {
             "active": [astuple(member) for member in self.active.values()],
             "revivable": gone,
@@ -98,7 +105,8 @@ class Pool:
         pool.injected = state["injected"]
         pool.decided = {*state["injected"].values(), *state["refused"]}
         pool.epochs = [Opened(*values) for values in state["epochs"]]
-        pool.latest, pool.totals = state["latest"], Counter(state["totals"])
+        pool.latest = state["latest"]
+        pool.totals = Counter(state["totals"])
         return pool
 
     @property
@@ -112,7 +120,10 @@ class Pool:
     @property
     def generated(self) -> list[Member]:
         """Active variants, by id."""
-        return sorted((member for member in self.active.values() if member.generated), key=lambda entry: entry.task_id)
+        return sorted(
+            (member for member in self.active.values() if member.generated),
+            key=lambda entry: entry.task_id,
+        )
 
     @property
     def too_hard(self) -> list[Retired]:
@@ -126,7 +137,11 @@ class Pool:
 
     def gone(self, task_id: str) -> bool:
         """Whether a variant has left for good: it will neither be trained on nor tried again."""
-        return task_id in self.injected and task_id not in self.active and task_id not in self.revivable
+        return (
+            task_id in self.injected
+            and task_id not in self.active
+            and task_id not in self.revivable
+        )
 
     def apply(self, record: Record) -> None:
         """The effect of one record of a closed, live group."""
@@ -134,17 +149,23 @@ class Pool:
         if kind == "injected":
             self.decided.add(record["expanded"])
             self.injected[record["task"]] = record["expanded"]
-            named = (record[name] for name in ("task", "type", "generation", "epoch", "step", "expanded"))
+            named = (
+                record[name] for name in ("task", "type", "generation", "epoch", "step", "expanded")
+            )
             self.active[record["task"]] = Member(*named)
         elif kind == "refused":
             self.decided.add(record["expanded"])
         elif kind == "retired":
             member = self.active.pop(record["task"])
             if record["rule"] in TOO_HARD:
-                self.revivable[member.task_id] = Retired(member, record["rule"], record["epoch"], record["step"])
+                self.revivable[member.task_id] = Retired(
+                    member, record["rule"], record["epoch"], record["step"]
+                )
         elif kind == "revived":
             gone = self.revivable.pop(record["task"])
-            self.active[record["task"]] = replace(gone.member, epoch=record["epoch"], since=gone.step)
+            self.active[record["task"]] = replace(
+                gone.member, epoch=record["epoch"], since=gone.step
+            )
         elif kind == "epoch":
             self.epochs.append(Opened(record["attempt"], record["step"], record["stage"]))
             self.latest = record
@@ -157,17 +178,19 @@ def initial(run: Run) -> list[Member]:
 
 
 def fix(fixed: dict[int, Record], closing: Record) -> None:
-    """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the first time. A record
-    without `admissions` has read none, which is fixed too."""
+    """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the
+    first time. A record without `admissions` has read none, which is fixed too."""
     names = (*FIXED, *(name for extension in extensions() for name in extension.epoch_fields))
     told = {"admissions": 0} | {name: closing[name] for name in names if name in closing}
     fixed[closing["epoch"]] = told | fixed.get(closing["epoch"], {})
 
 
 def windows_json(tracker: Tracker, pool: Pool) -> dict[str, list[dict[str, Any]]]:
-    """The windows of every task that the tracker knows and that has not left for good; none for one whose groups never
-    counted."""
-    windows: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks if not pool.gone(task_id)}
+    """The windows of every task that the tracker knows and that has not left for good; none for one
+    whose groups never counted."""
+    windows: dict[str, list[dict[str, Any]]] = {
+        task_id: [] for task_id in tracker.tasks if not pool.gone(task_id)
+    }
     for window in tracker.windows():
         if window.task in windows:
             windows[window.task].append(window.as_json())

@@ -1,4 +1,5 @@
-"""The fold of seeds.jsonl and the expanded log: what the daemon has considered, picked, written and finished.
+"""The fold of seeds.jsonl and the expanded log: what the daemon has considered, picked, written and
+finished.
 
 The daemon continues from it after a start; in lockstep the trainer reads the watermark.
 """
@@ -13,7 +14,8 @@ from rods.buffers.run.runfolder import EXPANDED, SEEDS
 
 @dataclass(slots=True)
 class Unfinished:
-    """A pick without its `finished` record. `variants` are those of it in the expanded log: index → task id."""
+    """A pick without its `finished` record. `variants` are those of it in the expanded log: index →
+    task id."""
 
     pick: str
     step: int
@@ -30,7 +32,8 @@ class Seeds:
     def __init__(self, folder: Path, *, strict: bool = False) -> None:
         self.last_considered = 0  # the highest; steps are considered in ascending order
         self.unfinished: dict[str, Unfinished] = {}
-        self.last_picked: dict[str, int] = {}  # task → the latest step that picked it and did not drop it as stale
+        # task → the latest step that picked it and did not drop it as stale
+        self.last_picked: dict[str, int] = {}
         self._open: dict[int, int] = {}  # step → its unfinished picks
         self._watermark = 0
         self._seeds = Tail(folder / SEEDS, strict=strict)
@@ -38,8 +41,9 @@ class Seeds:
 
     @property
     def watermark(self) -> int:
-        """In lockstep: the last step such that every step up to it is considered and every pick finished. Steps are
-        considered one after the other there; one whose record damage took will not be considered again."""
+        """In lockstep: the last step such that every step up to it is considered and every pick
+        finished. Steps are considered one after the other there; one whose record damage took will
+        not be considered again."""
         before = (step - 1 for step in self._open if step > self._watermark)
         self._watermark = max(self._watermark, min([self.last_considered, *before]))
         return self._watermark
@@ -58,8 +62,12 @@ class Seeds:
     def apply(self, record: Record) -> None:
         kind = record["kind"]
         if kind == "picked":
-            pick, task, step = record["pick"], record["task"], record["step"]
-            self.unfinished[pick] = Unfinished(pick, step, record["epoch"], task, record["rank"], record)
+            pick = record["pick"]
+            task = record["task"]
+            step = record["step"]
+            self.unfinished[pick] = Unfinished(
+                pick, step, record["epoch"], task, record["rank"], record
+            )
             self.last_picked[task] = step
             self._open[step] = self._open.get(step, 0) + 1
         elif kind == "considered":

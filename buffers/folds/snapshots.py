@@ -1,9 +1,10 @@
 """Snapshots of a fold at the end of a log's closed parts, so that a run of months opens fast.
 
-A snapshot only saves time: it may be deleted, and is never believed unless the closed parts that it stands for are
-there as they were (names, sizes, SHA-256; a part whose time of change is the recorded one is not hashed again). It
-never stands for the live part. Each is one file, replaced whole; the last two are kept, since a rewind may drop steps
-that the newest one holds. `rods verify` reads the logs from their beginning and uses none.
+A snapshot only saves time: it may be deleted, and is never believed unless the closed parts that it
+stands for are there as they were (names, sizes, SHA-256; a part whose time of change is the
+recorded one is not hashed again). It never stands for the live part. Each is one file, replaced
+whole; the last two are kept, since a rewind may drop steps that the newest one holds. `rods verify`
+reads the logs from their beginning and uses none.
 """
 
 import hashlib
@@ -25,14 +26,16 @@ VERSION = 8  # of what the folds keep: another version is read anew
 KEPT = 2
 
 
-Snapshot = tuple[int, frozenset[str], Any]  # a seq, the names of the parts that end there, the fold of these as JSON
+# a seq, the names of the parts that end there, the fold of these as JSON
+Snapshot = tuple[int, frozenset[str], Any]
 
 
 class Snapshots:
     """Those of one log. `key` names what else the fold depends on (configuration)."""
 
     def __init__(self, log: Path, key: Any) -> None:
-        self._log, self._key = log, key
+        self._log = log
+        self._key = key
         self._folder = log.parent / SNAPSHOTS
         self._stem = log.name.removesuffix(".jsonl")
         self._hashed: dict[str, Record] = {}  # part → what is known of it
@@ -44,15 +47,18 @@ class Snapshots:
                 yield snapshot
 
     def write(self, seq: int, state: Any) -> None:
-        """Keeps `state`, the fold of all records up to `seq`, where the parts before the live one end. A disk that
-        refuses it is not this file's concern: the log will say so."""
+        """Keeps `state`, the fold of all records up to `seq`, where the parts before the live one
+        end. A disk that refuses it is not this file's concern: the log will say so."""
         with suppress(RodsError, OSError):
             parts = [self._part(path) for path in segments(self._log) if path != self._log]
             body = orjson.dumps(state)
             head = {"version": VERSION, "key": self._key, "seq": seq, "parts": parts}
             head["sha256"] = hashlib.sha256(body).hexdigest()
             self._folder.mkdir(exist_ok=True)
-            replace(self._folder / f"{self._stem}.{seq:012d}.json", orjson.dumps(head) + b"\n" + body + b"\n")
+            replace(
+                self._folder / f"{self._stem}.{seq:012d}.json",
+                orjson.dumps(head) + b"\n" + body + b"\n",
+            )
             for old in self._files()[:-KEPT]:
                 old.unlink(missing_ok=True)
 
@@ -67,22 +73,38 @@ class Snapshots:
             body = memoryview(data)[end + 1 : -1]  # tens of megabytes, not to be copied
             if (head["version"], head["key"]) != (VERSION, self._key):
                 return None
-            if head["sha256"] != hashlib.sha256(body).hexdigest() or not all(map(self._unchanged, head["parts"])):
+            if head["sha256"] != hashlib.sha256(body).hexdigest() or not all(
+                map(self._unchanged, head["parts"])
+            ):
                 return None
-            return head["seq"], frozenset(part["name"] for part in head["parts"]), orjson.loads(body)
+            return (
+                head["seq"],
+                frozenset(part["name"] for part in head["parts"]),
+                orjson.loads(body),
+            )
         except (OSError, ValueError, KeyError, TypeError, UserError):
             return None
 
     def _unchanged(self, recorded: Record) -> bool:
         self._hashed.setdefault(recorded["name"], recorded)
-        return bool(self._part(self._log.with_name(recorded["name"]))["sha256"] == recorded["sha256"])
+        return bool(
+            self._part(self._log.with_name(recorded["name"]))["sha256"] == recorded["sha256"]
+        )
 
     def _part(self, path: Path) -> Record:
         status = path.stat()
         known = self._hashed.get(path.name)
-        if known is None or (known["size"], known["mtime_ns"]) != (status.st_size, status.st_mtime_ns):
+        if known is None or (known["size"], known["mtime_ns"]) != (
+            status.st_size,
+            status.st_mtime_ns,
+        ):
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            known = {"name": path.name, "size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
+            known = {
+                "name": path.name,
+                "size": status.st_size,
+                "mtime_ns": status.st_mtime_ns,
+                "sha256": digest,
+            }
             self._hashed[path.name] = known
         return known

@@ -15,7 +15,8 @@ from rods.tasks import AnyTask
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A variant that waits for a decision. Its task stays on the disk: a run may stage more than memory should hold."""
+    """A variant that waits for a decision. Its task stays on the disk: a run may stage more than
+    memory should hold."""
 
     seq: int
     pick: str
@@ -26,7 +27,8 @@ class Candidate:
 
     @property
     def content(self) -> Any:
-        """The task as JSON, not yet believed; read from the log. Raises KeyError, CorruptLogError."""
+        """The task as JSON, not yet believed; read from the log. Raises KeyError,
+        CorruptLogError."""
         return self._log[self.seq]["task"]
 
     @property
@@ -40,7 +42,9 @@ class Candidate:
 class Staging:
     """Follows the expanded log. Its length is the number of variants that wait."""
 
-    def __init__(self, folder: Path, *, strict: bool = False, newest: Callable[[], int | None] = lambda: None) -> None:
+    def __init__(
+        self, folder: Path, *, strict: bool = False, newest: Callable[[], int | None] = lambda: None
+    ) -> None:
         """`strict`, `newest`: as for a Tail."""
         self.path = folder / EXPANDED
         self.tail = Tail(self.path, strict=strict, newest=newest)
@@ -57,8 +61,8 @@ class Staging:
         return self.tail.seq
 
     def poll(self, decided: Container[int] = (), waiting: int = 0) -> None:
-        """Reads on. `decided`: seqs that do not wait any more, all below `waiting` among them, of which none is read
-        by a first look."""
+        """Reads on. `decided`: seqs that do not wait any more, all below `waiting` among them, of
+        which none is read by a first look."""
         if waiting and not self._begun:
             with suppress(FileNotFoundError):  # being renamed
                 self.tail.begin_before(waiting)
@@ -66,7 +70,9 @@ class Staging:
         for record in self.tail.records():
             if record["seq"] not in decided:
                 where = record["step"], record["rank"], record["index"]
-                self._waiting[record["seq"]] = Candidate(record["seq"], record["pick"], *where, self._log)
+                self._waiting[record["seq"]] = Candidate(
+                    record["seq"], record["pick"], *where, self._log
+                )
 
     def decide(self, seq: int) -> None:
         """A merge has injected or refused the variant at `seq`."""
@@ -75,9 +81,11 @@ class Staging:
     def candidates(self, upto: int, *, by_pick: bool) -> list[Candidate]:
         """What waits up to seq `upto`: in the order of the log, or of the picks."""
         waiting = [candidate for candidate in self._waiting.values() if candidate.seq <= upto]
-        return sorted(waiting, key=attrgetter("step", "index", "rank", "seq")) if by_pick else waiting
+        return (
+            sorted(waiting, key=attrgetter("step", "index", "rank", "seq")) if by_pick else waiting
+        )
 
     def task(self, seq: int) -> AnyTask:
-        """The variant at `seq`, decided about or not, from the log. Raises KeyError when it is not there or was lost to
-        damage, ValueError when it is no task."""
+        """The variant at `seq`, decided about or not, from the log. Raises KeyError when it is not
+        there or was lost to damage, ValueError when it is no task."""
         return AnyTask.from_json(self._log[seq]["task"])

@@ -1,6 +1,8 @@
-"""The fold of seeds.jsonl and rejected.jsonl into counts: what became of the daemon's picks, and why candidates failed.
+"""The fold of seeds.jsonl and rejected.jsonl into counts: what became of the daemon's picks, and
+why candidates failed.
 
-Both logs grow for months, so it begins behind the snapshots that the daemon keeps of their closed parts."""
+Both logs grow for months, so it begins behind the snapshots that the daemon keeps of their closed
+parts."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,13 +15,13 @@ from rods.buffers.run.runfolder import REJECTED, SEEDS
 
 
 class DaemonTotals:
-    """Follows both logs. `barren`: finished picks since the last one that gave a variant; `failed`: attempts that
-    were read since then, by "stage: error"; `example`: the latest evidence of each. `failures`: how many candidates
-    failed alike, and the seq of the latest in rejected.jsonl."""
+    """Follows both logs. `barren`: finished picks since the last one that gave a variant; `failed`:
+    attempts that were read since then, by "stage: error"; `example`: the latest evidence of each.
+    `failures`: how many candidates failed alike, and the seq of the latest in rejected.jsonl."""
 
     def __init__(self, folder: Path, *, every_record: bool = False, keep: bool = False) -> None:
-        """`every_record`: whether the caller takes them all, from the first on. `keep`: write snapshots, for the owner
-        of the logs."""
+        """`every_record`: whether the caller takes them all, from the first on. `keep`: write
+        snapshots, for the owner of the logs."""
         self.picks = Counter[str]()  # by the type of the seed
         self.considered = 0  # the last step
         self.outcomes = Counter[str]()  # of finished picks: accepted, discarded or dropped_stale
@@ -32,7 +34,9 @@ class DaemonTotals:
         self._snapshots = {log: Snapshots(folder / log, None) for log in (SEEDS, REJECTED)}
         self.tails: dict[str, Tail] = {}  # in the order in which they are to be read
         for log, snapshots in self._snapshots.items():
-            seq, skip, state = next(iter(()) if every_record else snapshots.newest(), (0, frozenset[str](), None))
+            seq, skip, state = next(
+                iter(()) if every_record else snapshots.newest(), (0, frozenset[str](), None)
+            )
             self.tails[log] = Tail(folder / log, after=seq, skip=skip)
             if state is not None:
                 self._load(log, state)
@@ -54,8 +58,11 @@ class DaemonTotals:
         elif kind == "considered":
             self.considered = max(self.considered, record["step"])
         elif kind == "finished":
-            accepted, stale = record["accepted"], record["dropped_stale"]
-            self.outcomes["dropped_stale" if stale else "accepted" if accepted else "discarded"] += 1
+            accepted = record["accepted"]
+            stale = record["dropped_stale"]
+            self.outcomes[
+                "dropped_stale" if stale else "accepted" if accepted else "discarded"
+            ] += 1
             self.accepted += len(accepted)
             if record.get("why") and not accepted:
                 self.discards[record["why"]] += 1
@@ -79,7 +86,11 @@ class DaemonTotals:
         if log == SEEDS:
             counts = (self.picks, self.outcomes, self.discards)
             return [*counts, self.considered, self.accepted, self.barren]
-        return [[[*alike, *seen] for alike, seen in self.failures.items()], self.failed, self.example]
+        return [
+            [[*alike, *seen] for alike, seen in self.failures.items()],
+            self.failed,
+            self.example,
+        ]
 
     def _load(self, log: str, state: Any) -> None:
         if log == SEEDS:
@@ -87,4 +98,5 @@ class DaemonTotals:
             self.considered, self.accepted, self.barren = state[3:]
         else:
             self.failures = {(stage, error): (count, seq) for stage, error, count, seq in state[0]}
-            self.failed, self.example = Counter(state[1]), state[2]
+            self.failed = Counter(state[1])
+            self.example = state[2]

@@ -20,14 +20,15 @@ def refusals(path: Path) -> Iterator[None]:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a regular file, closed when another program is started. Raises what `disk_error` makes of a
-    refusal."""
+    """A descriptor of a regular file, closed when another program is started. Raises what
+    `disk_error` makes of a refusal."""
     with refusals(path):
         return descriptor_of(path, flags)
 
 
 def write(path: Path, data: bytes) -> None:
-    """A file with this content, durable but for its name. Raises OSError, and leaves what it has written."""
+    """A file with this content, durable but for its name. Raises OSError, and leaves what it has
+    written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         view = memoryview(data)
@@ -39,8 +40,9 @@ def write(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Puts new content into the place of the old, so that a reader, a kill or a power cut finds the one or the other,
-    never less. Raises UserError (full disk, no permission) and leaves the old content."""
+    """Puts new content into the place of the old, so that a reader, a kill or a power cut finds the
+    one or the other, never less. Raises UserError (full disk, no permission) and leaves the old
+    content."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(fresh, data)
@@ -58,8 +60,8 @@ def free_name(path: Path, first: int = 1) -> Path:
 
 
 def sync_file(path: Path) -> None:
-    """Makes what is in `path` durable, whoever wrote it; nothing to do where there is no file. Called before a record
-    is written that names what stands there."""
+    """Makes what is in `path` durable, whoever wrote it; nothing to do where there is no file.
+    Called before a record is written that names what stands there."""
     with suppress(FileNotFoundError), open_regular(path) as file, refusals(path):
         os.fdatasync(file.fileno())
 

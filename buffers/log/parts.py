@@ -1,5 +1,5 @@
-"""The files of a log, its parts: closed ones, each named after its first seq, and the live one. Finds the parts, their
-first and last records, and any record by its seq."""
+"""The files of a log, its parts: closed ones, each named after its first seq, and the live one.
+Finds the parts, their first and last records, and any record by its seq."""
 
 import os
 import re
@@ -11,25 +11,29 @@ from rods.buffers.log.record_bytes import LOST, Damage, Record, parsed, read_lin
 from rods.files import LINE, open_regular
 
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
-PROBED = 50  # epochs whose parts are asked for one by one; to list a folder costs as much as some hundreds
+# epochs whose parts are asked for one by one; to list a folder costs as much as some hundreds
+PROBED = 50
 NEAR = 1 << 16  # bytes in which a record is looked for line by line
 SEQ = re.compile(rb'\{"seq":(\d+),')
 
 
 def segments(path: Path, since: str = "") -> list[Path]:
-    """The existing parts of the log whose live part is `path`, in order of seq. A star in the name stands for an epoch
-    number. `since`: the name of a part; parts of earlier epochs are left out, so that following a log costs no more
-    after years."""
+    """The existing parts of the log whose live part is `path`, in order of seq. A star in the name
+    stands for an epoch number. `since`: the name of a part; parts of earlier epochs are left out,
+    so that following a log costs no more after years."""
     stem = re.escape(path.name.removesuffix(".jsonl")).replace(r"\*", r"(\d{4,})")
     pattern = re.compile(rf"{stem}(?:\.(?P<first>\d{{12}}))?\.jsonl")
-    begins = path.name.partition("*")[0].removesuffix(".jsonl")  # a folder may hold thousands of files of another log
+    # a folder may hold thousands of files of another log
+    begins = path.name.partition("*")[0].removesuffix(".jsonl")
     with os.scandir(path.parent) as entries:
         names = [entry.name for entry in entries if entry.name.startswith(begins)]
     epochs = "*" in path.name
     earliest = int(match.group(1)) if epochs and (match := pattern.fullmatch(since)) else 0
     parts = []
     for name in names:
-        if (match := pattern.fullmatch(name)) and (epoch := int(match.group(1)) if epochs else 0) >= earliest:
+        if (match := pattern.fullmatch(name)) and (
+            epoch := int(match.group(1)) if epochs else 0
+        ) >= earliest:
             first = match.group("first")
             parts.append((epoch, first is None, int(first or 0), name))
     return [path.parent / name for *_, name in sorted(parts)]
@@ -43,8 +47,8 @@ def first_seq(path: Path) -> int | None:
 
 
 def last_record(part: Path) -> tuple[Record | None, int]:
-    """The last whole record of a part (None when it has none) and the offset behind it. Raises CorruptLogError when the
-    last line that ends is no record."""
+    """The last whole record of a part (None when it has none) and the offset behind it. Raises
+    CorruptLogError when the last line that ends is no record."""
     reach = 1 << 16
     with open_regular(part) as file:
         size = os.fstat(file.fileno()).st_size
@@ -64,14 +68,16 @@ def last_record(part: Path) -> tuple[Record | None, int]:
 
 
 def last_of(log: Path, but: Path | None = None) -> Record | None:
-    """The last record of a log, `but` for one of its parts; None for a log without any. Raises CorruptLogError."""
+    """The last record of a log, `but` for one of its parts; None for a log without any. Raises
+    CorruptLogError."""
     parts = (part for part in reversed(segments(log)) if part != but)
     return next((record for part in parts if (record := last_record(part)[0]) is not None), None)
 
 
 class Lookup:
-    """Reads single records of a log by seq, of kinds that need no closing. Nothing but the parts' first seqs stays in
-    memory: seqs ascend, so a part and its bytes are halved until the record is near (about 0.1 ms)."""
+    """Reads single records of a log by seq, of kinds that need no closing. Nothing but the parts'
+    first seqs stays in memory: seqs ascend, so a part and its bytes are halved until the record is
+    near (about 0.1 ms)."""
 
     def __init__(self, path: Path) -> None:
         """`path`: the log's live part, or a name with a star."""
@@ -79,8 +85,8 @@ class Lookup:
         self._parts: list[tuple[int, Path]] = []  # first seq and file, as last listed
 
     def __getitem__(self, seq: int) -> Record:
-        """Raises KeyError when no such record is there or damage took it, CorruptLogError when its checksum is
-        wrong."""
+        """Raises KeyError when no such record is there or damage took it, CorruptLogError when its
+        checksum is wrong."""
         for _ in range(LOOKS):
             place = bisect_right(self._parts, seq, key=lambda part: part[0]) - 1
             with suppress(FileNotFoundError):  # renamed since it was listed
@@ -105,7 +111,9 @@ class Lookup:
 
 def _search(part: Path, seq: int) -> Record | None:
     with open_regular(part) as file:
-        low, high = 0, os.fstat(file.fileno()).st_size  # the line begins at `low` or behind it, and before `high`
+        # the line begins at `low` or behind it, and before `high`
+        low = 0
+        high = os.fstat(file.fileno()).st_size
         while high - low > NEAR:
             middle = (low + high) // 2
             file.seek(middle)

@@ -1,4 +1,5 @@
-"""The bytes of a record, what makes it one of a kind, and what is said of bytes that are none (docs/protocol.md)."""
+"""The bytes of a record, what makes it one of a kind, and what is said of bytes that are none
+(docs/protocol.md)."""
 
 import re
 import tomllib
@@ -31,9 +32,12 @@ for _extension in extensions():
     SHAPES["epoch"] |= {f"{name}?": shape for name, shape in _extension.epoch_fields.items()}
 GROUP = ("attempt", "step", "index", "stage", "task", "role", "interface")
 FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}
-CLOSED_BY: dict[str, str] = {kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told}
+CLOSED_BY: dict[str, str] = {
+    kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told
+}
 CLOSING = frozenset(CLOSED_BY.values())
-# stands for a record that damage took (rods.buffers.audit.repair), perhaps one of a group; folds pass over it
+# stands for a record that damage took (rods.buffers.audit.repair), perhaps one of a group; folds
+# pass over it
 LOST = "lost"
 OPEN = frozenset(CLOSED_BY) | {LOST}  # what may stand inside a group
 
@@ -60,14 +64,19 @@ def line(seq: int, content: Record, authenticate: Callable[[bytes], bytes] | Non
     if authenticate is not None:
         body += authenticate(body)
     if len(body) + TRAILER >= LINE:
-        what = f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may be ({LINE})"
-        raise UserError(what, remedy="make what it holds smaller: a task's state, or what a model may answer")
+        what = (
+            f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may "
+            f"be ({LINE})"
+        )
+        raise UserError(
+            what, remedy="make what it holds smaller: a task's state, or what a model may answer"
+        )
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
 
 def is_record(text: bytes) -> bool:
-    """Whether `text`, a line without its newline, is a record whose checksum matches. The field is compared as exact
-    bytes: a lax reading of hex digits lets damage through."""
+    """Whether `text`, a line without its newline, is a record whose checksum matches. The field is
+    compared as exact bytes: a lax reading of hex digits lets damage through."""
     return len(text) > TRAILER and text[-TRAILER:] == b',"crc":"%08x"}' % crc32(text[:-TRAILER])
 
 
@@ -80,8 +89,9 @@ def leading_record(text: bytes) -> bytes:
 
 
 def newline_altered(tail: bytes) -> bool:
-    """Whether the end of a part, behind its last newline, begins with a whole record whose newline is another byte:
-    damage. Zeros are no such byte: a power cut leaves them where a write was not synced, so that it is a torn one."""
+    """Whether the end of a part, behind its last newline, begins with a whole record whose newline
+    is another byte: damage. Zeros are no such byte: a power cut leaves them where a write was not
+    synced, so that it is a torn one."""
     whole = leading_record(tail)
     return bool(whole) and bool(tail[len(whole) :].strip(b"\0"))
 
@@ -90,7 +100,8 @@ class Damage(CorruptLogError):
     """A record that cannot be believed, in `part` from byte `offset` on."""
 
     def __init__(self, part: Path, offset: int, why: str) -> None:
-        self.part, self.offset = part, offset
+        self.part = part
+        self.offset = offset
         super().__init__(
             f"damaged record: {why}",
             where=f"{part}, byte {offset}",
@@ -99,9 +110,13 @@ class Damage(CorruptLogError):
 
 
 def misfit(log: str, record: Record, why: str) -> CorruptLogError:
-    """For a record of `log` that has the right fields and still cannot be what a writer has written."""
-    where, remedy = f"{log}, record {record['seq']}", "restore the run folder from a copy"
-    return CorruptLogError(f"{record['kind']} says what cannot be: {why}", where=where, remedy=remedy)
+    """For a record of `log` that has the right fields and still cannot be what a writer has
+    written."""
+    where = f"{log}, record {record['seq']}"
+    remedy = "restore the run folder from a copy"
+    return CorruptLogError(
+        f"{record['kind']} says what cannot be: {why}", where=where, remedy=remedy
+    )
 
 
 def group_of(record: Record) -> Group:
@@ -114,8 +129,9 @@ def group_of(record: Record) -> Group:
 
 @contextmanager
 def believed(groups: Iterable[Record]) -> Iterator[None]:
-    """For what reads records of groups as they are, since there are many: where it fails, each is held to what a
-    trainer reports. Raises CorruptLogError for the first that is none, else what it failed with."""
+    """For what reads records of groups as they are, since there are many: where it fails, each is
+    held to what a trainer reports. Raises CorruptLogError for the first that is none, else what it
+    failed with."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
@@ -125,7 +141,8 @@ def believed(groups: Iterable[Record]) -> Iterator[None]:
 
 
 def parsed(text: bytes, part: Path, offset: int) -> Record:
-    """The record in `text`, a line without its newline that stands in `part` at `offset`. Raises Damage."""
+    """The record in `text`, a line without its newline that stands in `part` at `offset`. Raises
+    Damage."""
     if not is_record(text):
         raise Damage(part, offset, "the checksum does not match the line")
     try:
@@ -135,12 +152,14 @@ def parsed(text: bytes, part: Path, offset: int) -> Record:
 
 
 def checked(content: Any) -> Record:
-    """`content`, parsed from a line whose checksum matches. Raises ValueError where no writer has written that."""
+    """`content`, parsed from a line whose checksum matches. Raises ValueError where no writer has
+    written that."""
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(kind, str) or type(content.get("seq")) is not int:
         raise ValueError("no record, though its checksum matches")
     known: Record = content
-    if kind == "group":  # there are many, and a call for every field would take a fifth of folding them
+    # there are many, and a call for every field would take a fifth of folding them
+    if kind == "group":
         attempt, step, index, stage, task, role, interface = map(known.get, GROUP)
         counts = type(attempt) is type(step) is type(index) is type(stage) is int
         if counts and type(task) is type(role) is type(interface) is str:
@@ -151,7 +170,8 @@ def checked(content: Any) -> Record:
 
 
 def read_line(file: BinaryIO, part: Path) -> bytes:
-    """The next line of `part`, empty at its end. Raises Damage for one that is longer than any record."""
+    """The next line of `part`, empty at its end. Raises Damage for one that is longer than any
+    record."""
     offset = file.tell()
     text = file.readline(LINE + 1)
     if len(text) > LINE:
@@ -160,20 +180,24 @@ def read_line(file: BinaryIO, part: Path) -> bytes:
 
 
 def check_newline(rest: bytes, part: Path, offset: int) -> None:
-    """Raises Damage when `rest`, the end of a part, is a whole record but for the newline: nothing is missing there. A
-    zero in its place is (`newline_altered`)."""
+    """Raises Damage when `rest`, the end of a part, is a whole record but for the newline: nothing
+    is missing there. A zero in its place is (`newline_altered`)."""
     if len(rest) > TRAILER and rest[-1] and is_record(rest[:-1]):
         raise Damage(part, offset, "the newline behind the last record is damaged")
 
 
 @contextmanager
 def quarantine() -> Iterator[None]:
-    """For the owner of a log: copies the line at which Damage was raised to `<file>.corrupt.<offset>` before it passes
-    the error on, so that nothing done to the log later can destroy the evidence."""
+    """For the owner of a log: copies the line at which Damage was raised to
+    `<file>.corrupt.<offset>` before it passes the error on, so that nothing done to the log later
+    can destroy the evidence."""
     try:
         yield
     except Damage as damage:
-        with suppress(OSError), damage.part.open("rb") as file:  # a full disk must not hide the damage
+        # a full disk must not hide the damage
+        with suppress(OSError), damage.part.open("rb") as file:
             file.seek(damage.offset)
-            damage.part.with_name(f"{damage.part.name}.corrupt.{damage.offset}").write_bytes(file.readline(LINE))
+            damage.part.with_name(f"{damage.part.name}.corrupt.{damage.offset}").write_bytes(
+                file.readline(LINE)
+            )
         raise

@@ -1,9 +1,10 @@
-"""What the fields of records hold (shapes.toml): a record that says another thing was written by nobody here.
+"""What the fields of records hold (shapes.toml): a record that says another thing was written by
+nobody here.
 
-A shape is the name of a type (`text`, `count`: a whole number from 0 on, `positive`: from 1 on, `number`, `flag`,
-`object`, `list`, `id`, `end`: of a rollout, `any`; `count?`: or null); a table of shapes by field (`step?` may be
-missing, and what it does not name is not looked at); `{"*" = shape}` for all values of an object; `[shape]` for all
-items of a list.
+A shape is the name of a type (`text`, `count`: a whole number from 0 on, `positive`: from 1 on,
+`number`, `flag`, `object`, `list`, `id`, `end`: of a rollout, `any`; `count?`: or null); a table of
+shapes by field (`step?` may be missing, and what it does not name is not looked at); `{"*" =
+shape}` for all values of an object; `[shape]` for all items of a list.
 """
 
 import re
@@ -45,11 +46,14 @@ def fault_of(shape: Any) -> Fault:
 
 def _of_word(name: str) -> Fault:
     word = name.removesuffix("?")
-    types = frozenset({*TYPES.get(word, (str,)), *({type(None)} if word != name else ())})  # a bool is no number
+    # a bool is no number
+    types = frozenset({*TYPES.get(word, (str,)), *({type(None)} if word != name else ())})
     test = TESTS.get(word)
 
     def fault(value: Any) -> str:
-        sound = word == "any" or (type(value) in types and (test is None or value is None or test(value)))
+        sound = word == "any" or (
+            type(value) in types and (test is None or value is None or test(value))
+        )
         return "" if sound else f" is no {word}"
 
     return fault
@@ -59,7 +63,9 @@ def _of_items(item: Fault) -> Fault:
     def fault(value: Any) -> str:
         if type(value) is not list:
             return " is no list"
-        return next((f"[{place}]{what}" for place, each in enumerate(value) if (what := item(each))), "")
+        return next(
+            (f"[{place}]{what}" for place, each in enumerate(value) if (what := item(each))), ""
+        )
 
     return fault
 
@@ -74,7 +80,10 @@ def _of_values(item: Fault) -> Fault:
 
 
 def _of_fields(shapes: Mapping[str, Any]) -> Fault:
-    fields = [(name.removesuffix("?"), fault_of(shape), name.endswith("?")) for name, shape in shapes.items()]
+    fields = [
+        (name.removesuffix("?"), fault_of(shape), name.endswith("?"))
+        for name, shape in shapes.items()
+    ]
 
     def fault(value: Any) -> str:
         if type(value) is not dict:

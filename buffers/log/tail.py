@@ -1,7 +1,7 @@
 """Reads logs: `read` a whole one, `Tail` one that is being written, by polling.
 
-Both yield what a fold may believe: records of groups only once a closing record covers them. Raises CorruptLogError
-naming file and byte offset.
+Both yield what a fold may believe: records of groups only once a closing record covers them. Raises
+CorruptLogError naming file and byte offset.
 """
 
 import os
@@ -17,7 +17,17 @@ import orjson
 from rods.buffers.log import record_bytes
 from rods.buffers.log.disk import refusals
 from rods.buffers.log.parts import LOOKS, PROBED, first_seq, segments
-from rods.buffers.log.record_bytes import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
+from rods.buffers.log.record_bytes import (
+    CLOSED_BY,
+    CLOSING,
+    LOST,
+    OPEN,
+    TRAILER,
+    Damage,
+    Record,
+    check_newline,
+    parsed,
+)
 from rods.files import LINE, open_regular
 
 ABSENT = 0  # in place of an inode
@@ -25,8 +35,8 @@ BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The records of a log that count, in order; an incomplete last line and groups that are not closed are left
-    out."""
+    """The records of a log that count, in order; an incomplete last line and groups that are not
+    closed are left out."""
     return Tail(path, strict=True).records()
 
 
@@ -36,8 +46,8 @@ def read_raw(path: Path) -> Iterator[Record]:
 
 
 def groups(records: Iterable[Record]) -> Iterator[tuple[Record, list[Record]]]:
-    """Of `records`, those that a fold may believe: each closing record with what it closes, and, with nothing, each of
-    a kind that needs no closing. What damage took is left out."""
+    """Of `records`, those that a fold may believe: each closing record with what it closes, and,
+    with nothing, each of a kind that needs no closing. What damage took is left out."""
     waiting: list[Record] = []
     for record in records:
         kind = record["kind"]
@@ -45,17 +55,26 @@ def groups(records: Iterable[Record]) -> Iterator[tuple[Record, list[Record]]]:
             waiting.append(record)
         elif kind in CLOSING:
             first = record["first"]
-            yield record, [inner for inner in waiting if inner["seq"] >= first and CLOSED_BY[inner["kind"]] == kind]
+            yield (
+                record,
+                [
+                    inner
+                    for inner in waiting
+                    if inner["seq"] >= first and CLOSED_BY[inner["kind"]] == kind
+                ],
+            )
             waiting = []
         elif kind != LOST:
             yield record, []
 
 
 class Tail:
-    """Follows a log that another process writes. Nothing is kept open, so that a network file system shows what is new.
+    """Follows a log that another process writes. Nothing is kept open, so that a network file
+    system shows what is new.
 
-    An incomplete line, bytes that have not arrived (NUL), and a gap between parts mean "not yet". With `strict` a fold
-    asks for everything there is: then damage in these forms is an error too, except for an incomplete last line.
+    An incomplete line, bytes that have not arrived (NUL), and a gap between parts mean "not yet".
+    With `strict` a fold asks for everything there is: then damage in these forms is an error too,
+    except for an incomplete last line.
     """
 
     def __init__(
@@ -68,12 +87,16 @@ class Tail:
         skip: Container[str] = frozenset(),
         newest: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Begins behind the record `after`, with which the parts named in `skip` end (rods.buffers.folds.snapshots).
-        `newest`: of a log with a part an epoch, says before each read the highest epoch that a part can be of, so that
-        the next part is looked for by its number; None: the folder is listed."""
-        self.path, self.strict, self.raw = path, strict, raw
+        """Begins behind the record `after`, with which the parts named in `skip` end
+        (rods.buffers.folds.snapshots). `newest`: of a log with a part an epoch, says before each
+        read the highest epoch that a part can be of, so that the next part is looked for by its
+        number; None: the folder is listed."""
+        self.path = path
+        self.strict = strict
+        self.raw = raw
         self._newest = newest
-        self._blank: int | None = None  # the inode of a live part without a record, when all there was was looked at
+        # the inode of a live part without a record, when all there was was looked at
+        self._blank: int | None = None
         self._part: Path | None = None  # where the position lies
         self._offset = 0  # bytes of that part that are done
         self._inode = 0
@@ -88,8 +111,8 @@ class Tail:
         self._seen = after  # the last whole record seen, perhaps of a group that is still open
 
     def begin_before(self, seq: int) -> None:
-        """The same at the part that holds the record `seq`, or at the last one there is: what stands in earlier ones is
-        not looked at."""
+        """The same at the part that holds the record `seq`, or at the last one there is: what
+        stands in earlier ones is not looked at."""
         skip = segments(self.path)
         while skip:
             part = skip.pop()
@@ -102,7 +125,8 @@ class Tail:
         return list(self.records())
 
     def records(self) -> Iterator[Record]:
-        """The same, one by one: for logs that do not fit into memory. The caller must exhaust it."""
+        """The same, one by one: for logs that do not fit into memory. The caller must exhaust
+        it."""
         if self.raw:
             yield from chain.from_iterable(self._blocks())
             return
@@ -118,7 +142,8 @@ class Tail:
     def _blocks(self) -> Iterator[list[Record]]:
         """All that has come, in lists that end where no group is open."""
         looks = 0
-        parts: list[Path] = []  # from the one at the position on; listed once, however many there are
+        # from the one at the position on; listed once, however many there are
+        parts: list[Path] = []
         while looks < LOOKS:
             looks += 1
             try:
@@ -132,7 +157,9 @@ class Tail:
                             continue
                         yield from self._from(file, parts[0])
                     parts = parts[1:]
-                entered = next((moved for part in parts if (moved := self._enter(part)) is not None), None)
+                entered = next(
+                    (moved for part in parts if (moved := self._enter(part)) is not None), None
+                )
             except FileNotFoundError:
                 parts = []
                 continue
@@ -144,15 +171,21 @@ class Tail:
         if self.strict:
             with refusals(self.path.parent):
                 self.path.parent.stat()  # where it was moved or removed, nothing is damaged
-            raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
+            raise Damage(
+                self._part or self.path,
+                self._offset,
+                f"record {self._seen + 1} is missing behind it",
+            )
 
     @property
     def closed(self) -> int:
-        """The last record of the closed parts, once the position has come to the live part; 0 before."""
+        """The last record of the closed parts, once the position has come to the live part; 0
+        before."""
         return self._before if self._part == self.path else 0
 
     def _remaining(self) -> list[Path]:
-        """The log's parts from the one on that holds the position; none while that one is being renamed."""
+        """The log's parts from the one on that holds the position; none while that one is being
+        renamed."""
         if self._part is not None and self._is_last():
             with suppress(FileNotFoundError):
                 if self._part.stat().st_ino == self._inode:
@@ -168,20 +201,21 @@ class Tail:
         return parts[next(here, len(parts)) :]
 
     def _is_last(self) -> bool:
-        """Whether the part at the position is the log's last one, unless it was renamed; False also where only a look
-        through the folder can say it."""
+        """Whether the part at the position is the log's last one, unless it was renamed; False also
+        where only a look through the folder can say it."""
         if self._part == self.path or self._part is None or (newest := self._newest()) is None:
             return self._part == self.path
         before, _, after = self.path.name.partition("*")
         epoch = self._part.name.removeprefix(before).removesuffix(after)
-        if not epoch.isdecimal() or newest - int(epoch) > PROBED:  # a closed part, or too many to ask for each
+        # a closed part, or too many to ask for each
+        if not epoch.isdecimal() or newest - int(epoch) > PROBED:
             return False
         names = (f"{before}{later:04d}{after}" for later in range(int(epoch) + 1, newest + 1))
         return not any(self.path.with_name(name).exists() for name in names)
 
     def _is_blank(self) -> bool:
-        """Whether a log without records is as it was: records first stand in the live part, and a closed part keeps
-        the inode of the live one that it was."""
+        """Whether a log without records is as it was: records first stand in the live part, and a
+        closed part keeps the inode of the live one that it was."""
         try:
             if self._blank is None or self.path.stat().st_ino != self._blank:
                 return False
@@ -191,7 +225,8 @@ class Tail:
             return self._blank == ABSENT and "*" not in self.path.name
 
     def _enter(self, part: Path) -> bool | None:
-        """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""
+        """Moves the position to the start of `part` if that is where the next record stands; None:
+        still empty."""
         with _opened(part) as (file, inode):
             first = record_bytes.read_line(file, part)
         if not first.endswith(b"\n"):
@@ -201,15 +236,18 @@ class Tail:
             return None
         if parsed(first[:-1], part, 0)["seq"] != self._seen + 1:
             return False
-        self._part, self._offset, self._inode = part, 0, inode
+        self._part = part
+        self._offset = 0
+        self._inode = inode
         self.seq = self._before = self._seen
         return True
 
     def _from(self, file: BinaryIO, part: Path) -> Iterator[list[Record]]:
-        """What counts from the position on, moving it. Records of a group that is still open are read again by the
-        next call."""
+        """What counts from the position on, moving it. Records of a group that is still open are
+        read again by the next call."""
         file.seek(self._offset)
-        offset, seq = self._offset, self.seq
+        offset = self._offset
+        seq = self.seq
         rest = b""
         waiting: list[Record] = []  # read, but behind the last record that counts
         while data := file.read(max(BLOCK, len(rest))):  # of a long line twice as much each time
@@ -241,10 +279,11 @@ class Tail:
         check_newline(rest, part, offset)
 
     def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
-        """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
-        of one have not arrived."""
+        """The records in `lines`, the first of which stands at `offset` and follows record `seq`;
+        fewer when the bytes of one have not arrived."""
         records: list[Record] = []
-        loads, checked = orjson.loads, record_bytes.checked
+        loads = orjson.loads
+        checked = record_bytes.checked
         for text in lines:
             seq += 1
             try:
@@ -257,7 +296,9 @@ class Tail:
                     raise ValueError(f"seq {record['seq']} stands where {seq} is due")
             except ValueError as error:
                 done = len(records)
-                raise Damage(part, offset + sum(map(len, lines[:done])) + done, str(error)) from error
+                raise Damage(
+                    part, offset + sum(map(len, lines[:done])) + done, str(error)
+                ) from error
             records.append(record)
         return records
 

@@ -4,15 +4,17 @@ A log has one writer. Promises of `LogWriter`:
 
 - when `append` or `append_group` returns, the records are on the disk (fdatasync);
 - a whole line is never taken back or changed, whatever fails: what a reader has read stays;
-- a line cut short (kill, power cut) is moved aside when the log is next opened for append; a bad line anywhere else is
-  `CorruptLogError`, never skipped;
-- after a failed write only the incomplete line is truncated; after a failed fsync the file is reopened, compared and
-  rewritten in place, and the failed descriptor is never synced again.
+- a line cut short (kill, power cut) is moved aside when the log is next opened for append; a bad
+  line anywhere else is `CorruptLogError`, never skipped;
+- after a failed write only the incomplete line is truncated; after a failed fsync the file is
+  reopened, compared and rewritten in place, and the failed descriptor is never synced again.
 
-Records that belong together are closed by a record that carries `first`, the seq of the group's first record. Readers
-see nothing of a group before it is closed, and never see records that no closing record covers.
+Records that belong together are closed by a record that carries `first`, the seq of the group's
+first record. Readers see nothing of a group before it is closed, and never see records that no
+closing record covers.
 
-`GroupCommit` is for many producers of one event loop: one write and one fdatasync serve all who wait at that moment.
+`GroupCommit` is for many producers of one event loop: one write and one fdatasync serve all who
+wait at that moment.
 """
 
 import asyncio
@@ -34,19 +36,22 @@ from rods.errors import InfrastructureError, RefusedError, disk_error
 class LogWriter:
     """The one writer of a log. `path` names the live part, `run/observations.jsonl` for instance.
 
-    Ownership is not decided here (rods.buffers.run.locks); that another process has written nevertheless is noticed by
-    the file's size and refused.
+    Ownership is not decided here (rods.buffers.run.locks); that another process has written
+    nevertheless is noticed by the file's size and refused.
     """
 
     def __init__(self, path: Path, *, log: Path | None = None, part_bytes: int = 0) -> None:
-        """Opens for append and moves a torn tail aside. `log` names the whole log when `path` is one part of it (a
-        name with a star). A live part of `part_bytes` or more is closed before the next record (0: never)."""
-        self.path, self._part_bytes = path, part_bytes
+        """Opens for append and moves a torn tail aside. `log` names the whole log when `path` is
+        one part of it (a name with a star). A live part of `part_bytes` or more is closed before
+        the next record (0: never)."""
+        self.path = path
+        self._part_bytes = part_bytes
         new = not path.exists()
         self.authenticate = authenticating(log or path)
         before = last_of(log or path, but=path)
         self.seq = 0 if before is None else int(before["seq"])
-        self._descriptor, self._broken = -1, False
+        self._descriptor = -1
+        self._broken = False
         self.size = self._open_live()
         self.durable = 0  # bytes of the live part that an fdatasync covers
         self.parts = 0  # that this writer has closed
@@ -66,14 +71,20 @@ class LogWriter:
     def append(self, records: Iterable[Record]) -> int:
         """Appends records and returns the last one's seq once all are on the disk.
 
-        Raises UserError for a full disk or one that refuses writes; lines that were written whole stay.
+        Raises UserError for a full disk or one that refuses writes; lines that were written whole
+        stay.
         """
-        lines = [line(seq, content, self.authenticate) for seq, content in enumerate(records, self.seq + 1)]
+        lines = [
+            line(seq, content, self.authenticate)
+            for seq, content in enumerate(records, self.seq + 1)
+        ]
         return self.append_lines(b"".join(lines), self.seq + len(lines))
 
-    def append_lines(self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None) -> int:
-        """The same for lines that `records.line` has made of the seqs that are due, up to `last`. `meanwhile` is
-        called once they are written, before the disk is waited for."""
+    def append_lines(
+        self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None
+    ) -> int:
+        """The same for lines that `records.line` has made of the seqs that are due, up to `last`.
+        `meanwhile` is called once they are written, before the disk is waited for."""
         if not data:
             return self.seq
         if self._broken or self._descriptor < 0:
@@ -81,11 +92,14 @@ class LogWriter:
             raise InfrastructureError(f"{self.path}: {what}")
         if 0 < self._part_bytes <= self.size:
             self.rotate()  # here, so that a part never ends inside a group
-        with refusals(self.path):  # the path names no file: the folder was moved, or the log removed
+        # the path names no file: the folder was moved, or the log removed
+        with refusals(self.path):
             status = self.path.stat()
         if (status.st_size, status.st_dev, status.st_ino) != (self.size, *self._file):
             raise RefusedError(
-                "another process has written to this log", where=str(self.path), remedy="stop it; a log has one writer"
+                "another process has written to this log",
+                where=str(self.path),
+                remedy="stop it; a log has one writer",
             )
         written = 0
         self._broken = True  # unless this ends well: an interrupt may come between any two lines
@@ -98,19 +112,24 @@ class LogWriter:
         except OSError as error:
             self._broken = not self._keep_whole_lines(data[:written])
             raise disk_error(error, self.path) from error
-        self.size, self.seq = self.size + len(data), last
+        self.size = self.size + len(data)
+        self.seq = last
         meanwhile()
         self._sync(data)
         self._broken = False
         return self.seq
 
-    def append_group(self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()) -> int:
-        """Appends `records` and the record that closes them, in one write; in front of them, with the same sync, those
-        of `before`, which need no closing. Returns the closing record's seq."""
+    def append_group(
+        self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()
+    ) -> int:
+        """Appends `records` and the record that closes them, in one write; in front of them,
+        with the same sync, those of `before`, which need no closing. Returns the closing
+        record's seq."""
         return self.append([*before, *records, closed(closing, self.seq + len(before) + 1)])
 
     def rotate(self) -> Path | None:
-        """Closes the live part under the name that carries its first seq; None when it is still empty."""
+        """Closes the live part under the name that carries its first seq; None when it is still
+        empty."""
         first = first_seq(self.path)
         if first is None:
             return None
@@ -146,7 +165,8 @@ class LogWriter:
         self.durable = self.size
 
     def _keep_whole_lines(self, data: bytes) -> bool:
-        """After a failed write: what is whole stays, the rest goes. False when not even that worked."""
+        """After a failed write: what is whole stays, the rest goes. False when not even that
+        worked."""
         whole = data[: data.rfind(b"\n") + 1]
         try:
             os.ftruncate(self._descriptor, self.size + len(whole))
@@ -157,8 +177,9 @@ class LogWriter:
         return True
 
     def _rewrite(self, error: OSError, written: bytes) -> None:
-        """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the bytes compared and
-        written again in their place (which makes the pages dirty), and one sync of *that* descriptor."""
+        """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the
+        bytes compared and written again in their place (which makes the pages dirty), and one sync
+        of *that* descriptor."""
         self._broken = True
         fresh = open_file(self.path, os.O_RDWR)
         try:
@@ -196,24 +217,32 @@ class LogWriter:
 
 def _another_key(path: Path, given: bool) -> RefusedError:
     """Half a log with codes would prove nothing."""
-    what = "its records carry no codes, and a key is given" if given else "its records carry codes, and no key is given"
-    remedy = f"start without {VARIABLE}, as before" if given else f"name the key's file in {VARIABLE}"
+    what = (
+        "its records carry no codes, and a key is given"
+        if given
+        else "its records carry codes, and no key is given"
+    )
+    remedy = (
+        f"start without {VARIABLE}, as before" if given else f"name the key's file in {VARIABLE}"
+    )
     return RefusedError(what, where=str(path), remedy=remedy)
 
 
 SLOW = 0.005  # seconds; serving 64 producers takes about a tenth of it
 FEW = 16  # are served before a disk has got far
-Waiting = tuple[int, bytes, "asyncio.Future[None]"]  # the seq of the last of these lines, the lines, who awaits them
+# the seq of the last of these lines, the lines, who awaits them
+Waiting = tuple[int, bytes, "asyncio.Future[None]"]
 
 
 class GroupCommit:
-    """Producers of one event loop share one writer, which nobody else writes with meanwhile; the order of records is
-    that of the calls.
+    """Producers of one event loop share one writer, which nobody else writes with meanwhile; the
+    order of records is that of the calls.
 
-    A thread of its own writes and syncs, one batch after the other. A fast disk would idle while all producers are
-    served, so there are two batches of half of them: one is served while the other syncs. Where a sync takes much
-    longer than that, whoever has been served is waited for, and a batch is everyone. The first failed write ends it:
-    whoever waits then, and whoever comes later, is told what failed."""
+    A thread of its own writes and syncs, one batch after the other. A fast disk would idle while
+    all producers are served, so there are two batches of half of them: one is served while the
+    other syncs. Where a sync takes much longer than that, whoever has been served is waited for,
+    and a batch is everyone. The first failed write ends it: whoever waits then, and whoever comes
+    later, is told what failed."""
 
     def __init__(self, writer: Callable[[], LogWriter]) -> None:
         """`writer` is asked before every write, by the thread: a log may go on in another part."""
@@ -224,12 +253,14 @@ class GroupCommit:
         self._done: list[Waiting] = []  # written and synced, and not answered yet
         self._answered: deque[list[Waiting]] = deque()  # on their way to the loop
         self._failure: Exception | None = None
-        self._wake, self._served = threading.Event(), threading.Event()
+        self._wake = threading.Event()
+        self._served = threading.Event()
         self._asleep = self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def append(self, record: Record) -> asyncio.Future[None]:
-        """Takes `record`; the future is done once it is on the disk. Both raise what a write has raised."""
+        """Takes `record`; the future is done once it is on the disk. Both raise what a write has
+        raised."""
         return self._take([record])
 
     def append_group(self, records: Sequence[Record], closing: Record) -> asyncio.Future[None]:
@@ -252,7 +283,9 @@ class GroupCommit:
     def _take(self, records: Sequence[Record]) -> asyncio.Future[None]:
         if self._failure is not None:
             raise self._failure
-        data = b"".join([line(seq, each, self._authenticate) for seq, each in enumerate(records, self._seq + 1)])
+        data = b"".join(
+            [line(seq, each, self._authenticate) for seq, each in enumerate(records, self._seq + 1)]
+        )
         self._seq += len(records)
         future = (self._loop or self._start()).create_future()
         self._waiting.append((self._seq, data, future))
@@ -262,7 +295,8 @@ class GroupCommit:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         self._loop = asyncio.get_running_loop()
-        self._event = os.eventfd(0, os.EFD_CLOEXEC)  # wakes the loop with less ado than call_soon_threadsafe
+        # wakes the loop with less ado than call_soon_threadsafe
+        self._event = os.eventfd(0, os.EFD_CLOEXEC)
         self._loop.add_reader(self._event, self._tell)
         self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
         self._thread.start()
@@ -273,7 +307,8 @@ class GroupCommit:
         os.eventfd_read(self._event)
         while self._answered:
             for _, _, future in self._answered.popleft():
-                if not future.done():  # else its producer was cancelled; the record is written all the same
+                # else its producer was cancelled; the record is written all the same
+                if not future.done():
                     future.set_result(None)
         if self._failure is not None:
             for _, _, future in self._waiting:
@@ -303,9 +338,11 @@ class GroupCommit:
             del self._waiting[:count]
             started = time.perf_counter()
             try:
-                # Those of the batch before are answered while the disk works: told any earlier, they would keep this
-                # thread from asking it.
-                self._writer().append_lines(b"".join([data for _, data, _ in batch]), batch[-1][0], self._answer)
+                # Those of the batch before are answered while the disk works: told any earlier,
+                # they would keep this thread from asking it.
+                self._writer().append_lines(
+                    b"".join([data for _, data, _ in batch]), batch[-1][0], self._answer
+                )
             except Exception as error:  # noqa: BLE001 — handed to everyone who waits
                 self._answer()
                 self._waiting[:0] = batch
@@ -322,7 +359,8 @@ class GroupCommit:
             if self._closing:
                 return False
             self._wake.clear()
-            self._asleep = True  # from here on whoever appends sets it; who came before is seen by the next look
+            # from here on whoever appends sets it; who came before is seen by the next look
+            self._asleep = True
             if not self._waiting and not self._closing:
                 self._wake.wait()
             self._asleep = False

@@ -1,4 +1,5 @@
-"""Carries out a merge: wait for the daemon (lockstep), lock, derive, make durable what will be named, record."""
+"""Carries out a merge: wait for the daemon (lockstep), lock, derive, make durable what will be
+named, record."""
 
 import math
 import time
@@ -47,28 +48,36 @@ class Epoch:
     counts: dict[str, int]
     pool_seq: int  # of the closing record
     recorded: bool  # whether it had been decided before
-    opened: Mapping[str, Any] = field(default_factory=dict)  # what extensions have fixed for its steps, by name
+    # what extensions have fixed for its steps, by name
+    opened: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Merger:
     """Owns pool.jsonl while it lives."""
 
     def __init__(self, state: RunState, process: str, heartbeat: Heartbeat | None = None) -> None:
-        """`state`: of the run, with the observations that the merges are to learn from; read on by each merge."""
+        """`state`: of the run, with the observations that the merges are to learn from; read on by
+        each merge."""
         run = state.run
-        self.run, self.state = run, state
+        self.run = run
+        self.state = state
         self._ownership = Ownership(run.path, POOL, process, heartbeat)
-        self._seeds, self._notes = Seeds(run.path), epoch_notes(run)
+        self._seeds = Seeds(run.path)
+        self._notes = epoch_notes(run)
         self._contest = contest_of(self._notes)
         self._admission: Admission | None = None
         self._pool: Pool | None = None  # the one that it follows
         try:
-            self._writer = LogWriter(run.path / POOL, part_bytes=run.config.operation.log_part_bytes)
+            self._writer = LogWriter(
+                run.path / POOL, part_bytes=run.config.operation.log_part_bytes
+            )
         except BaseException:
             self._ownership.release()
             raise
 
-    def merge(self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play = None) -> Epoch:
+    def merge(
+        self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play = None
+    ) -> Epoch:
         self.state.read_merges()
         recorded = 0 <= number <= self.state.epoch
         if not recorded:
@@ -77,27 +86,42 @@ class Merger:
         closing = pool.latest or {}
         if closing["stage"] != stage:
             what = f"epoch {number} was opened in stage {closing['stage']}, not {stage}"
-            raise self._refused(what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}")
+            raise self._refused(
+                what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}"
+            )
         slots = recorded_slots(self.run, pool)
         if order.order_hash(slots) != closing["order"]:
-            raise Damage(self._writer.path, 0, f"the order of epoch {number} is not the one that its record names")
+            raise Damage(
+                self._writer.path,
+                0,
+                f"the order of epoch {number} is not the one that its record names",
+            )
         for note in self._notes.values():
             note.poll()
         opened = opened_by(self._notes, closing)
-        step, order_hash, counts, seq = (closing[name] for name in ("step", "order", "counts", "seq"))
+        step, order_hash, counts, seq = (
+            closing[name] for name in ("step", "order", "counts", "seq")
+        )
         return Epoch(number, stage, step, slots, order_hash, counts, seq, recorded, opened)
 
-    def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play) -> None:
+    def _decide(
+        self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play
+    ) -> None:
         if number != self.state.epoch + 1:
             what = f"epoch {number} does not follow epoch {self.state.epoch}"
             raise self._refused(what, f"merge epoch {self.state.epoch + 1} first")
         if self._contest and play is None:
-            raise self._refused("variants are played before a merge", "use `rods-train`, or `open_training` in Python")
+            raise self._refused(
+                "variants are played before a merge",
+                "use `rods-train`, or `open_training` in Python",
+            )
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (left := self.state.unvisited()):
             told = f"epoch {number - 1} has not visited {len(left)} of its tasks"
-            raise self._refused(f"{told}, and a static pool is written from all", "record their groups first")
+            raise self._refused(
+                f"{told}, and a static pool is written from all", "record their groups first"
+            )
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
         with buffer_lock(self.run.path):
@@ -114,23 +138,30 @@ class Merger:
         self._ownership.release()
 
     def _record(self, number: int, stage: int, step: int) -> Record:
-        state, contest = self.state, self._contest
+        state = self.state
+        contest = self._contest
         state.read_merges()
         read = contest.begin(number, state.lineage.counts) if contest else None
-        fixed = {"expanded_seq": state.staging.seq if read is None else read} | state.fixed.get(number, {})
+        fixed = {"expanded_seq": state.staging.seq if read is None else read} | state.fixed.get(
+            number, {}
+        )
         self._await_variants(fixed["expanded_seq"])
         if self._admission is None or self._pool is not state.pool:  # perhaps folded anew
             self._pool = state.pool
             self._admission = Admission(self.run, state.pool.injected, state.variants())
         admission = self._admission
-        if "admissions" not in fixed:  # behind the variants: what they name was admitted before them
+        # behind the variants: what they name was admitted before them
+        if "admissions" not in fixed:
             fixed["admissions"] = admissions(self.run.path)
         self._sync_variants()
-        for file in chain(segments(self.run.path / ADMITTED), *(note.files() for note in self._notes.values())):
+        for file in chain(
+            segments(self.run.path / ADMITTED), *(note.files() for note in self._notes.values())
+        ):
             sync_file(file)
         for note in self._notes.values():
             note.poll()
-        self._admission = None  # made anew unless all of this succeeds: deriving teaches it what was admitted
+        # made anew unless all of this succeeds: deriving teaches it what was admitted
+        self._admission = None
         at = {"attempt": state.attempt, "expanded_seq": fixed["expanded_seq"]}
         at |= {"epoch": number, "stage": stage, "step": step}
         *decisions, closing = merge_records(
@@ -143,8 +174,8 @@ class Merger:
         return at
 
     def _sync_variants(self) -> None:
-        """Makes durable what the merge will name: the parts of the expanded log that may hold more than the latest
-        merge on record has named, whoever made it."""
+        """Makes durable what the merge will name: the parts of the expanded log that may hold more
+        than the latest merge on record has named, whoever made it."""
         named = max((fixed["expanded_seq"] for fixed in self.state.fixed.values()), default=0)
         for _ in range(LOOKS):
             with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
@@ -153,25 +184,37 @@ class Merger:
                     if (first := first_seq(part)) is not None and first <= named + 1:
                         break
                 return
-        raise InfrastructureError(f"{self.state.staging.path}: its parts are being renamed all the time")
+        raise InfrastructureError(
+            f"{self.state.staging.path}: its parts are being renamed all the time"
+        )
 
-    def _await_daemon(self, step: int, waiting: Callable[[], None] | None, *, filling: bool) -> None:
-        """Until the daemon's watermark has reached `step`, or in `sync=free` until it has done all that it picked at
-        `step` (`filling`: a static pool is being written). The deadline begins anew whenever the daemon gets on. The
-        log says once what is waited for."""
-        limit, work, deadline = self.run.config.operation.deadline_seconds, object(), 0.0
+    def _await_daemon(
+        self, step: int, waiting: Callable[[], None] | None, *, filling: bool
+    ) -> None:
+        """Until the daemon's watermark has reached `step`, or in `sync=free` until it has done all
+        that it picked at `step` (`filling`: a static pool is being written). The deadline begins
+        anew whenever the daemon gets on. The log says once what is waited for."""
+        limit = self.run.config.operation.deadline_seconds
+        work = object()
+        deadline = 0.0
         said = time.monotonic() + PATIENCE
         while True:
             self._seeds.poll()
-            if self._seeds.watermark >= step if self.run.config.sync == "lockstep" else self._seeds.done(step):
+            if (
+                self._seeds.watermark >= step
+                if self.run.config.sync == "lockstep"
+                else self._seeds.done(step)
+            ):
                 return
             if work != (done := read_heartbeat(self.run.path, "daemon").get("work")):
-                deadline, work = time.monotonic() + limit, done
+                deadline = time.monotonic() + limit
+                work = done
             if time.monotonic() > deadline:
                 what = f"the daemon has finished step {self._seeds.watermark}, not step {step}"
                 what = "the static pool is not written" if filling else what
                 raise DeadlineError(
-                    f"{self.run.path}: {what}, and it has not got on for {limit:g} s (operation.deadline_seconds) → "
+                    f"{self.run.path}: {what}, and it has not got on for {limit:g} s "
+                    f"(operation.deadline_seconds) → "
                     f"start `rods-daemon {self.run.path}` and try again"
                 )
             if time.monotonic() > said:
@@ -187,7 +230,8 @@ class Merger:
         while self.state.staging.seq < seq:
             if time.monotonic() > deadline:
                 raise InfrastructureError(
-                    f"{self.state.staging.path}: an earlier merge read up to record {seq}, now they end at record "
+                    f"{self.state.staging.path}: an earlier merge read up to record {seq}, now "
+                    f"they end at record "
                     f"{self.state.staging.seq}"
                 )
             time.sleep(LOOK)
@@ -205,13 +249,17 @@ def merge_records(
     attempt: int,
     **at: int,
 ) -> list[Record]:
-    """The records of the merge that opens an epoch `at` (as for `derive`): its decisions, and the `epoch` record that
-    closes them. `notes`: what extensions say in it; `fixed`: what the epoch's first record has fixed, and how many
-    environments are read (`admissions`), which is named where there are any."""
-    admitted, config = fixed["admissions"], admission.run.config
+    """The records of the merge that opens an epoch `at` (as for `derive`): its decisions, and the
+    `epoch` record that closes them. `notes`: what extensions say in it; `fixed`: what the epoch's
+    first record has fixed, and how many environments are read (`admissions`), which is named where
+    there are any."""
+    admitted = fixed["admissions"]
+    config = admission.run.config
     admission.environments = admission.run.named(admitted)
     candidates = staging.candidates(at["expanded_seq"], by_pick=config.sync == "lockstep")
-    decided, fields, *_ = derive(config, pool, tracker, candidates, admission, contest=contest_of(notes), **at)
+    decided, fields, *_ = derive(
+        config, pool, tracker, candidates, admission, contest=contest_of(notes), **at
+    )
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     told = {"admissions": admitted} if admitted else {}

@@ -1,9 +1,10 @@
 """What a merge decides, as a function of pool, tracker, candidates and configuration (004 §3.4).
 
-Order: revive, burn-in, drift, unsampled; then inject; then layer 3. A static pool is injected once, whole, and nothing
-else happens to it; without retirement variants are injected and stay (004 Appendix R). The trainer writes the
-decisions, `rods verify` derives them again from the logs and compares. Reasons to refuse a variant are functions of
-manifest, tasks.jsonl and logs alone; nothing is executed here (`rods verify --replay` does that).
+Order: revive, burn-in, drift, unsampled; then inject; then layer 3. A static pool is injected once,
+whole, and nothing else happens to it; without retirement variants are injected and stay (004
+Appendix R). The trainer writes the decisions, `rods verify` derives them again from the logs and
+compares. Reasons to refuse a variant are functions of manifest, tasks.jsonl and logs alone; nothing
+is executed here (`rods verify --replay` does that).
 """
 
 import math
@@ -35,17 +36,22 @@ class Refusal(NamedTuple):
 class Admission:
     """Refuses variants; `admitted` and `left` tell it how the pool changes.
 
-    Nothing that was ever in the pool comes in again. Near duplicates are looked for among the given tasks, the active
-    variants, and those that a re-test may bring back, since a revival must not bring two of a kind together. What has
-    left for good is left out, so that memory does not grow with history.
+    Nothing that was ever in the pool comes in again. Near duplicates are looked for among the given
+    tasks, the active variants, and those that a re-test may bring back, since a revival must not
+    bring two of a kind together. What has left for good is left out, so that memory does not grow
+    with history.
     """
 
-    def __init__(self, run: Run, injected: Container[str] = (), neighbours: Iterable[AnyTask] = ()) -> None:
-        """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones that are active or
-        may be revived."""
+    def __init__(
+        self, run: Run, injected: Container[str] = (), neighbours: Iterable[AnyTask] = ()
+    ) -> None:
+        """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones
+        that are active or may be revived."""
         self.run = run
-        self.environments: dict[str, str] = run.manifest["environments"]  # hashes by name, with those admitted so far
-        self._pool, self._held_out = SimilarityIndex(run.training.values()), held_out_index(run.guarded)
+        # hashes by name, with those admitted so far
+        self.environments: dict[str, str] = run.manifest["environments"]
+        self._pool = SimilarityIndex(run.training.values())
+        self._held_out = held_out_index(run.guarded)
         self._given = {task.id for task in run.tasks}
         self._injected = injected
         for task in neighbours:
@@ -59,15 +65,22 @@ class Admission:
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:
-            what = "it has no ground-truth calls, was not drawn and has no witness: nothing says that it is sound"
+            what = (
+                "it has no ground-truth calls, was not drawn and has no witness: nothing says that "
+                "it is sound"
+            )
             return Refusal("schema", what)
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:
-            return Refusal("schema", f"'provenance.generation' is {generation!r}; a variant's is at least 1")
+            return Refusal(
+                "schema", f"'provenance.generation' is {generation!r}; a variant's is at least 1"
+            )
         if task.split != "train":
             return Refusal("split", f"its split is {task.split!r}, its seed's is 'train'")
         if self.environments.get(task.environment.name) != task.environment.hash:
-            return Refusal("unknown_environment", f"{task.environment.name} {task.environment.hash}")
+            return Refusal(
+                "unknown_environment", f"{task.environment.name} {task.environment.hash}"
+            )
         if task.id in self._given or task.id in self._pool or task.id in self._injected:
             return Refusal("duplicate", f"task {task.id} is known")
         if self.run.config.gates.duplicates and (match := self._pool.find(task)):
@@ -81,13 +94,15 @@ class Admission:
         self._pool.add(task)
 
     def left(self, task_id: str) -> None:
-        """That variant has left the pool for good. Given ones stay neighbours: there are only so many."""
+        """That variant has left the pool for good. Given ones stay neighbours: there are only so
+        many."""
         if task_id not in self._given:
             self._pool.remove(task_id)
 
 
 def share(fraction: float, count: int) -> Fraction:
-    """`fraction` of `count`, exactly as the decimal number in the configuration says (0.29 of 100 is 29)."""
+    """`fraction` of `count`, exactly as the decimal number in the configuration says (0.29 of 100
+    is 29)."""
     return Fraction(str(fraction)) * count
 
 
@@ -112,7 +127,9 @@ class _Merge:
 
     def by_rule(self, kind: str, decision: Decision | None) -> None:
         if decision is not None:
-            told = {name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")}
+            told = {
+                name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")
+            }
             self.decide(kind, decision.task, **told)
 
     def standing(self, member: Member) -> RetirementStats:
@@ -121,34 +138,49 @@ class _Merge:
     def revive(self) -> None:
         for gone in self.pool.too_hard:
             task_id = gone.member.task_id
-            self.by_rule("revived", retirement.revived(task_id, self.tracker.standing(task_id, gone.step)))
+            self.by_rule(
+                "revived", retirement.revived(task_id, self.tracker.standing(task_id, gone.step))
+            )
 
     def retire(self) -> None:
-        """Layers 1 and 2, then what was never sampled; each looks at what the one before has left."""
+        """Layers 1 and 2, then what was never sampled; each looks at what the one before has
+        left."""
         before = self.pool.epochs[-1].step if self.pool.epochs else 0
         for member in self.pool.generated:
             standing = self.standing(member)
             later = self.tracker.standing(member.task_id, max(member.since, before)).groups
-            self.by_rule("retired", retirement.burn_in(member.task_id, standing, standing.groups - later, self.rules))
+            self.by_rule(
+                "retired",
+                retirement.burn_in(member.task_id, standing, standing.groups - later, self.rules),
+            )
         for member in self.pool.generated:
-            self.by_rule("retired", retirement.drift(member.task_id, self.standing(member), self.rules))
+            self.by_rule(
+                "retired", retirement.drift(member.task_id, self.standing(member), self.rules)
+            )
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
         since = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
         for member in self.pool.generated:
-            task, standing = member.task_id, self.standing(member)
+            task = member.task_id
+            standing = self.standing(member)
             last = self.tracker.last_step(task)
             self.by_rule(
-                "retired", retirement.unsampled(task, standing, member.epoch, last, self.epoch, since, self.rules)
+                "retired",
+                retirement.unsampled(
+                    task, standing, member.epoch, last, self.epoch, since, self.rules
+                ),
             )
 
     def budget(self) -> int:
         """How many variants may be injected."""
-        rules, generated = self.rules, self.pool.generated
+        rules = self.rules
+        generated = self.pool.generated
         room = rules.max_generated - len(generated)
         if rules.static:
             return room
-        most = math.floor(share(rules.inject_fraction, len(self.pool.active))) or int(rules.inject_fraction > 0)
+        most = math.floor(share(rules.inject_fraction, len(self.pool.active))) or int(
+            rules.inject_fraction > 0
+        )
         if not rules.retirement:
             return most
         if rules.capacity:
@@ -156,18 +188,33 @@ class _Merge:
         return min(most, room)
 
     def inject(self, candidates: list[Candidate], contest: Contest | None) -> list[Candidate]:
-        """Admits candidates (that a contest leaves) in order until the budget is spent; returns the deferred ones."""
-        budget, admitted = self.budget(), 0
-        looked, outdone = contest.sifted(candidates, budget, self.admission.refuse) if contest else (candidates, {})
+        """Admits candidates (that a contest leaves) in order until the budget is spent; returns the
+        deferred ones."""
+        budget = self.budget()
+        admitted = 0
+        looked, outdone = (
+            contest.sifted(candidates, budget, self.admission.refuse)
+            if contest
+            else (candidates, {})
+        )
         for candidate in looked:
             if admitted >= budget:
                 break
-            content, where = candidate.content, {"expanded": candidate.seq, "pick": candidate.pick}
+            content = candidate.content
+            where = {"expanded": candidate.seq, "pick": candidate.pick}
             judged = outdone.get(candidate.seq) or self.admission.refuse(content)
             if isinstance(judged, Refusal):
-                self.decide("refused", content["id"], **where, rule=judged.reason, detail=judged.detail)
+                self.decide(
+                    "refused", content["id"], **where, rule=judged.reason, detail=judged.detail
+                )
                 continue
-            self.decide("injected", judged.id, **where, type=judged.type, generation=judged.provenance["generation"])
+            self.decide(
+                "injected",
+                judged.id,
+                **where,
+                type=judged.type,
+                generation=judged.provenance["generation"],
+            )
             self.admission.admitted(judged)
             admitted += 1
         return [candidate for candidate in candidates if candidate.seq not in self.pool.decided]
@@ -175,19 +222,31 @@ class _Merge:
     def evict(self) -> None:
         """Layer 3. Variants without an observation are not touched."""
         generated = self.pool.generated
-        observed = [(member.task_id, standing) for member in generated if (standing := self.standing(member)).groups]
+        observed = [
+            (member.task_id, standing)
+            for member in generated
+            if (standing := self.standing(member)).groups
+        ]
         for decision in retirement.capacity(observed, len(generated) - self.rules.max_generated):
             self.by_rule("retired", decision)
 
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:
-        """Which retired tasks are tried again: those seen longest ago first. One that a re-test found mastered has
-        nothing left to show."""
+        """Which retired tasks are tried again: those seen longest ago first. One that a re-test
+        found mastered has nothing left to show."""
         waiting = []
         for gone in self.pool.too_hard:
             task_id = gone.member.task_id
-            if gone.member.type in types and self.tracker.standing(task_id, gone.step).latest != "mastered":
+            if (
+                gone.member.type in types
+                and self.tracker.standing(task_id, gone.step).latest != "mastered"
+            ):
                 waiting.append((self.tracker.last_step(task_id) or 0, task_id))
-        return [task_id for _, task_id in sorted(waiting)[: math.ceil(share(self.rules.retest_fraction, active))]]
+        return [
+            task_id
+            for _, task_id in sorted(waiting)[
+                : math.ceil(share(self.rules.retest_fraction, active))
+            ]
+        ]
 
 
 def derive(
@@ -203,9 +262,10 @@ def derive(
     expanded_seq: int,
     contest: Contest | None = None,
 ) -> tuple[list[Record], Record, Pool, tuple[order.EpochSlot, ...]]:
-    """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in the order in which
-    they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is.
-    Returns decisions in order (without seq, id, attempt), the closing record's fields, pool and slots after it."""
+    """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in
+    the order in which they are to be admitted. `admission` learns of what comes and what leaves;
+    the pool handed in stays as it is. Returns decisions in order (without seq, id, attempt), the
+    closing record's fields, pool and slots after it."""
     merge = _Merge(config.pool, pool.copy(), tracker, admission, epoch, step)
     rules = stage_rules(config.curriculum, stage)
     injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
@@ -236,7 +296,11 @@ def derive(
             **{kind: made.count(kind) for kind in ("revived", "retired", "injected", "refused")},
             **({"played": contest.played} if contest else {}),
         },
-        "deferred": {"count": len(seqs), "first": min(seqs, default=0), "last": max(seqs, default=0)},
+        "deferred": {
+            "count": len(seqs),
+            "first": min(seqs, default=0),
+            "last": max(seqs, default=0),
+        },
         "retests": retests,
         "order": order.order_hash(slots),
     }
@@ -244,9 +308,11 @@ def derive(
 
 
 def _fills(config: Config, pool: Pool, rules: Stage) -> bool:
-    """Whether a static pool is injected by the merge into an epoch of a stage with these `rules`: the first one after
-    the opening epoch in which seeds would be picked."""
+    """Whether a static pool is injected by the merge into an epoch of a stage with these `rules`:
+    the first one after the opening epoch in which seeds would be picked."""
     first = opening(config.curriculum, [epoch.stage for epoch in pool.epochs])
     if first is None or not selects(rules):
         return False
-    return not any(selects(stage_rules(config.curriculum, epoch.stage)) for epoch in pool.epochs[first + 1 :])
+    return not any(
+        selects(stage_rules(config.curriculum, epoch.stage)) for epoch in pool.epochs[first + 1 :]
+    )

@@ -1,12 +1,13 @@
-"""Creates run folders: checks the tasks, writes a temporary folder, renames it into place. Of two processes that create
-the same run, the slower one finds the folder in place and joins it.
+"""Creates run folders: checks the tasks, writes a temporary folder, renames it into place. Of two
+processes that create the same run, the slower one finds the folder in place and joins it.
 
-The files of generated worlds come along: environments/<address>/world.py, immutable, there before a task or a record
-names the world. So a run goes on wherever it is started from, and its folder may be moved whole.
+The files of generated worlds come along: environments/<address>/world.py, immutable, there before a
+task or a record names the world. So a run goes on wherever it is started from, and its folder may
+be moved whole.
 
-Environments may join a run while it goes on (`admit`): a task may name one that the manifest lacks only behind its
-admission, which says what the manifest says of the others, and who admitted it, and why. A merge's closing record says
-how far it has read admissions.
+Environments may join a run while it goes on (`admit`): a task may name one that the manifest lacks
+only behind its admission, which says what the manifest says of the others, and who admitted it, and
+why. A merge's closing record says how far it has read admissions.
 """
 
 import errno
@@ -62,27 +63,47 @@ def create_run(
     parent: Mapping[str, Any] | None = None,
     folders: Sequence[Path] = (),
 ) -> Run:
-    """Creates the run folder `path`, or joins the run there when its identity is the same; `parent` says what a fork
-    was made from, `folders` where the files of generated worlds are looked for before the current folder. Raises
-    UserError for tasks that cannot be trained on, RefusedError for another identity."""
+    """Creates the run folder `path`, or joins the run there when its identity is the same; `parent`
+    says what a fork was made from, `folders` where the files of generated worlds are looked for
+    before the current folder. Raises UserError for tasks that cannot be trained on, RefusedError
+    for another identity."""
     with refusals(path):
         taken = path.exists() and any(path.iterdir())
-        if runfolder.exists(path):  # looked for last: another process may create it between the two looks
+        # looked for last: another process may create it between the two looks
+        if runfolder.exists(path):
             return Run.open(path, config)
     if taken:
-        raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
+        raise UserError(
+            "exists and is no run folder",
+            where=str(path),
+            remedy="choose another name, or move it aside",
+        )
     environments = Environments(config.operation.sandbox, *folders)
     warnings = check(config, tasks, environments)
-    lines, trained = task_lines(tasks), sum(task.split == "train" for task in tasks)
-    needed = (environment for extension in extensions() for environment in extension.check(config, environments))
-    named = {task.environment for task in tasks} | {reference(environment) for environment in needed}
+    lines = task_lines(tasks)
+    trained = sum(task.split == "train" for task in tasks)
+    needed = (
+        environment
+        for extension in extensions()
+        for environment in extension.check(config, environments)
+    )
+    named = {task.environment for task in tasks} | {
+        reference(environment) for environment in needed
+    }
     manifest = {
         "protocol": PROTOCOL,
         "created": round(time.time(), 3),
         "versions": {"rods": rods.__version__, "python": platform.python_version()},
-        "tasks": {"sha256": hashlib.sha256(lines).hexdigest(), "train": trained, "held_out": len(tasks) - trained},
+        "tasks": {
+            "sha256": hashlib.sha256(lines).hexdigest(),
+            "train": trained,
+            "held_out": len(tasks) - trained,
+        },
         "environments": dict(sorted((ref.name, ref.hash) for ref in named)),
-        "parameters": {name: parameters(environments.load(name)) for name in sorted({ref.name for ref in named})},
+        "parameters": {
+            name: parameters(environments.load(name))
+            for name in sorted({ref.name for ref in named})
+        },
         "random_seeds": config.random_seeds.model_dump(),
         "identity_hash": content_id(config.identity()),
         "identity": config.identity(),
@@ -95,7 +116,10 @@ def create_run(
             bring((ref.name for ref in named), environments.folders, fresh)
             write(fresh / runfolder.TASKS, lines)
             write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
-            write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
+            write(
+                fresh / runfolder.MANIFEST,
+                orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n",
+            )
         sync_folder(path.parent)
     except OSError as error:
         if error.errno in TAKEN:
@@ -106,8 +130,9 @@ def create_run(
 
 
 def open_or_create(path: Path, config_file: Path | None) -> Run:
-    """The run in `path`, created with the tasks that `config_file` names where there is none, joined where another
-    process was faster. Raises UserError, and RefusedError where a run of another identity is there."""
+    """The run in `path`, created with the tasks that `config_file` names where there is none,
+    joined where another process was faster. Raises UserError, and RefusedError where a run of
+    another identity is there."""
     if config_file is None:
         return Run.open(path)
     config = read_config(config_file)
@@ -118,14 +143,20 @@ def open_or_create(path: Path, config_file: Path | None) -> Run:
 
 
 def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:
-    """Refuses tasks that a run cannot start with (UserError); returns what is legal but worth saying."""
+    """Refuses tasks that a run cannot start with (UserError); returns what is legal but worth
+    saying."""
     ids = Counter(task.id for task in tasks)
     if repeated := [task_id for task_id, count in ids.items() if count > 1]:
-        raise UserError(f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two")
+        raise UserError(
+            f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two"
+        )
     _check_sizes(config, tasks)
     if config.pipeline.author == "llm" and writes(config) and not config.operation.endpoints:
         what = 'pipeline.author is "llm", and no model is named that could write'
-        remedy = 'give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "procedural"'
+        remedy = (
+            "give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "
+            '"procedural"'
+        )
         raise UserError(what, where="operation.endpoints", remedy=remedy)
     for extension in extensions():
         extension.check(config, environments)
@@ -133,16 +164,28 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:
-            what = f"task {task.id} was written for version {task.environment.hash} of {task.environment.name!r}"
+            what = (
+                f"task {task.id} was written for version {task.environment.hash} of "
+                f"{task.environment.name!r}"
+            )
             remedy = "install that version, or renew the tasks: `rods data rehash FILE`"
-            raise UserError(f"{what}, but {environment.hash} is installed", where="tasks", remedy=remedy)
+            raise UserError(
+                f"{what}, but {environment.hash} is installed", where="tasks", remedy=remedy
+            )
         if isinstance(task, Task):
-            judged, faults = "ground truth", replay(environment, task)
+            judged = "ground truth"
+            faults = replay(environment, task)
         else:
             assert isinstance(task, OpenTask)
-            judged, faults = "goal", unjudgeable(environment, task)
+            judged = "goal"
+            faults = unjudgeable(environment, task)
             if calling and task.split == "train":
-                faults = [Reason(f"the reward {calling[0]} compares calls with a ground truth, and it has none")]
+                faults = [
+                    Reason(
+                        f"the reward {calling[0]} compares calls with a ground truth, and it has "
+                        f"none"
+                    )
+                ]
         if faults:
             what = f"the {judged} of task {task.id} fails: {faults[0]}"
             remedy = "`rods data check FILE` lists every fault"
@@ -157,10 +200,17 @@ def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:
         count = sum(task.split == "train" and task.type in stage.types for task in tasks)
         if count < batch:
             what = f"stage {number} has {count} training tasks of its types, a batch needs {batch}"
-            remedy = f"lower it to {count} or less, or give more tasks" if count else "give tasks of these types"
+            remedy = (
+                f"lower it to {count} or less, or give more tasks"
+                if count
+                else "give tasks of these types"
+            )
             raise UserError(what, where="training.batch_tasks", remedy=remedy)
         if stage.until == "plateau" and not any(task.split == "validation" for task in tasks):
-            what = f"stage {number} ends on a plateau of the validation score, and no task has the split 'validation'"
+            what = (
+                f"stage {number} ends on a plateau of the validation score, and no task has the "
+                f"split 'validation'"
+            )
             remedy = "give validation tasks (data.held_out), or end the stage after its epochs"
             raise UserError(what, where=f"curriculum.stages.{number - 1}.until", remedy=remedy)
 
@@ -173,12 +223,16 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     reachable = reachable_maximum(rules, types)
     if train and reachable < rules.seeds_per_step:
         warnings.append(
-            f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
-            f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"
+            f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of "
+            f"[selection] allow "
+            f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, "
+            f"pass_on_quota)"
         )
     judged = config.pool.burn_in_observations * config.rollouts.rollouts_per_task
     if config.pool.burn_in and judged < FEW:
-        warnings.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
+        warnings.append(
+            f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations"
+        )
     if config.pipeline.author == "llm":
         return warnings  # a model writes from tools and schemas alone
     for name in sorted({task.environment.name for task in train if isinstance(task, Task)}):
@@ -186,17 +240,22 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
             catalogue_for(environments.load(name))
         except ComposeError:
             warnings.append(
-                f"environment {name!r} has no catalogue with a phrase book, so no variants of its tasks will be "
-                'written (docs/composing.md says how to give it one; with pipeline.author = "llm" none is needed)'
+                f"environment {name!r} has no catalogue with a phrase book, so no variants of its "
+                f"tasks will be "
+                'written (docs/composing.md says how to give it one; with pipeline.author = "llm" '
+                "none is needed)"
             )
     return warnings
 
 
 def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
-    """Copies the files of those environments in `names` that are generated worlds, looked for below `folders` and then
-    from the current folder, below `target`: each durable and whole when it has its name. How many worlds. Raises
-    UserError for a file that is missing or another one than its address says."""
-    worlds = {address: name for name in names if (address := addressed.address_of(name)) is not None}
+    """Copies the files of those environments in `names` that are generated worlds, looked for below
+    `folders` and then from the current folder, below `target`: each durable and whole when it has
+    its name. How many worlds. Raises UserError for a file that is missing or another one than its
+    address says."""
+    worlds = {
+        address: name for name in names if (address := addressed.address_of(name)) is not None
+    }
     place = target / addressed.FOLDER
     with refusals(place):
         for address, name in worlds.items():
@@ -218,9 +277,11 @@ def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to `path` in the end, whole and durable; gone where that fails. Raises
-    OSError (TAKEN: another process was faster)."""
-    fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")
+    """A temporary folder that is renamed to `path` in the end, whole and durable; gone where that
+    fails. Raises OSError (TAKEN: another process was faster)."""
+    fresh = path.with_name(
+        f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}"
+    )
     try:
         fresh.mkdir(parents=True)
         yield fresh
@@ -231,8 +292,8 @@ def _new_folder(path: Path) -> Iterator[Path]:
 
 
 def damaged(names: Iterable[str], folder: Path) -> Iterator[tuple[str, str]]:
-    """The generated worlds among `names` whose file below `folder` is missing or another one: place, and what is
-    wrong."""
+    """The generated worlds among `names` whose file below `folder` is missing or another one:
+    place, and what is wrong."""
     for name in sorted(names):
         if (address := addressed.address_of(name)) is None:
             continue
@@ -247,9 +308,9 @@ def damaged(names: Iterable[str], folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def admit(run: Run, name: str, *, by: str, why: str = "") -> Record:
-    """Lets tasks of `run` name the environment that is called `name` from the current folder; of a generated world the
-    file is brought into the run before. Raises RefusedError for one that the run knows already, in whatever version,
-    and UserError where there is none."""
+    """Lets tasks of `run` name the environment that is called `name` from the current folder; of a
+    generated world the file is brought into the run before. Raises RefusedError for one that the
+    run knows already, in whatever version, and UserError where there is none."""
     with Ownership(run.path, runfolder.ADMITTED, PROCESS):
         environment = run.environments.load(name)
         known = run.named().get(environment.name)
@@ -257,7 +318,11 @@ def admit(run: Run, name: str, *, by: str, why: str = "") -> Record:
             what = f"environment {environment.name!r} is known already, in version {known}"
             raise RefusedError(what, where=str(run.path))
         bring([name], run.environments.folders, run.path)
-        told = {"name": environment.name, "hash": environment.hash, "parameters": parameters(environment)}
+        told = {
+            "name": environment.name,
+            "hash": environment.hash,
+            "parameters": parameters(environment),
+        }
         made = record("admitted", **told, by=by, why=why, time=round(time.time(), 3))
         with closing(LogWriter(run.path / runfolder.ADMITTED)) as writer:
             writer.append([made])

@@ -1,9 +1,10 @@
 """Heartbeat files: a counter that a living process moves, and how a reader judges it.
 
-The writer's thread replaces `heartbeat.<process>.json` about once a second, so the counter tells a dead process. What
-the process itself says (`beat`) tells a stuck one: the file holds how long ago it last said something (`quiet`) and
-last got on (`still`), in seconds by the writer's own clock. A reader compares counters at two moments of *its* clock.
-Clocks of two machines are never compared, and no process id of another machine is looked up.
+The writer's thread replaces `heartbeat.<process>.json` about once a second, so the counter tells a
+dead process. What the process itself says (`beat`) tells a stuck one: the file holds how long ago
+it last said something (`quiet`) and last got on (`still`), in seconds by the writer's own clock. A
+reader compares counters at two moments of *its* clock. Clocks of two machines are never compared,
+and no process id of another machine is looked up.
 """
 
 import os
@@ -21,7 +22,9 @@ from rods.errors import UserError
 from rods.files import read_regular
 
 EVERY = 1.0  # seconds between beats
-USUAL = 5.0  # a process may be stuck after STUCK seconds without progress, and this many times its longest pause so far
+# a process may be stuck after STUCK seconds without progress, and this many times its longest pause
+# so far
+USUAL = 5.0
 WAITING = ("waiting for the daemon", "budget spent", "no endpoint answers")
 RESTING = frozenset(
     ("idle", "no seeds", "staging full", "run finished", *WAITING)
@@ -44,17 +47,21 @@ class ProcessLocation:
 
     @staticmethod
     def here() -> "ProcessLocation":
-        return ProcessLocation(socket.gethostname(), os.getpid(), _boot_id(), os.environ.get("SLURM_JOB_ID", ""))
+        return ProcessLocation(
+            socket.gethostname(), os.getpid(), _boot_id(), os.environ.get("SLURM_JOB_ID", "")
+        )
 
     @property
     def this_machine(self) -> bool:
-        """Whether it is the machine that asks, since its last boot: then locks and process ids mean something."""
+        """Whether it is the machine that asks, since its last boot: then locks and process ids mean
+        something."""
         mine = ProcessLocation.here()
         return bool(self.boot_id) and (self.host, self.boot_id) == (mine.host, mine.boot_id)
 
 
 class Heartbeat:
-    """The writing side. `beat` only notes what the process does, so that no loop waits for a slow disk."""
+    """The writing side. `beat` only notes what the process does, so that no loop waits for a slow
+    disk."""
 
     def __init__(self, folder: Path, process: str, every: float = EVERY) -> None:
         self.path = heartbeat_path(folder, process)
@@ -78,8 +85,8 @@ class Heartbeat:
         return self
 
     def beat(self, progress: object = None, **fields: Any) -> None:
-        """Notes what the process is doing. `progress` is anything that changes when it gets on (default: the fields);
-        in a resting state (RESTING) nothing need."""
+        """Notes what the process is doing. `progress` is anything that changes when it gets on
+        (default: the fields); in a resting state (RESTING) nothing need."""
         now = time.monotonic()
         with self._lock:
             self._fields |= fields
@@ -87,17 +94,19 @@ class Heartbeat:
             mark = tuple(self._fields.items()) if progress is None else progress
             if mark != self._progress or self._fields["state"] in RESTING:
                 self._longest = max(self._longest, now - self._moved)
-                self._progress, self._moved = mark, now
+                self._progress = mark
+                self._moved = now
 
     def note(self, work: object, **facts: Any) -> None:
-        """Notes facts about what works beside the process's own loop, from any thread; `work` changes when that gets
-        on."""
+        """Notes facts about what works beside the process's own loop, from any thread; `work`
+        changes when that gets on."""
         now = time.monotonic()
         with self._lock:
             self._facts |= facts
             if work != self._work:
                 self._longest = max(self._longest, now - self._moved)
-                self._work, self._moved = work, now
+                self._work = work
+                self._moved = now
 
     def stop(self) -> None:
         """Ends the thread and says in the file that the process has left."""
@@ -127,11 +136,14 @@ class Heartbeat:
                 **self._fields,
             }
         fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:  # closed before the rename: so a network file system shows it to others; no fsync, it means nothing later
+        # closed before the rename: so a network file system shows it to others; no fsync, it means
+        # nothing later
+        try:
             fresh.write_bytes(orjson.dumps(content, default=str) + b"\n")
             fresh.replace(self.path)
         except OSError:
-            fresh.unlink(missing_ok=True)  # a full disk stops the logs, which say so; a heartbeat only falls silent
+            # a full disk stops the logs, which say so; a heartbeat only falls silent
+            fresh.unlink(missing_ok=True)
 
 
 def local_time(seconds: object) -> str:
@@ -154,12 +166,15 @@ def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
         beat: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
     except (OSError, ValueError, UserError):
         return {}
-    known = isinstance(beat, dict) and all(isinstance(beat.get(key, 0), (int, float)) for key in NUMBERS)
+    known = isinstance(beat, dict) and all(
+        isinstance(beat.get(key, 0), (int, float)) for key in NUMBERS
+    )
     return beat if known and all(isinstance(beat.get(key, ""), str) for key in TEXTS) else {}
 
 
 def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = BEATS_SEEN) -> bool:
-    """Whether the process at `place` is alive: watches its counter for at most `seconds` of this reader's clock."""
+    """Whether the process at `place` is alive: watches its counter for at most `seconds` of this
+    reader's clock."""
     deadline = time.monotonic() + seconds
     first: int | None = None
     while True:
@@ -182,7 +197,8 @@ def judge(beat: dict[str, Any], alive: bool) -> Life:
             return "never started"
         return "stopped" if beat.get("state") == "stopped" else "dead"
     patience = beat.get("patience", STUCK)
-    # Its last beat can be old only where its clock is the reader's own (a process that was halted, a dead disk).
+    # Its last beat can be old only where its clock is the reader's own (a process that was halted,
+    # a dead disk).
     here = ProcessLocation(beat.get("host", ""), 0, beat.get("boot_id", ""), "").this_machine
     silent = here and "uptime" in beat and time.monotonic() - beat["uptime"] > SILENCE
     if silent or beat.get("quiet", 0.0) > patience or beat.get("still", 0.0) > patience:

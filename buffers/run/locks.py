@@ -1,9 +1,11 @@
-"""Who owns which file (`Ownership`), and the lock around merges (`buffer_lock`), which the daemon never takes.
+"""Who owns which file (`Ownership`), and the lock around merges (`buffer_lock`), which the daemon
+never takes.
 
-Correctness rests on neither: logs have one writer, groups have closing records, merges are idempotent. They keep a
-second trainer or daemon from starting by mistake, and tell people who is there. On the machine itself flock decides,
-which the system gives back when a process dies. What another machine has recorded holds for as long as its heartbeat's
-counter moves by our own clock, since locks need not reach us from there. Without flock the counter decides alone.
+Correctness rests on neither: logs have one writer, groups have closing records, merges are
+idempotent. They keep a second trainer or daemon from starting by mistake, and tell people who is
+there. On the machine itself flock decides, which the system gives back when a process dies. What
+another machine has recorded holds for as long as its heartbeat's counter moves by our own clock,
+since locks need not reach us from there. Without flock the counter decides alone.
 """
 
 import fcntl
@@ -25,7 +27,8 @@ from rods.deadlines import MERGE_LOCK, OWNER_LOOK
 from rods.errors import RefusedError, RodsError, UserError, disk_error
 from rods.files import descriptor_of, open_regular
 
-SETTLE = 0.3  # seconds after which, without flock, two that took a file at once have seen each other
+# seconds after which, without flock, two that took a file at once have seen each other
+SETTLE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +41,39 @@ class Owner:
     released: bool = False  # left it cleanly
 
     def as_json(self) -> dict[str, Any]:
-        return {"process": self.process, **asdict(self.place), "since": self.since, "released": self.released}
+        return {
+            "process": self.process,
+            **asdict(self.place),
+            "since": self.since,
+            "released": self.released,
+        }
 
     @staticmethod
     def from_json(given: dict[str, Any]) -> "Owner":
         """Raises KeyError, TypeError or ValueError for what is none."""
-        place = ProcessLocation(str(given["host"]), int(given["pid"]), str(given["boot_id"]), str(given["job"]))
+        place = ProcessLocation(
+            str(given["host"]), int(given["pid"]), str(given["boot_id"]), str(given["job"])
+        )
         return Owner(str(given["process"]), place, float(given["since"]), bool(given["released"]))
 
     def __str__(self) -> str:
         job = f", job {self.place.job}" if self.place.job else ""
-        return f"{self.process} (pid {self.place.pid} on {self.place.host}{job}) since {local_time(self.since)}"
+        return (
+            f"{self.process} (pid {self.place.pid} on {self.place.host}{job}) since "
+            f"{local_time(self.since)}"
+        )
 
 
 class Ownership(AbstractContextManager["Ownership"]):
     """The right to write `name` in the run folder `folder`, until `release` or the process's death.
 
-    The holder beats (`heartbeat`) from the first moment, with a heartbeat of its own unless one is handed in. Raises
-    RefusedError naming the present owner.
+    The holder beats (`heartbeat`) from the first moment, with a heartbeat of its own unless one is
+    handed in. Raises RefusedError naming the present owner.
     """
 
-    def __init__(self, folder: Path, name: str, process: str, heartbeat: Heartbeat | None = None) -> None:
+    def __init__(
+        self, folder: Path, name: str, process: str, heartbeat: Heartbeat | None = None
+    ) -> None:
         self.path = _owner_path(folder, name)
         with refusals(self.path):
             self.path.parent.mkdir(exist_ok=True)
@@ -78,7 +93,11 @@ class Ownership(AbstractContextManager["Ownership"]):
                 raise _refused(folder, name, _read_owner(self._descriptor))
             time.sleep(0.02)
         present = _read_owner(self._descriptor)
-        doubtful = present is not None and not present.released and not (locked and present.place.this_machine)
+        doubtful = (
+            present is not None
+            and not present.released
+            and not (locked and present.place.this_machine)
+        )
         if present is not None and doubtful and moves(folder, present.process, present.place):
             raise _refused(folder, name, present)
         self._record = Owner(process, ProcessLocation.here(), time.time())
@@ -95,13 +114,17 @@ class Ownership(AbstractContextManager["Ownership"]):
             os.fsync(self._descriptor)  # a network file system shows it to other machines no sooner
 
     def check(self) -> None:
-        """Raises UserError when the run folder is not where it was any more, RefusedError when another process has
-        recorded itself as the owner (a machine that slept longer than its heartbeat is believed)."""
+        """Raises UserError when the run folder is not where it was any more, RefusedError when
+        another process has recorded itself as the owner (a machine that slept longer than its
+        heartbeat is believed)."""
         try:
             with open_regular(self.path) as file:
                 present = _read_owner(file.fileno())
         except (FileNotFoundError, NotADirectoryError) as error:
-            what = "the run folder was moved or removed, or its locks were, while this process was at work"
+            what = (
+                "the run folder was moved or removed, or its locks were, while this process was at "
+                "work"
+            )
             remedy = "start the same command again, with the folder's present name"
             raise UserError(what, where=str(self.path.parent.parent), remedy=remedy) from error
         except OSError:
@@ -111,7 +134,8 @@ class Ownership(AbstractContextManager["Ownership"]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """For work on the run folder: `check` before it, and where it fails, since that may be why."""
+        """For work on the run folder: `check` before it, and where it fails, since that may be
+        why."""
         self.check()
         try:
             yield
@@ -125,7 +149,8 @@ class Ownership(AbstractContextManager["Ownership"]):
         if self._own:
             self.heartbeat.stop()
         self._record = replace(self._record, released=True)
-        with suppress(RodsError):  # a full disk: the free lock, or the silent heartbeat, says it too
+        # a full disk: the free lock, or the silent heartbeat, says it too
+        with suppress(RodsError):
             self._write()
         os.close(self._descriptor)  # closing gives the lock back
         self._descriptor = -1
@@ -135,8 +160,8 @@ class Ownership(AbstractContextManager["Ownership"]):
 
 
 def owner(folder: Path, name: str) -> Owner | None:
-    """The living owner of `name`; None when nobody holds it. Locks of this machine are known at once; another
-    machine's holder is watched for a moment (`BEATS_SEEN`)."""
+    """The living owner of `name`; None when nobody holds it. Locks of this machine are known at
+    once; another machine's holder is watched for a moment (`BEATS_SEEN`)."""
     try:
         present, free = _held(_owner_path(folder, name))
     except OSError:
@@ -147,12 +172,16 @@ def owner(folder: Path, name: str) -> Owner | None:
 
 
 def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
-    """Locks that keep out or slow down whoever comes next, though their holders' heartbeats have stopped: files and
-    holders. What a dead process of this machine held is free by itself."""
+    """Locks that keep out or slow down whoever comes next, though their holders' heartbeats have
+    stopped: files and holders. What a dead process of this machine held is free by itself."""
     stale = []
     for path in sorted((folder / LOCKS).glob("*.owner")):
         present, free = _held(path)
-        if present is not None and free is None and not moves(folder, present.process, present.place):
+        if (
+            present is not None
+            and free is None
+            and not moves(folder, present.process, present.place)
+        ):
             stale.append((path, present))
     return stale
 
@@ -178,7 +207,11 @@ def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> Iterator[None]:
 def _refused(folder: Path, name: str, present: Owner | None) -> RefusedError:
     what = f"{name} is being written by {present or 'another process'}"
     remedy = "a run has one trainer and one daemon; stop that one first"
-    if present is not None and not present.place.this_machine and not moves(folder, present.process, present.place):
+    if (
+        present is not None
+        and not present.place.this_machine
+        and not moves(folder, present.process, present.place)
+    ):
         what += ", whose heartbeat has stopped"
         remedy = f"if that machine is gone, `rods recover {folder}` sets its lock aside"
     return RefusedError(what, where=str(folder), remedy=remedy)
@@ -189,7 +222,8 @@ def _owner_path(folder: Path, name: str) -> Path:
 
 
 def _lock(descriptor: int, mode: int) -> bool | None:
-    """Whether the lock was got; None where the file system has none (then only the heartbeat tells)."""
+    """Whether the lock was got; None where the file system has none (then only the heartbeat
+    tells)."""
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -200,9 +234,11 @@ def _lock(descriptor: int, mode: int) -> bool | None:
 
 
 def _held(path: Path) -> tuple[Owner | None, bool | None]:
-    """Who has recorded itself as the owner and not left, and whether the lock is free; None: no lock tells of it."""
+    """Who has recorded itself as the owner and not left, and whether the lock is free; None: no
+    lock tells of it."""
     with open_regular(path) as file:
-        free, present = _lock(file.fileno(), fcntl.LOCK_SH), _read_owner(file.fileno())
+        free = _lock(file.fileno(), fcntl.LOCK_SH)
+        present = _read_owner(file.fileno())
     if present is None or present.released:
         return None, free
     return present, free if present.place.this_machine else None

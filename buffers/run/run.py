@@ -1,5 +1,5 @@
-"""A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), by how much it was extended
-since (extensions.jsonl), and who may start with it.
+"""A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), by how much
+it was extended since (extensions.jsonl), and who may start with it.
 
 Logs and folds are elsewhere; this is what all processes of a run share.
 """
@@ -36,14 +36,19 @@ if TYPE_CHECKING:
     from rods.players import Players
 
 # What is read of the manifest: its type, and that of its values.
-READ = {"identity": (dict, object), "tasks": (dict, (str, int)), "environments": (dict, str), "warnings": (list, str)}
+READ = {
+    "identity": (dict, object),
+    "tasks": (dict, (str, int)),
+    "environments": (dict, str),
+    "warnings": (list, str),
+}
 
 
 @dataclass(frozen=True)
 class Run:
-    """An existing run folder. `config` is the recorded identity, as long as its latest extension says, with the
-    operation of this start, and `environments` are made as its operation says; nothing is started until one is asked
-    for. `extensions` counts those that `config` knows."""
+    """An existing run folder. `config` is the recorded identity, as long as its latest extension
+    says, with the operation of this start, and `environments` are made as its operation says;
+    nothing is started until one is asked for. `extensions` counts those that `config` knows."""
 
     path: Path
     config: Config
@@ -59,14 +64,15 @@ class Run:
     @cached_property
     def players(self) -> "Players":
         """Who plays and judges its tasks."""
-        from rods.players import Players  # with the client of language models, which few commands need
+        # with the client of language models, which few commands need
+        from rods.players import Players
 
         return Players(self.environments, self.config)
 
     @contextmanager
     def playing(self, process: str, heartbeat: Heartbeat | None = None) -> Iterator[None]:
-        """While this is open, `process` can play episodes whoever takes part in them; how things stand is noted in
-        `heartbeat`. Raises UserError where somebody who plays cannot be asked."""
+        """While this is open, `process` can play episodes whoever takes part in them; how things
+        stand is noted in `heartbeat`. Raises UserError where somebody who plays cannot be asked."""
         with ExitStack() as stack:
             for player in self.players.others:
                 stack.enter_context(player.opened(self, process, heartbeat))
@@ -87,18 +93,25 @@ class Run:
 
     @cached_property
     def guarded(self) -> list[AnyTask]:
-        """What no variant and no drawn task may match: the held-out tasks, and those that extensions add. Raises
-        RefusedError where these are others than at the run's creation."""
+        """What no variant and no drawn task may match: the held-out tasks, and those that
+        extensions add. Raises RefusedError where these are others than at the run's creation."""
         added: list[AnyTask] = guarded_by(self.config)
         if guard_hash(added) != self.manifest.get("guarded"):
-            what = "the guarded tasks of extensions are others than those that the run was created with"
-            raise RefusedError(what, where=str(self.path), remedy="install their version of then, or start a new run")
+            what = (
+                "the guarded tasks of extensions are others than those that the run was created "
+                "with"
+            )
+            raise RefusedError(
+                what,
+                where=str(self.path),
+                remedy="install their version of then, or start a new run",
+            )
         return self.held_out + added
 
     @staticmethod
     def open(path: Path, config: Config | None = None) -> "Run":
-        """Opens a run folder. With `config` this start's operation is taken from there and its identity must be the
-        recorded one; RefusedError shows the differences."""
+        """Opens a run folder. With `config` this start's operation is taken from there and its
+        identity must be the recorded one; RefusedError shows the differences."""
         if not runfolder.exists(path):
             raise UserError(
                 "is not a run folder",
@@ -109,14 +122,18 @@ class Run:
         identity = {key: value for key, value in manifest["identity"].items() if key != "protocol"}
         recorded = parse_config(identity, where=str(path / runfolder.MANIFEST))
         if not (path / runfolder.CONFIG).exists():
-            raise UserError("is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy")
+            raise UserError(
+                "is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy"
+            )
         written = read_config(path / runfolder.CONFIG)
         _same(recorded, written, path, "config.toml was edited: ")
         extensions = extensions_of(path)
         if extensions:
             steps, stages = (extensions[-1].get(name) for name in ("steps", "stages"))
             length = {"training": {"steps": steps}, "curriculum": {"stages": stages}}
-            recorded = recorded.lasting_as(parse_config(length, where=str(path / runfolder.EXTENSIONS)))
+            recorded = recorded.lasting_as(
+                parse_config(length, where=str(path / runfolder.EXTENSIONS))
+            )
         if config is not None:
             _same(recorded, config, path, "")
         if sha256_of(path / runfolder.TASKS, TASKS) != manifest["tasks"].get("sha256"):
@@ -129,8 +146,9 @@ class Run:
         return Run(path, config, manifest, tasks, environments, len(extensions))
 
     def log_start(self, process: str, **facts: Any) -> None:
-        """Appends a record to operation.<process>.jsonl: where `process` runs, its operation half, versions, `facts`.
-        The caller owns the process's other logs, so this one has no other writer. Never pass a secret."""
+        """Appends a record to operation.<process>.jsonl: where `process` runs, its operation half,
+        versions, `facts`. The caller owns the process's other logs, so this one has no other
+        writer. Never pass a secret."""
         made = record(
             "started",
             process=process,
@@ -147,26 +165,31 @@ class Run:
     def log_operation(self, process: str, records: list[Record]) -> None:
         """Appends to operation.<process>.jsonl; for `process` alone."""
         part_bytes = self.config.operation.log_part_bytes
-        with closing(LogWriter(self.path / runfolder.operation(process), part_bytes=part_bytes)) as writer:
+        with closing(
+            LogWriter(self.path / runfolder.operation(process), part_bytes=part_bytes)
+        ) as writer:
             writer.append(records)
 
     def check_extensions(self) -> None:
-        """Raises RefusedError when the run was extended since it was opened. For who has just become the owner of a
-        log, without which nobody extends."""
+        """Raises RefusedError when the run was extended since it was opened. For who has just
+        become the owner of a log, without which nobody extends."""
         if len(extensions_of(self.path)) != self.extensions:
             why = "the run was extended while this process started"
             raise RefusedError(why, where=str(self.path), remedy="start the same command again")
 
     def named(self, upto: int | None = None) -> dict[str, str]:
-        """The environments that its tasks may name, with their hashes: those of the manifest, and those that were
-        admitted since (up to that seq)."""
+        """The environments that its tasks may name, with their hashes: those of the manifest, and
+        those that were admitted since (up to that seq)."""
         given: dict[str, str] = self.manifest["environments"]
         later = admitted_of(self.path)
-        return given | {entry["name"]: entry["hash"] for entry in later if upto is None or entry["seq"] <= upto}
+        return given | {
+            entry["name"]: entry["hash"] for entry in later if upto is None or entry["seq"] <= upto
+        }
 
     def environment_records(self, admitted: list[Record] | None = None) -> list[Record]:
-        """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was admitted `by`, `why`
-        and `time`. `admitted`: the records of admissions, for who follows them; read here otherwise."""
+        """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was
+        admitted `by`, `why` and `time`. `admitted`: the records of admissions, for who follows
+        them; read here otherwise."""
         made: dict[str, Any] = self.manifest.get("parameters", {})
         given = [
             {"name": name, "hash": version, "parameters": made.get(name, {})}
@@ -177,15 +200,19 @@ class Run:
         return given + [{key: entry[key] for key in told} for entry in later]
 
     def check_environments(self) -> None:
-        """Raises RefusedError when an installed environment is not the version that the run was created with. The file
-        of a generated world is looked at, and no process started: its address covers all that it is."""
+        """Raises RefusedError when an installed environment is not the version that the run was
+        created with. The file of a generated world is looked at, and no process started: its
+        address covers all that it is."""
         for name, recorded in self.named().items():
             if addressed.address_of(name) is not None:
                 addressed.source_of(name, self.environments.folders)
                 continue
             installed = self.environments.load(name).hash
             if installed != recorded:
-                what = f"environment {name!r} is version {installed}, the run was created with {recorded}"
+                what = (
+                    f"environment {name!r} is version {installed}, the run was created with "
+                    f"{recorded}"
+                )
                 remedy = "install that version, or start a new run"
                 raise RefusedError(what, where=str(self.path), remedy=remedy)
 
@@ -196,12 +223,15 @@ def guard_hash(added: Sequence[AnyTask]) -> str | None:
 
 
 def extensions_of(path: Path) -> list[Record]:
-    """The extensions on record of the run at `path`, in order. Raises UserError for a file that is damaged."""
+    """The extensions on record of the run at `path`, in order. Raises UserError for a file that is
+    damaged."""
     try:
         return list(read(path / runfolder.EXTENSIONS))
     except CorruptLogError as error:
         where = str(path / runfolder.EXTENSIONS)
-        raise UserError(f"cannot be read ({error.what})", where=where, remedy="restore it from a copy") from error
+        raise UserError(
+            f"cannot be read ({error.what})", where=where, remedy="restore it from a copy"
+        ) from error
 
 
 def admitted_of(path: Path) -> list[Record]:
@@ -216,16 +246,25 @@ def _manifest(path: Path) -> dict[str, Any]:
         if not isinstance(manifest, dict):
             raise ValueError("it holds no object")
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot be read ({error})", where=str(file), remedy="restore it from a copy") from error
+        raise UserError(
+            f"cannot be read ({error})", where=str(file), remedy="restore it from a copy"
+        ) from error
     if manifest.get("protocol") != PROTOCOL:
-        what = f"the run folder has protocol {manifest.get('protocol')}, this version writes {PROTOCOL}"
+        what = (
+            f"the run folder has protocol {manifest.get('protocol')}, this version writes "
+            f"{PROTOCOL}"
+        )
         remedy = "use the version of RODS named in the manifest under `versions`"
         raise RefusedError(what, where=str(file), remedy=remedy)
     for key, (kind, inner) in READ.items():
         value = manifest.get(key)
         items = value.values() if isinstance(value, dict) else value
         if not isinstance(value, kind) or not all(isinstance(item, inner) for item in items):
-            raise UserError(f"{key!r} is missing or holds nonsense", where=str(file), remedy="restore it from a copy")
+            raise UserError(
+                f"{key!r} is missing or holds nonsense",
+                where=str(file),
+                remedy="restore it from a copy",
+            )
     return manifest
 
 
@@ -235,5 +274,8 @@ def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
         longer = not why and recorded.lasting_as(asked).identity() == asked.identity()
         other = f"start a new run from this one with `rods trainer fork {path} NEW --config FILE`"
         what = f"{why}the run was created with another configuration: " + "; ".join(differences)
-        remedy = f"use the recorded one, or {f'`rods trainer extend {path} --config FILE`' if longer else other}"
+        remedy = (
+            f"use the recorded one, or "
+            f"{f'`rods trainer extend {path} --config FILE`' if longer else other}"
+        )
         raise RefusedError(what, where=str(path), remedy=remedy)

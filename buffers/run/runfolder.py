@@ -8,8 +8,9 @@ TASKS = "tasks.jsonl"
 TRACKER = "tracker.json"
 TRACKER_VERSION = 2  # 1 called a window's `lineage` `interface`
 
-# Logs. A name is that of the live part; closed parts are `<stem>.<first seq, 12 digits>.jsonl`. The star stands for an
-# epoch number of at least four digits: the parts of that one log carry it in their names.
+# Logs. A name is that of the live part; closed parts are `<stem>.<first seq, 12 digits>.jsonl`. The
+# star stands for an epoch number of at least four digits: the parts of that one log carry it in
+# their names.
 OBSERVATIONS = "observations.jsonl"
 SEEDS = "seeds.jsonl"
 EXPANDED = "expanded_epoch_*.jsonl"

@@ -1,4 +1,5 @@
-"""The page as a file that opens from the disk: the same modules, and the answers that a server would give, inside.
+"""The page as a file that opens from the disk: the same modules, and the answers that a server
+would give, inside.
 
 Such a file opens with the run's report; `rods dash --report` writes one of one run.
 """
@@ -22,8 +23,9 @@ SAFE = "!*'()~"  # in an address, as encodeURIComponent has it
 
 
 def export_page(registry: Registry, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Writes `folder`/index.html, which holds every run of `registry`; returns its path, and the answers inside by
-    their addresses. An earlier one is replaced. Raises UserError for a run that cannot be read."""
+    """Writes `folder`/index.html, which holds every run of `registry`; returns its path, and the
+    answers inside by their addresses. An earlier one is replaced. Raises UserError for a run that
+    cannot be read."""
     answers = {"/api/runs": registry.listing()}
     for name in registry.names():
         answers |= _answers(registry, name)
@@ -34,8 +36,8 @@ def export_page(registry: Registry, folder: Path) -> tuple[Path, dict[str, Any]]
 
 
 def export_report(run: Path) -> tuple[Path, dict[str, Any]]:
-    """Writes the page of a run into its folder report/; its path, and what its view `report` says. Raises as
-    `export_page`, and where `run` is no run."""
+    """Writes the page of a run into its folder report/; its path, and what its view `report` says.
+    Raises as `export_page`, and where `run` is no run."""
     Run.open(run)
     registry = Registry([run])
     page, answers = export_page(registry, run / "report")
@@ -57,7 +59,17 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
 
     with registry.follower(name).whole():
         pass
-    for view in ("status", "positions", "steps", "shares", "funnel", "models", "compare", "logs", "report"):
+    for view in (
+        "status",
+        "positions",
+        "steps",
+        "shares",
+        "funnel",
+        "models",
+        "compare",
+        "logs",
+        "report",
+    ):
         yield asked(view)
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1
@@ -66,7 +78,9 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
     yield (listed := asked("pool"))
     for state in listed[1]["counts"]:
         yield asked("pool", state=state)
-    tasks = dict.fromkeys(task for variant in listed[1]["variants"] for task in (variant["task"], variant["seed"]))
+    tasks = dict.fromkeys(
+        task for variant in listed[1]["variants"] for task in (variant["task"], variant["seed"])
+    )
     for task in [*tasks, *(dot[0] for dot in latest[1]["dots"] if dot[0] not in tasks)][:TASKS]:
         try:
             yield asked("task", task=task)
@@ -81,19 +95,30 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _page(answers: dict[str, Any]) -> str:
-    """The page with everything inside. Scripts run by their hashes, modules from data: addresses alone."""
+    """The page with everything inside. Scripts run by their hashes, modules from data: addresses
+    alone."""
     encoded = {name: base64.b64encode(static(f"{name}.js").encode()).decode() for name in MODULES}
     modules = {name: f"data:text/javascript;base64,{text}" for name, text in encoded.items()}
     inline = {"map": import_map(modules), "chart": static("uPlot.min.js"), "start": START}
     hashes = " ".join(map(hashed, inline.values()))
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src data: {hashes}"
-    held = orjson.dumps(answers, default=str, option=orjson.OPT_NON_STR_KEYS).decode().replace("<", "\\u003c")
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src data: {hashes}"
+    )
+    held = (
+        orjson.dumps(answers, default=str, option=orjson.OPT_NON_STR_KEYS)
+        .decode()
+        .replace("<", "\\u003c")
+    )
     page = static("index.html")
     head = '<meta charset="utf-8">'
-    start = f'<script type="application/json" id="answers">{held}</script>\n<script type="module">{START}</script>'
+    start = (
+        f'<script type="application/json" id="answers">{held}</script>\n<script '
+        f'type="module">{START}</script>'
+    )
     for living, inside in {
         head: f'{head}\n<meta http-equiv="content-security-policy" content="{policy}">',
-        '<link rel="stylesheet" href="/static/uPlot.min.css">': f"<style>{static('uPlot.min.css')}</style>",
+        '<link rel="stylesheet" '
+        'href="/static/uPlot.min.css">': f"<style>{static('uPlot.min.css')}</style>",
         '<link rel="stylesheet" href="/static/style.css">': f"<style>{static('style.css')}</style>",
         '<script src="/static/uPlot.min.js"></script>': f"<script>{inline['chart']}</script>",
         '<script type="module" src="/static/main.js"></script>': start,

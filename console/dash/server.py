@@ -35,20 +35,34 @@ TICK = 1.0  # seconds between looks at a run
 BEAT = 5.0  # seconds after which an event is sent though nothing has moved
 SILENT = 10.0  # seconds that a connection may ask nothing in, where half a request is nothing
 WAITING = 100  # connections that may do so at a time
-COOKIE = "rods_token_"  # and the port: pages at other ports of this machine have tokens of their own
+# and the port: pages at other ports of this machine have tokens of their own
+COOKIE = "rods_token_"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 STATIC = files("rods.console.dash").joinpath("static")
 MODULES = (
     *("source", "dom", "chart", "conversation", "keys", "main"),
-    *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs", "report"),
+    *(
+        "run",
+        "boundary",
+        "pool",
+        "funnel",
+        "lineage",
+        "task",
+        "models",
+        "compare",
+        "logs",
+        "report",
+    ),
 )
 
 
 class Registry:
-    """The runs that the page knows, by name, found anew at each listing; followed from the first request on."""
+    """The runs that the page knows, by name, found anew at each listing; followed from the first
+    request on."""
 
     def __init__(self, given: list[Path]) -> None:
-        """`given`: run folders, and folders that hold some. Raises UserError where one is neither."""
+        """`given`: run folders, and folders that hold some. Raises UserError where one is
+        neither."""
         self._given = given
         self._lock = Lock()
         self._followers: dict[Path, Follower] = {}
@@ -60,10 +74,13 @@ class Registry:
 
     def listing(self) -> dict[str, Any]:
         """The runs as the page chooses among them."""
-        return {"runs": [{"name": name, "folder": str(folder)} for name, folder in self.names().items()]}
+        return {
+            "runs": [{"name": name, "folder": str(folder)} for name, folder in self.names().items()]
+        }
 
     def follower(self, name: str) -> Follower:
-        """Raises UserError for a name that no run has, RodsError for a run that cannot be opened."""
+        """Raises UserError for a name that no run has, RodsError for a run that cannot be
+        opened."""
         names = self.names()
         folder = next(iter(names.values()), None) if name == "latest" else names.get(name)
         if folder is None:
@@ -76,12 +93,15 @@ class Registry:
     def answer(self, name: str, view: str, query: Mapping[str, str]) -> Any:
         """What a view says of a run. Raises as `follower`, and for a run that is damaged."""
         if view not in VIEWS:
-            raise UserError("there is no such view", where=view, remedy=f"there are {', '.join(VIEWS)}")
+            raise UserError(
+                "there is no such view", where=view, remedy=f"there are {', '.join(VIEWS)}"
+            )
         return VIEWS[view](self.follower(name), query)
 
 
 def import_map(addresses: Mapping[str, str]) -> str:
-    """The import map by which the modules find each other; where it stands in the page nothing may close its tag."""
+    """The import map by which the modules find each other; where it stands in the page nothing may
+    close its tag."""
     return orjson.dumps({"imports": dict(addresses)}).decode().replace("<", "\\u003c")
 
 
@@ -96,14 +116,16 @@ def static(name: str) -> str:
 
 
 def application(registry: Registry, *, hosts: list[str], token: str, room: int) -> Starlette:
-    """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a reader must show;
-    `room`: how many streams there may be at a time."""
+    """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a
+    reader must show; `room`: how many streams there may be at a time."""
     streams = Streams(registry, room)
     map_text = import_map({name: f"/static/{name}.js" for name in MODULES})
     page = static("index.html").replace("{{map}}", map_text)
     policy = (
-        f"default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
-        f"script-src 'self' {hashed(map_text)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' "
+        f"'unsafe-inline'; "
+        f"script-src 'self' {hashed(map_text)}; base-uri 'none'; form-action 'none'; "
+        f"frame-ancestors 'none'"
     )
 
     async def index(request: Request) -> Response:
@@ -121,14 +143,21 @@ def application(registry: Registry, *, hosts: list[str], token: str, room: int) 
         return _json(await run_in_threadpool(registry.listing))
 
     async def view(request: Request) -> Response:
-        name, wanted = request.path_params["run"], request.path_params["view"]
-        return await run_in_threadpool(_answered, registry, name, wanted, dict(request.query_params))
+        name = request.path_params["run"]
+        wanted = request.path_params["view"]
+        return await run_in_threadpool(
+            _answered, registry, name, wanted, dict(request.query_params)
+        )
 
     async def events(request: Request) -> Response:
         if streams.full:
-            return _json({"error": "too many streams are open", "where": "", "remedy": "close pages"}, 503)
+            return _json(
+                {"error": "too many streams are open", "where": "", "remedy": "close pages"}, 503
+            )
         stream = streams.of(request.query_params.get("run", "latest"))
-        return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        return StreamingResponse(
+            stream, media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
 
     routes = [
         Route("/", index),
@@ -137,19 +166,25 @@ def application(registry: Registry, *, hosts: list[str], token: str, room: int) 
         Route("/api/{run}/{view}", view),
         Route("/events", events),
     ]
-    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts), Middleware(Guard, token=token)]
+    middleware = [
+        Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
+        Middleware(Guard, token=token),
+    ]
     return Starlette(routes=routes, middleware=middleware)
 
 
 class Streams:
-    """Streams of positions. A run is looked at once a second however many streams there are of it, and these wake only
-    for what they send: whenever positions have moved, and after `BEAT` seconds without."""
+    """Streams of positions. A run is looked at once a second however many streams there are of it,
+    and these wake only for what they send: whenever positions have moved, and after `BEAT` seconds
+    without."""
 
     def __init__(self, registry: Registry, room: int) -> None:
         """`room`: how many there may be at a time."""
-        self._registry, self.room = registry, room
+        self._registry = registry
+        self.room = room
         self._watched: dict[str, _Watched] = {}
-        self._looks = asyncio.Semaphore(2)  # in so many threads: who asks for a view does not wait behind all runs
+        # in so many threads: who asks for a view does not wait behind all runs
+        self._looks = asyncio.Semaphore(2)
 
     @property
     def full(self) -> bool:
@@ -180,13 +215,21 @@ class Streams:
                 self._forget(name, watched)
 
     async def _look(self, name: str, watched: "_Watched") -> None:
-        last, silent = b"", BEAT
+        last = b""
+        silent = BEAT
         try:
             while True:
                 async with self._looks:
-                    body = bytes((await run_in_threadpool(_answered, self._registry, name, "positions", {})).body)
+                    body = bytes(
+                        (
+                            await run_in_threadpool(
+                                _answered, self._registry, name, "positions", {}
+                            )
+                        ).body
+                    )
                 if body != last or silent >= BEAT:
-                    last, silent = body, 0.0
+                    last = body
+                    silent = 0.0
                     watched.say(b"data: " + body + b"\n\n")
                 await asyncio.sleep(TICK)
                 silent += TICK
@@ -205,11 +248,14 @@ class _Watched:
     looking: "asyncio.Task[None]"
 
     def __init__(self) -> None:
-        self.streams, self.said, self.moved = 0, b"", asyncio.Event()
+        self.streams = 0
+        self.said = b""
+        self.moved = asyncio.Event()
 
     def say(self, text: bytes) -> None:
         """Has every stream send `text`, an object of its own each time; b"": ends them all."""
-        self.said, moved = text, self.moved
+        self.said = text
+        moved = self.moved
         self.moved = asyncio.Event()
         moved.set()
 
@@ -218,7 +264,8 @@ class Guard:
     """Refuses who does not show the token: in the address once, then in a cookie."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self.token = app, token
+        self.app = app
+        self.token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -235,7 +282,10 @@ class Guard:
         elif self._right(known) or self._right(shown):
             await self.app(scope, receive, send)
         else:
-            told = "This page needs the token that `rods dash` has printed: open the address with ?token=… once.\n"
+            told = (
+                "This page needs the token that `rods dash` has printed: open the address with "
+                "?token=… once.\n"
+            )
             await Response(told, 401, media_type="text/plain")(scope, receive, send)
 
     def _right(self, shown: str) -> bool:
@@ -243,8 +293,9 @@ class Guard:
 
 
 class Connection(H11Protocol):
-    """A reader's: closed after `SILENT` seconds without a whole request, and where more than `WAITING` are without one,
-    the one that has been so for the longest. So nobody shuts readers out by holding many."""
+    """A reader's: closed after `SILENT` seconds without a whole request, and where more than
+    `WAITING` are without one, the one that has been so for the longest. So nobody shuts readers out
+    by holding many."""
 
     waiting: ClassVar[dict["Connection", asyncio.TimerHandle]] = {}
 
@@ -283,7 +334,8 @@ class Connection(H11Protocol):
 
 
 def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]) -> Response:
-    """The JSON of a view; an error of the run or of the question as `error`, with where and what to do."""
+    """The JSON of a view; an error of the run or of the question as `error`, with where and what to
+    do."""
     try:
         return _json(registry.answer(name, view, query))
     except UserError as error:
@@ -293,7 +345,12 @@ def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]
 
 
 def _json(value: Any, code: int = 200) -> Response:
-    return Response(json_bytes(value), code, media_type="application/json", headers={"cache-control": "no-store"})
+    return Response(
+        json_bytes(value),
+        code,
+        media_type="application/json",
+        headers={"cache-control": "no-store"},
+    )
 
 
 def local(host: str) -> bool:

@@ -1,1 +1,2 @@
-"""The report about a run: its history read from the logs, plots, findings in sentences, one HTML page."""
+"""The report about a run: its history read from the logs, plots, findings in sentences, one HTML
+page."""

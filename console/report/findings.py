@@ -1,4 +1,5 @@
-"""The findings of a report in sentences, and the limits of what they show; for the page and `make demo`."""
+"""The findings of a report in sentences, and the limits of what they show; for the page and `make
+demo`."""
 
 import tomllib
 from pathlib import Path
@@ -12,23 +13,39 @@ from rods.evaluation.scoring import too_few
 from rods.observations import Dynamics, shares
 from rods.rules.zones import ZONES, zone_of
 
-TEXTS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+TEXTS: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 RULE_NAMES = TEXTS["rules"]
 
 
 def numbers(history: History) -> dict[str, Any]:
     """The figures that the sentences rest on, for `--json`."""
-    groups, zones, drawn = history.groups, history.config.zones, history.difficulty
+    groups = history.groups
+    zones = history.config.zones
+    drawn = history.difficulty
     retired = {rule: int(counts.sum()) for rule, counts in history.retired.items() if counts.any()}
-    first, delays, moves = history.landing.first, history.landing.delays, history.landing.moves
+    first = history.landing.first
+    delays = history.landing.delays
+    moves = history.landing.moves
     inside = [zone_of(mean, zones) == "boundary" for mean in first.tolist()]
     went = sum(history.dynamics.values(), Dynamics())
-    entropies = [update.entropy for update in history.updates.values() if update.entropy is not None]
+    entropies = [
+        update.entropy for update in history.updates.values() if update.entropy is not None
+    ]
     known = ~np.isnan(groups.variance)
-    parts = {zone: groups.variance[known & (groups.zone == index)] for index, zone in enumerate(ZONES)}
-    by_zone = {zone: {"groups": len(part), "mean_variance": _mean(part)} for zone, part in parts.items() if len(part)}
+    parts = {
+        zone: groups.variance[known & (groups.zone == index)] for index, zone in enumerate(ZONES)
+    }
+    by_zone = {
+        zone: {"groups": len(part), "mean_variance": _mean(part)}
+        for zone, part in parts.items()
+        if len(part)
+    }
     return {
-        "steps": max([*groups.step[-1:].tolist(), *(faced.step for faced in drawn[-1:])], default=0),
+        "steps": max(
+            [*groups.step[-1:].tolist(), *(faced.step for faced in drawn[-1:])], default=0
+        ),
         "epochs": len(history.epochs["epoch"]),
         "attempts": history.attempts,
         "picks": sum(history.picks.values()),
@@ -37,11 +54,17 @@ def numbers(history: History) -> dict[str, Any]:
         "rejected": history.rejected,
         **{name: int(history.epochs[name].sum()) for name in ("injected", "revived", "refused")},
         "retired": retired,
-        "first_reward": {"variants": len(first), "mean": _mean(first), "in_boundary": _mean(inside)},
+        "first_reward": {
+            "variants": len(first),
+            "mean": _mean(first),
+            "in_boundary": _mean(inside),
+        },
         "delay_steps": _mean(delays),
         "seed_drift": _mean(moves),
         "variance_by_zone": by_zone,
-        "labels": {label: int(counts.sum()) for label, counts in history.labels.items() if counts.any()},
+        "labels": {
+            label: int(counts.sum()) for label, counts in history.labels.items() if counts.any()
+        },
         "calling": went.calling_share,
         "replies": went.replies_a_turn,
         "entropy": [entropies[0], entropies[-1]] if entropies else None,
@@ -53,7 +76,8 @@ def numbers(history: History) -> dict[str, Any]:
 
 
 def findings(history: History, figures: dict[str, Any]) -> list[str]:
-    """What the run shows by its figures (`numbers`), one plain sentence each; nothing where there is no data."""
+    """What the run shows by its figures (`numbers`), one plain sentence each; nothing where there
+    is no data."""
     said = [heldout_sentence(history.heldout)] if history.heldout else []
 
     def say(name: str, **more: object) -> None:
@@ -80,17 +104,24 @@ def findings(history: History, figures: dict[str, Any]) -> list[str]:
             say(name)
     by_zone = figures["variance_by_zone"]
     if "boundary" in by_zone and len(by_zone) > 1:
-        parts = [f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()]
+        parts = [
+            f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()
+        ]
         say("variance", zones=", ".join(parts))
     if figures["delay_steps"] is not None:
         drift = figures["seed_drift"]
-        say("delay", drift="" if drift is None else TEXTS["findings"]["drift"].format(signed=signed(drift)))
+        say(
+            "delay",
+            drift="" if drift is None else TEXTS["findings"]["drift"].format(signed=signed(drift)),
+        )
     return said or [TEXTS["findings"]["none"]]
 
 
 def heldout_sentence(heldout: dict[str, Any]) -> str:
-    """Start, end and the paired difference with its interval, and whether that excludes zero. One task has none."""
-    texts, difference = TEXTS["heldout"], heldout["difference"]["progress"]
+    """Start, end and the paired difference with its interval, and whether that excludes zero. One
+    task has none."""
+    texts = TEXTS["heldout"]
+    difference = heldout["difference"]["progress"]
     if difference["interval"] is None:
         return texts["alone"].format(**heldout)
     low, high = difference["interval"]
@@ -102,8 +133,17 @@ def heldout_sentence(heldout: dict[str, Any]) -> str:
 def limits(history: History) -> list[str]:
     """What must not be concluded from this run."""
     kind = history.config.policy.kind
-    holds = {"stub": NAME in history.authors, "one_run": True, "heldout": bool(history.heldout), "zones": True}
-    return [text.format(stub=NAME) for name, text in TEXTS["limits"].items() if holds.get(name, name == kind)]
+    holds = {
+        "stub": NAME in history.authors,
+        "one_run": True,
+        "heldout": bool(history.heldout),
+        "zones": True,
+    }
+    return [
+        text.format(stub=NAME)
+        for name, text in TEXTS["limits"].items()
+        if holds.get(name, name == kind)
+    ]
 
 
 def signed(value: float) -> str:

@@ -1,6 +1,8 @@
-"""What the report is made of: a run's history from the columns of its follower (rods.console.follower).
+"""What the report is made of: a run's history from the columns of its follower
+(rods.console.follower).
 
-Only live records count: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
+Only live records count: a restart of the trainer takes back the steps and epochs beyond its
+checkpoint.
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,8 @@ Flags = NDArray[np.bool_]
 
 
 class Faced(NamedTuple):
-    """What a step's drawn tasks came to; `mean`: of their rewards, −1 to 1, None where no rollout says anything."""
+    """What a step's drawn tasks came to; `mean`: of their rewards, −1 to 1, None where no rollout
+    says anything."""
 
     step: int
     difficulty: int
@@ -32,12 +35,14 @@ class Faced(NamedTuple):
 
 
 class Groups:
-    """One entry a group of the pool's tasks, in order: views of the follower's columns where all groups are of the
-    pool. `task` is its number, `mean` and `variance` are of the progress reward over valid rollouts in [0, 1] (NaN for
-    a truncated group), `zone` indexes `ZONES`, `generated` says whether the task is a variant."""
+    """One entry a group of the pool's tasks, in order: views of the follower's columns where all
+    groups are of the pool. `task` is its number, `mean` and `variance` are of the progress reward
+    over valid rollouts in [0, 1] (NaN for a truncated group), `zone` indexes `ZONES`, `generated`
+    says whether the task is a variant."""
 
     def __init__(self, follower: Follower) -> None:
-        table, progress = follower.groups, follower.progress_only or follower.groups
+        table = follower.groups
+        progress = follower.progress_only or follower.groups
         drawn = table["role"] == ROLES.index("drawn")
         rows = np.flatnonzero(~drawn) if drawn.any() else slice(None)
         self.step: Integers = table["step"][rows]
@@ -54,9 +59,9 @@ class Groups:
 
 
 class Landing(NamedTuple):
-    """How variants came into the pool: `first` the first counted mean of each that was rolled out, `delays` the steps
-    between pick and injection, and `moves`, for each seed that was rolled out again after the injection, its mean
-    reward then minus its mean at the pick."""
+    """How variants came into the pool: `first` the first counted mean of each that was rolled out,
+    `delays` the steps between pick and injection, and `moves`, for each seed that was rolled out
+    again after the injection, its mean reward then minus its mean at the pick."""
 
     first: Floats
     delays: Floats
@@ -64,18 +69,25 @@ class Landing(NamedTuple):
 
 
 class History:
-    """A whole run, as `follower` knows it. `epochs` are columns of the pool as each merge left it, after `step`:
-    `injected` and the other counts are of variants, `staged` those that still wait; `retired` is such a column for each
-    rule. `originals` and `held_out` count the tasks that were given; `picks` counts
-    seeds by task type, `rejected` candidates, `labels` turns by what became of them in each of the epochs `labelled`;
-    `dynamics` and `updates` say by step how the turns went and what the update has shown, `versions` what the policy
-    was shown, `difficulty` what the steps' drawn tasks came to, which are not among the `groups`. `accepted` counts
-    variants, `authors` wrote them: models by their names, or `procedural`; `examples`: an injected one of each type."""
+    """A whole run, as `follower` knows it. `epochs` are columns of the pool as each merge left it,
+    after `step`: `injected` and the other counts are of variants, `staged` those that still wait;
+    `retired` is such a column for each rule. `originals` and `held_out` count the tasks that were
+    given; `picks` counts seeds by task type, `rejected` candidates, `labels` turns by what became
+    of them in each of the epochs `labelled`; `dynamics` and `updates` say by step how the turns
+    went and what the update has shown, `versions` what the policy was shown, `difficulty` what the
+    steps' drawn tasks came to, which are not among the `groups`. `accepted` counts variants,
+    `authors` wrote them: models by their names, or `procedural`; `examples`: an injected one of
+    each type."""
 
     def __init__(self, follower: Follower) -> None:
-        run, totals, steps, (rows, injected) = follower.run, follower.totals, follower.steps, _variants(follower)
-        self.name, self.config = run.name, run.config
-        self.originals, self.held_out = len(run.training), len(run.held_out)
+        run = follower.run
+        totals = follower.totals
+        steps = follower.steps
+        (rows, injected) = _variants(follower)
+        self.name = run.name
+        self.config = run.config
+        self.originals = len(run.training)
+        self.held_out = len(run.held_out)
         self.groups = Groups(follower)
         self.epochs, self.retired = _epochs(follower)
         self.accepted = len(rows)
@@ -85,21 +97,33 @@ class History:
         self.picks = totals.picks.copy()
         self.rejected = sum(count for count, _ in totals.failures.values())
         self.attempts = follower.state.attempt
-        of_epoch, place = np.unique(_epoch_of(follower, follower.labels["step"]), return_inverse=True)
+        of_epoch, place = np.unique(
+            _epoch_of(follower, follower.labels["step"]), return_inverse=True
+        )
         self.labelled: list[int] = of_epoch.tolist()
         of_labels = ((label, follower.labels[label]) for label in LABELS)
-        self.labels = {label: np.bincount(place, turns, len(of_epoch)).astype(int) for label, turns in of_labels}
-        self.dynamics = {step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")}
+        self.labels = {
+            label: np.bincount(place, turns, len(of_epoch)).astype(int)
+            for label, turns in of_labels
+        }
+        self.dynamics = {
+            step: Dynamics(*went) for step, *went in _rows(steps, "step", *DYNAMICS, where="turns")
+        }
         shown = _rows(follower.updates, "step", "entropy", "norm")
-        self.updates = {step: Update(_known(entropy), _known(norm)) for step, entropy, norm in shown}
+        self.updates = {
+            step: Update(_known(entropy), _known(norm)) for step, entropy, norm in shown
+        }
         self.versions = tuple(follower.versions.shown)
         faced = _rows(steps, "step", "difficulty", "drawn", "earned", where="drawn")
-        self.difficulty = [Faced(step, int(level), tasks, _known(mean)) for step, level, tasks, mean in faced]
+        self.difficulty = [
+            Faced(step, int(level), tasks, _known(mean)) for step, level, tasks, mean in faced
+        ]
         self.heldout: dict[str, Any] | None = scored(follower.path)
 
 
 def recorded(follower: Follower) -> History:
-    """What the run of `follower` has recorded up to now. Raises CorruptLogError for a damaged log."""
+    """What the run of `follower` has recorded up to now. Raises CorruptLogError for a damaged
+    log."""
     with follower.whole():
         return History(follower)
 
@@ -116,27 +140,36 @@ def _known(value: float) -> float | None:
 
 def _epoch_of(follower: Follower, steps: Integers) -> Integers:
     """The epoch of each of `steps`, which are live."""
-    epochs: Integers = follower.steps["epoch"][np.searchsorted(np.ascontiguousarray(follower.steps["step"]), steps)]
+    epochs: Integers = follower.steps["epoch"][
+        np.searchsorted(np.ascontiguousarray(follower.steps["step"]), steps)
+    ]
     return epochs
 
 
 def _epochs(follower: Follower) -> tuple[dict[str, Integers], dict[str, Integers]]:
-    """One row an `epoch` record, with the decisions before it: what the merge left, and what it retired, by rule."""
-    table, decisions = follower.epochs, follower.decisions
+    """One row an `epoch` record, with the decisions before it: what the merge left, and what it
+    retired, by rule."""
+    table = follower.epochs
+    decisions = follower.decisions
     merges = np.searchsorted(np.ascontiguousarray(table["seq"]), decisions["seq"])
 
     def counted(kind: str, rules: Flags | bool = True) -> Integers:
-        return np.bincount(merges[(decisions["kind"] == DECISIONS.index(kind)) & rules], minlength=len(table))
+        return np.bincount(
+            merges[(decisions["kind"] == DECISIONS.index(kind)) & rules], minlength=len(table)
+        )
 
-    left = {name: table[name] for name in ("epoch", "step", *COUNTS, "staged")} | {"injected": counted("injected")}
+    left = {name: table[name] for name in ("epoch", "step", *COUNTS, "staged")} | {
+        "injected": counted("injected")
+    }
     rules = enumerate(follower.rules)
     return left, {rule: counted("retired", decisions["rule"] == number) for number, rule in rules}
 
 
 def _variants(follower: Follower) -> tuple[Integers, Integers]:
-    """The rows of the latest record of each variant, and the last step before the merge that injected it (`NONE` while
-    it waits)."""
-    table, decisions = follower.variants, follower.decisions
+    """The rows of the latest record of each variant, and the last step before the merge that
+    injected it (`NONE` while it waits)."""
+    table = follower.variants
+    decisions = follower.decisions
     latest = follower.newest_variant.rows[table["task"]] == np.arange(len(table))
     rows = np.flatnonzero(latest & (table["type"] >= 0))
     injected = np.full(len(follower.ids), NONE, np.int32)
@@ -146,8 +179,8 @@ def _variants(follower: Follower) -> tuple[Integers, Integers]:
 
 
 def _examples(follower: Follower, rows: Integers, injected: Integers) -> list[dict[str, Any]]:
-    """Of each type the latest injected variant that can be read beside its seed, or else one that waits (`injected`
-    None): the policy was at its best then."""
+    """Of each type the latest injected variant that can be read beside its seed, or else one that
+    waits (`injected` None): the policy was at its best then."""
     names = ("task", "seed", "generation", "type", "step")
     numbers, seeds, generations, kinds, picked = (follower.variants[name][rows] for name in names)
     known = (seeds < follower.originals) | (follower.newest_variant.rows[seeds] >= 0)
@@ -156,9 +189,13 @@ def _examples(follower: Follower, rows: Integers, injected: Integers) -> list[di
         of_kind = known & (kinds == kind)
         inside = of_kind & (injected != NONE)
         for row in np.flatnonzero(inside if inside.any() else of_kind)[::-1].tolist():
-            seed, variant = follower.content(int(seeds[row])), follower.content(int(numbers[row]))
+            seed = follower.content(int(seeds[row]))
+            variant = follower.content(int(numbers[row]))
             if seed is not None and variant is not None:
-                at = {"picked": int(picked[row]), "injected": int(injected[row]) if inside[row] else None}
+                at = {
+                    "picked": int(picked[row]),
+                    "injected": int(injected[row]) if inside[row] else None,
+                }
                 at |= {"generation": int(generations[row])}
                 examples.append({"seed": seed.as_json(), "variant": variant.as_json(), **at})
                 break
@@ -169,11 +206,12 @@ def _landing(groups: Groups, variants: Columns, newest: Integers, injected: Inte
     counted = np.flatnonzero(~np.isnan(groups.mean))
     places = _place(groups.task[counted], groups.step[counted])
     order = np.argsort(places, kind="stable")
-    places, rows = places[order], counted[order]
+    places = places[order]
+    rows = counted[order]
 
     def means(task: Integers, step: Integers, behind: int) -> Floats:
-        """The mean of each task's last counted group up to the step (-1), or of its first one behind it (0); NaN where
-        there is none."""
+        """The mean of each task's last counted group up to the step (-1), or of its first one
+        behind it (0); NaN where there is none."""
         place = np.searchsorted(places, _place(task, step), "right") + behind
         there = np.flatnonzero((place >= 0) & (place < len(places)))
         there = there[places[place[there]] >> 32 == task[there]]
@@ -183,9 +221,14 @@ def _landing(groups: Groups, variants: Columns, newest: Integers, injected: Inte
 
     first = means(variants["task"][newest], np.zeros(len(newest), np.int32), 0)
     inside = injected != NONE
-    injected, seed, picked = injected[inside], *(variants[name][newest][inside] for name in ("seed", "step"))
+    injected, seed, picked = (
+        injected[inside],
+        *(variants[name][newest][inside] for name in ("seed", "step")),
+    )
     moves = means(seed, injected, 0) - means(seed, picked, -1)
-    return Landing(first[~np.isnan(first)], (injected - picked).astype(float), moves[~np.isnan(moves)])
+    return Landing(
+        first[~np.isnan(first)], (injected - picked).astype(float), moves[~np.isnan(moves)]
+    )
 
 
 def _place(task: Integers, step: Integers) -> Integers:

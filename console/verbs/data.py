@@ -25,16 +25,29 @@ from rods.worlds.checking.task_files import check_file, rehashed
 from rods.worlds.pinned import Pinned
 from rods.worlds.sources import given_tasks
 
-NAMES = f"{', '.join(having('environment'))}, your own package.module:factory or file.py:factory, or a description."
+NAMES = (
+    f"{', '.join(having('environment'))}, your own package.module:factory or file.py:factory, or a "
+    f"description."
+)
 FILE = " or ".join(["A JSONL file of tasks", *having("tasks")])
-KINDS = "; ".join(f"{kind}: {what}" for kinds in having("kinds").values() for kind, what in kinds.items())
+KINDS = "; ".join(
+    f"{kind}: {what}" for kinds in having("kinds").values() for kind, what in kinds.items()
+)
 Name = Annotated[str, Parameter(help=NAMES)]
 Several = Annotated[tuple[str, ...], Parameter(negative=())]
-Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
+Tasks = Annotated[
+    Path | None,
+    Parameter(help="A JSONL file of tasks of this environment; probes with their calls."),
+]
 Seconds = Annotated[PositiveFloat, Parameter(help="It ends then, with what it has found.")]
 TaskFile = Annotated[Path, Parameter(help="A JSONL file of tasks.")]
-Trust = Annotated[bool, Parameter(help="Run the code of worlds that the tasks name, whoever wrote it.", negative=())]
-Rewritten = Annotated[Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")]
+Trust = Annotated[
+    bool,
+    Parameter(help="Run the code of worlds that the tasks name, whoever wrote it.", negative=()),
+]
+Rewritten = Annotated[
+    Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")
+]
 
 
 def check_tasks(
@@ -42,23 +55,32 @@ def check_tasks(
     /,
     *,
     variants: Annotated[
-        bool, Parameter(help="Also say which tasks the procedural author cannot vary, and why.", negative=())
+        bool,
+        Parameter(
+            help="Also say which tasks the procedural author cannot vary, and why.", negative=()
+        ),
     ] = False,
     against: Annotated[
-        list[str] | None, Parameter(help=f"None may match a held-out task of these. {FILE}.", negative=())
+        list[str] | None,
+        Parameter(help=f"None may match a held-out task of these. {FILE}.", negative=()),
     ] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> int:
-    """Check a file of tasks line by line: shape, tools, that each ground truth really runs, and which training tasks
-    match held-out ones (docs/gates.md). Exits 1 on faults."""
+    """Check a file of tasks line by line: shape, tools, that each ground truth really runs, and
+    which training tasks match held-out ones (docs/gates.md). Exits 1 on faults."""
     others = {name: given_tasks(name, Path()) for name in against or ()}
-    return print_checked(check_file(file, Environments(trust=trust), variants=variants, against=others), as_json)
+    return print_checked(
+        check_file(file, Environments(trust=trust), variants=variants, against=others), as_json
+    )
 
 
-def rehash_tasks(file: TaskFile, /, *, out: Rewritten = None, trust: Trust = False, as_json: Json = False) -> int:
-    """Write the hash of the installed environment into tasks, after a tool or its description has changed, and their
-    ids anew. Every ground truth is replayed first: where one no longer holds, the file stays as it is. Exits 1 then.
+def rehash_tasks(
+    file: TaskFile, /, *, out: Rewritten = None, trust: Trust = False, as_json: Json = False
+) -> int:
+    """Write the hash of the installed environment into tasks, after a tool or its description has
+    changed, and their ids anew. Every ground truth is replayed first: where one no longer holds,
+    the file stays as it is. Exits 1 then.
     """
     report, lines = rehashed(file, Environments(trust=trust))
     if report.ok:
@@ -73,29 +95,53 @@ def write_tasks(tasks: Sequence[AnyTask], out: Path, as_json: bool) -> None:
 
 
 def add_environment(
-    name: Annotated[str, Parameter(help="What it is to be called: NAME.json is written, or NAME.openenv.json.")],
+    name: Annotated[
+        str, Parameter(help="What it is to be called: NAME.json is written, or NAME.openenv.json.")
+    ],
     /,
     *command: Annotated[
-        str, Parameter(allow_leading_hyphen=True, help="After --: the command that starts it; or module:Class.")
+        str,
+        Parameter(
+            allow_leading_hyphen=True, help="After --: the command that starts it; or module:Class."
+        ),
     ],
     kind: Annotated[str, Parameter(help=KINDS)] = "mcp",
     url: Annotated[str, Parameter(help="Its address instead (MCP: streamable HTTP).")] = "",
-    files: Annotated[str, Parameter(help="MCP: a folder that every world gets a copy of, as /world.")] = "",
-    env: Annotated[Several, Parameter(help="MCP: KEY=VALUE for its process; {folder} is the world's folder.")] = (),
-    secret: Annotated[Several, Parameter(help="MCP: a variable of yours that it gets, and that no file has.")] = (),
-    reads: Annotated[Several, Parameter(help="A tool that changes nothing, beside those that say so.")] = (),
-    probe: Annotated[Several, Parameter(help="A call of such a tool, name(key=value), that shows the state.")] = (),
-    compared: Annotated[
-        Several, Parameter(help="Part of the state too. MCP: a pattern of files; else: a field of what it shows.")
+    files: Annotated[
+        str, Parameter(help="MCP: a folder that every world gets a copy of, as /world.")
+    ] = "",
+    env: Annotated[
+        Several, Parameter(help="MCP: KEY=VALUE for its process; {folder} is the world's folder.")
     ] = (),
-    minted: Annotated[Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")] = (),
+    secret: Annotated[
+        Several, Parameter(help="MCP: a variable of yours that it gets, and that no file has.")
+    ] = (),
+    reads: Annotated[
+        Several, Parameter(help="A tool that changes nothing, beside those that say so.")
+    ] = (),
+    probe: Annotated[
+        Several, Parameter(help="A call of such a tool, name(key=value), that shows the state.")
+    ] = (),
+    compared: Annotated[
+        Several,
+        Parameter(
+            help="Part of the state too. MCP: a pattern of files; else: a field of what it shows."
+        ),
+    ] = (),
+    minted: Annotated[
+        Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")
+    ] = (),
     without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
-    warm: Annotated[NonNegativeInt, Parameter(help="MCP: how many servers are started and wait.")] = 2,
-    replace: Annotated[bool, Parameter(help="Write over a description that is there.", negative=())] = False,
+    warm: Annotated[
+        NonNegativeInt, Parameter(help="MCP: how many servers are started and wait.")
+    ] = 2,
+    replace: Annotated[
+        bool, Parameter(help="Write over a description that is there.", negative=())
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Describe a world from outside as an environment: reach it, pin its tools, write its description (docs/mcp.md,
-    docs/openenv.md)."""
+    """Describe a world from outside as an environment: reach it, pin its tools, write its
+    description (docs/mcp.md, docs/openenv.md)."""
     world = registry.adding(kind)
     path = Path(registry.without_ending(name) + world.ending)
     if path.exists() and not replace:
@@ -107,24 +153,44 @@ def add_environment(
         pairs[option] = dict(entry.split("=", 1) for entry in given)
     fields: dict[str, Any] = {"url": url, "reads": list(reads), "probes": list(probe) or None}
     fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
-    own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret), "warm": warm}
+    own = {
+        "command": list(command),
+        "files": files,
+        "env": pairs["env"],
+        "secrets": list(secret),
+        "warm": warm,
+    }
     pinned: Pinned
     pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
     path.write_bytes(pinned.written())
     tools = [tool["name"] for tool in pinned.tools]
     facts: dict[str, Any] = {"environment": str(path), "server": pinned.server, "tools": tools}
-    facts |= {"reads": pinned.reads, "probes": pinned.probes, "compared": pinned.compared, "first": first}
+    facts |= {
+        "reads": pinned.reads,
+        "probes": pinned.probes,
+        "compared": pinned.compared,
+        "first": first,
+    }
     shows = [*(pinned.probes or ()), *pinned.compared]
     state = f"its state is what these answer: {', '.join(shows) or 'it has none'}"
     if pinned.probes is None and not shows:
-        state = "nothing shows its state, so ground-truth calls cannot be scored: name calls that do (--probe)"
-    about = " ".join(pinned.server.get(key, "") for key in ("name", "version")).strip() or url or " ".join(command)
+        state = (
+            "nothing shows its state, so ground-truth calls cannot be scored: name calls that do "
+            "(--probe)"
+        )
+    about = (
+        " ".join(pinned.server.get(key, "") for key in ("name", "version")).strip()
+        or url
+        or " ".join(command)
+    )
     print_result(
         as_json,
         facts,
         f"{path}: {len(tools)} tools of {about}",
         [f"  started by: {pinned.started}"] if pinned.started else [],
-        [f"  a reset shows what no policy is shown; say it in the task's words: {first[:300]}"] if first else [],
+        [f"  a reset shows what no policy is shown; say it in the task's words: {first[:300]}"]
+        if first
+        else [],
         f"  change nothing: {', '.join(pinned.reads) or 'none says so (--reads)'}",
         f"  {state}",
         f"  `rods env check {path}` tries whether all this holds",
@@ -139,11 +205,17 @@ def admit_environment(
     why: Annotated[str, Parameter(help="The reason, which is kept on record.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Let variants of a run be in one more environment, from the next merge on (docs/protocol.md). The file of a
-    generated world is copied into the run."""
+    """Let variants of a run be in one more environment, from the next merge on (docs/protocol.md).
+    The file of a generated world is copied into the run."""
     made = admit(Run.open(run), name, by="rods env admit", why=why)
-    facts = {key: value for key, value in made.items() if key not in ("seq", "id", "crc", "mac", "kind")}
-    print_result(as_json, facts, f"{made['name']} ({made['hash']}) may be named by tasks of {run} from now on")
+    facts = {
+        key: value for key, value in made.items() if key not in ("seq", "id", "crc", "mac", "kind")
+    }
+    print_result(
+        as_json,
+        facts,
+        f"{made['name']} ({made['hash']}) may be named by tasks of {run} from now on",
+    )
 
 
 def check_environment(
@@ -151,4 +223,6 @@ def check_environment(
 ) -> int:
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
     given = [task for task in read_tasks(tasks) if isinstance(task, Task)] if tasks else ()
-    return print_checked(check(name, Environments(), given, seconds=seconds, tell=partial(complain, name)), as_json)
+    return print_checked(
+        check(name, Environments(), given, seconds=seconds, tell=partial(complain, name)), as_json
+    )

@@ -1,5 +1,5 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what moves over the steps;
-what variants cost."""
+"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what
+moves over the steps; what variants cost."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,12 +28,24 @@ from rods.tasks import OpenTask, Task
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
 Listed = Annotated[
     str | None,
-    Parameter(help="A task's id, or enough of its first characters; variants or originals list these, none lists all."),
+    Parameter(
+        help="A task's id, or enough of its first characters; variants or originals list these, "
+        "none lists all."
+    ),
 ]
-Versions = Annotated[bool, Parameter(negative="", help="Show the versions of what the policy was shown, and why.")]
-Cost = Annotated[bool, Parameter(negative="", help="Show what variants cost in calls of language models, by stage.")]
-Episodes = Annotated[bool, Parameter(negative="", help="Show the episodes of the task that were kept (traces/).")]
-Step = Annotated[int | None, Parameter(help="With --episodes: of this step; by default the latest that has any.")]
+Versions = Annotated[
+    bool, Parameter(negative="", help="Show the versions of what the policy was shown, and why.")
+]
+Cost = Annotated[
+    bool,
+    Parameter(negative="", help="Show what variants cost in calls of language models, by stage."),
+]
+Episodes = Annotated[
+    bool, Parameter(negative="", help="Show the episodes of the task that were kept (traces/).")
+]
+Step = Annotated[
+    int | None, Parameter(help="With --episodes: of this step; by default the latest that has any.")
+]
 if TYPE_CHECKING:
     Shares = Flag
 else:  # an option an extension
@@ -55,23 +67,32 @@ def inspect(
     as_json: Json = False,
     derived: Annotated[Shares | None, OVER_STEPS] = None,
 ) -> None:
-    """Show one task: conversation, ground truth, what became of each turn, lineage from seed to variant, windows of
-    rewards, and its history; or its episodes; or what the policy was shown, version by version; or calls, tokens and
-    time for each accepted variant, with what failed and without; or what extensions derive.
+    """Show one task: conversation, ground truth, what became of each turn, lineage from seed to
+    variant, windows of rewards, and its history; or its episodes; or what the policy was shown,
+    version by version; or calls, tokens and time for each accepted variant, with what failed and
+    without; or what extensions derive.
 
-    Without either list all tasks: id, type, zone, generation (0: an original), and whether it is active.
+    Without either list all tasks: id, type, zone, generation (0: an original), and whether it is
+    active.
     """
     if (task is not None) + interface + cost + bool(derived) > 1:
-        options = ", ".join(f"--{name}" for name in ("interface", "cost", *(flag.name for flag in Shares)))
+        options = ", ".join(
+            f"--{name}" for name in ("interface", "cost", *(flag.name for flag in Shares))
+        )
         remedy = f"`rods inspect {run} TASK`, or without a task one of {options}"
         raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
-    if (episodes and task in (None, "variants", "originals")) or (step is not None and not episodes):
+    if (episodes and task in (None, "variants", "originals")) or (
+        step is not None and not episodes
+    ):
         remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
         raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
     if derived:
         with (follower := Follower(run)).whole():
             told = follower.moved()
-        wanted = {str(flag.name): told.get(str(flag.name), {"steps": [], "shares": {}}) for flag in derived}
+        wanted = {
+            str(flag.name): told.get(str(flag.name), {"steps": [], "shares": {}})
+            for flag in derived
+        }
         print_result(as_json, wanted, *(_moves(name, one) for name, one in wanted.items()))
     elif cost:
         Run.open(run)
@@ -84,7 +105,11 @@ def inspect(
         print_result(as_json, {"versions": list(map(asdict, versions))}, lines)
     elif task is None or task in ("variants", "originals"):
         every = task_list(run)
-        listed = [known for known in every if task is None or (known["generation"] > 0) is (task == "variants")]
+        listed = [
+            known
+            for known in every
+            if task is None or (known["generation"] > 0) is (task == "variants")
+        ]
         print_result(as_json, {"tasks": listed}, map(_list_line, listed))
     elif episodes:
         kept = task_episodes(Follower(run), task, step)
@@ -95,13 +120,22 @@ def inspect(
 
 
 def _moves(name: str, told: dict[str, Any]) -> Iterator[str]:
-    """Shares after some of the steps, the last one among them, and of how many times that is (`Follower.moved`)."""
+    """Shares after some of the steps, the last one among them, and of how many times that is
+    (`Follower.moved`)."""
     if not told["shares"]:
-        yield f"no step of this run says anything of {name}: [{name}] is off there, or its policy plays no turns"
+        yield (
+            f"no step of this run says anything of {name}: [{name}] is off there, or its policy "
+            f"plays no turns"
+        )
         return
-    steps, width = told["steps"], max(map(len, ("after step", *told["shares"])))
+    steps = told["steps"]
+    width = max(map(len, ("after step", *told["shares"])))
     stride = -(-len(steps) // COLUMNS) or 1
-    yield f"{'after step':<{width}}  " + " ".join(f"{step:>5}" for step in steps[::-stride][::-1]) + "   of times"
+    yield (
+        f"{'after step':<{width}}  "
+        + " ".join(f"{step:>5}" for step in steps[::-stride][::-1])
+        + "   of times"
+    )
     for name, over in told["shares"].items():
         cells = ("    –" if each is None else f"{each[0]:>5.0%}" for each in over[::-stride][::-1])
         yield f"{name:<{width}}  {' '.join(cells)}   {over[-1][1] if over[-1] else 0:>8}"
@@ -118,7 +152,10 @@ def _version_lines(version: InterfaceVersion) -> list[str]:
 
 def _list_line(task: dict[str, Any]) -> str:
     now = "active" if task["active"] else "not active"
-    return f"{task['id']}  {task['type']:<12} {task['zone'] or 'no zone':<9} generation {task['generation']}  {now}"
+    return (
+        f"{task['id']}  {task['type']:<12} {task['zone'] or 'no zone':<9} generation "
+        f"{task['generation']}  {now}"
+    )
 
 
 def _lines(known: TaskHistory) -> list[str]:
@@ -128,14 +165,22 @@ def _lines(known: TaskHistory) -> list[str]:
     lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]
     if world := known.environment:
         texts = {
-            key: " ".join(value) if isinstance(value, list) else value for key, value in world["parameters"].items()
+            key: " ".join(value) if isinstance(value, list) else value
+            for key, value in world["parameters"].items()
         }
         made = ", ".join(f"{key} {text}" for key, text in texts.items() if text)
-        since = f"; admitted by {world['by']}: {world['why'] or 'no reason given'}" if "by" in world else ""
+        since = (
+            f"; admitted by {world['by']}: {world['why'] or 'no reason given'}"
+            if "by" in world
+            else ""
+        )
         lines.append(f"world     {made or 'of unknown kind'}; hash {world['hash']}{since}")
     if len(known.lineage) > 1:
         ways = ((ancestor.id, aim_words(ancestor.provenance)) for ancestor in known.lineage)
-        lines.append("lineage   " + " → ".join(f"{name} ({words})" if words else name for name, words in ways))
+        lines.append(
+            "lineage   "
+            + " → ".join(f"{name} ({words})" if words else name for name, words in ways)
+        )
     if known.variants:
         lines.append("variants  " + ", ".join(known.variants))
     lines.append(f"tools     {', '.join(task.tools)}")
@@ -146,10 +191,16 @@ def _lines(known: TaskHistory) -> list[str]:
             lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
         lines.append(f"turn {turn}  user: {text}")
         if isinstance(task, Task):
-            lines += [f"        truth: {call}" for call in task.calls[turn] or ["no call is right here"]]
-        recent: Counter[str] = sum((Counter(group["turns"][turn]) for group in known.labels[-RECENT:]), Counter())
+            lines += [
+                f"        truth: {call}" for call in task.calls[turn] or ["no call is right here"]
+            ]
+        recent: Counter[str] = sum(
+            (Counter(group["turns"][turn]) for group in known.labels[-RECENT:]), Counter()
+        )
         if recent:
-            lines.append(f"        {shares(recent)}; of {recent.total()} rollouts in its last groups")
+            lines.append(
+                f"        {shares(recent)}; of {recent.total()} rollouts in its last groups"
+            )
     went = sum((Dynamics(**group["went"]) for group in known.labels[-RECENT:]), Dynamics())
     if went.turns:
         lines.append(f"replies   {went.words()} in its last groups")
@@ -158,13 +209,16 @@ def _lines(known: TaskHistory) -> list[str]:
     lines.append("")
     for window in known.windows:
         lines.append(
-            f"window    {window.reward}: mean {window.mean:.3f}, variance {window.variance:.3f} over {window.count} of "
+            f"window    {window.reward}: mean {window.mean:.3f}, variance {window.variance:.3f} "
+            f"over {window.count} of "
             f"{window.groups} groups; zone {window.zone or 'none'}, last step {window.last_step}, "
             f"trend {window.trend:+.3f}"
         )
     for event in known.history:
         told = {key: value for key, value in event.items() if key not in ("step", "event")}
-        brief = mapped(told, lambda value: float(f"{value:.4g}") if isinstance(value, float) else value)
+        brief = mapped(
+            told, lambda value: float(f"{value:.4g}") if isinstance(value, float) else value
+        )
         facts = ", ".join(f"{key} {value}" for key, value in brief.items())
         lines.append(f"step {event['step']:<5} {event['event']}" + (f" ({facts})" if facts else ""))
     if not known.windows and not known.history:
@@ -174,7 +228,8 @@ def _lines(known: TaskHistory) -> list[str]:
 
 def _open_lines(task: OpenTask) -> list[str]:
     """What a played user goes by, and what the task is judged by at the end."""
-    user, lines = task.user, []
+    user = task.user
+    lines = []
     if isinstance(user, Persona):
         lines = [f"user      wants: {user.intent}", f"          at most {user.turns} texts"]
         lines += [f"          then asks: {text}" for text in user.further]
@@ -188,7 +243,9 @@ def _open_lines(task: OpenTask) -> list[str]:
 
 def _episode_lines(kept: dict[str, Any]) -> Iterator[str]:
     others = ", ".join(str(step) for step in kept["steps"] if step != kept["step"])
-    yield f"{kept['task']}  step {kept['step']}" + (f" (there are episodes of steps {others}, too)" if others else "")
+    yield f"{kept['task']}  step {kept['step']}" + (
+        f" (there are episodes of steps {others}, too)" if others else ""
+    )
     if not kept["episodes"]:
         yield "the file of this step cannot be read any more"
     for episode in kept["episodes"]:
@@ -198,11 +255,18 @@ def _episode_lines(kept: dict[str, Any]) -> Iterator[str]:
 
 def _episode(trace: dict[str, Any]) -> Iterator[str]:
     """What the policy wrote and called, turn by turn, what came back, and what it earned."""
-    record, spans = trace["rollout_record"], iter(trace["spans"])
+    record = trace["rollout_record"]
+    spans = iter(trace["spans"])
     reward = "no reward" if record["reward"] is None else f"reward {record['reward']:.3f}"
-    advantage = f", advantage {record['advantage']:+.3f}" if record.get("advantage") is not None else ""
-    tokens = f", {sum(end - start for start, end in trace['spans'])} tokens" if trace["spans"] else ""
-    earned = f"{trace['resolved']} of {trace['expected']}{' turns' if 'outcome' not in trace else ''}"
+    advantage = (
+        f", advantage {record['advantage']:+.3f}" if record.get("advantage") is not None else ""
+    )
+    tokens = (
+        f", {sum(end - start for start, end in trace['spans'])} tokens" if trace["spans"] else ""
+    )
+    earned = (
+        f"{trace['resolved']} of {trace['expected']}{' turns' if 'outcome' not in trace else ''}"
+    )
     yield f"rollout {trace['rollout']}  {earned}, {reward}{advantage}, ended {trace['end']}{tokens}"
     labels = dict(enumerate(record.get("labels", ())))
     for number, turn in enumerate(trace["turns"]):
@@ -210,13 +274,18 @@ def _episode(trace: dict[str, Any]) -> Iterator[str]:
         yield f"  turn {number}  {_verdict(turn['verdict'])}{label}"
         for step in turn["steps"]:
             start, end = next(spans, (0, 0))
-            yield from _said(f"    policy{f' ({end - start} tokens)' if end else ''}: ", step["text"])
+            yield from _said(
+                f"    policy{f' ({end - start} tokens)' if end else ''}: ", step["text"]
+            )
             if step["error"]:
                 yield from _said("      malformed: ", step["error"])
-            for call, result in zip_longest(step["calls"], step["results"]):  # the last call may have none
+            # the last call may have none
+            for call, result in zip_longest(step["calls"], step["results"]):
                 yield from _said("      call    ", str(Call.from_json(call)))
                 if result is not None:
-                    yield from _said(f"      {'error ' if result['error'] else 'result'}  ", result["text"])
+                    yield from _said(
+                        f"      {'error ' if result['error'] else 'result'}  ", result["text"]
+                    )
     if outcome := trace.get("outcome"):
         for note in outcome["notes"]:
             yield from _said("  judged: ", note)
@@ -232,10 +301,14 @@ def _verdict(verdict: dict[str, bool] | None) -> str:
 
 
 def _said(head: str, text: str) -> Iterator[str]:
-    """A text behind its head, its further lines under the first; of a long one the middle is left out."""
+    """A text behind its head, its further lines under the first; of a long one the middle is left
+    out."""
     if len(text) > FOLDED:
         half = FOLDED // 2
-        text = f"{text[:half]} … {len(text) - 2 * half:,} more characters (--json shows them) … {text[-half:]}"
+        text = (
+            f"{text[:half]} … {len(text) - 2 * half:,} more characters (--json shows them) … "
+            f"{text[-half:]}"
+        )
     first, *rest = text.split("\n")
     yield head + first
     yield from (" " * len(head) + line for line in rest)
@@ -244,7 +317,10 @@ def _said(head: str, text: str) -> Iterator[str]:
 def cost_lines(costs: Costs) -> Iterator[str]:
     """The tables for people."""
     if costs.played:
-        yield f"{'models that play':26} {'calls':>8} {'failed':>8} {'tokens in':>11} {'out':>9} {'seconds':>9}"
+        yield (
+            f"{'models that play':26} {'calls':>8} {'failed':>8} {'tokens in':>11} {'out':>9} "
+            f"{'seconds':>9}"
+        )
         for role, spent in sorted(costs.played.items(), key=lambda item: -item[1].calls):
             tokens = f"{spent.tokens_in:11} {spent.tokens_out:9}"
             yield f"{role:26} {spent.calls:8} {spent.failed:8} {tokens} {spent.seconds:9.1f}"
@@ -255,19 +331,30 @@ def cost_lines(costs: Costs) -> Iterator[str]:
     yield f"{costs.accepted} variants accepted of {costs.variants} that calls were made for"
     yield ""
     yield f"{'':26}    for each accepted variant, failures included   |  on its own path"
-    yield f"{'stage':26} {'calls':>8} {'tokens in':>11} {'out':>8} {'seconds':>9}     | {'calls':>7} {'tokens in':>11}"
+    yield (
+        f"{'stage':26} {'calls':>8} {'tokens in':>11} {'out':>8} {'seconds':>9}     | {'calls':>7} "
+        f"{'tokens in':>11}"
+    )
     every = "{:26} {calls:8.2f} {tokens_in:11.0f} {tokens_out:8.0f} {seconds:9.2f}     |"
     for stage, spent in sorted(costs.stages.items(), key=lambda item: -item[1].calls):
         path = costs.path.get(stage)
-        own = "" if path is None else " {calls:7.2f} {tokens_in:11.0f}".format_map(path.per(costs.accepted))
+        own = (
+            ""
+            if path is None
+            else " {calls:7.2f} {tokens_in:11.0f}".format_map(path.per(costs.accepted))
+        )
         yield every.format(stage, **spent.per(costs.accepted or 1)) + own
     summary = costs.as_json()
     yield ""
     yield (
-        f"{summary['calls_per_accepted']} calls for an accepted variant, {summary['calls_on_the_path']} on its own "
-        f"path; endpoints were busy for {summary['busy_seconds_per_accepted']} s of it (times their GPUs)"
+        f"{summary['calls_per_accepted']} calls for an accepted variant, "
+        f"{summary['calls_on_the_path']} on its own "
+        f"path; endpoints were busy for {summary['busy_seconds_per_accepted']} s of it (times "
+        f"their GPUs)"
         if costs.accepted
         else "no variant is accepted yet: the figures are totals"
     )
     for name, endpoint in summary["endpoints"].items():
-        yield f"endpoint {name}: {endpoint['calls']} calls, busy for {endpoint['busy_seconds']:.0f} s"
+        yield (
+            f"endpoint {name}: {endpoint['calls']} calls, busy for {endpoint['busy_seconds']:.0f} s"
+        )

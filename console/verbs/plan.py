@@ -23,8 +23,16 @@ from rods.trainer.plan import Launch, Rates, launched, no_model
 from rods.trainer.plan import plan as planned
 from rods.worlds.sources import beside, load_tasks
 
-# What a trainer of weights logs of a step, beside its rewards; tokens are those of all rollouts together.
-STEP = ("rollouts", "read_tokens", "generated_tokens", "processes", "rollout_seconds", "update_seconds")
+# What a trainer of weights logs of a step, beside its rewards; tokens are those of all rollouts
+# together.
+STEP = (
+    "rollouts",
+    "read_tokens",
+    "generated_tokens",
+    "processes",
+    "rollout_seconds",
+    "update_seconds",
+)
 
 
 def plan(
@@ -32,20 +40,31 @@ def plan(
     /,
     *,
     nodes: Annotated[PositiveInt | None, Parameter(help="Machines that train.")] = None,
-    gpus: Annotated[PositiveInt | None, Parameter(help="Processes on each of them, each with a GPU.")] = None,
-    accelerate: Annotated[Path | None, Parameter(help="The configuration for `accelerate launch`.")] = None,
-    config_json: Annotated[Path | None, Parameter(help="That of a model that is not here yet.")] = None,
+    gpus: Annotated[
+        PositiveInt | None, Parameter(help="Processes on each of them, each with a GPU.")
+    ] = None,
+    accelerate: Annotated[
+        Path | None, Parameter(help="The configuration for `accelerate launch`.")
+    ] = None,
+    config_json: Annotated[
+        Path | None, Parameter(help="That of a model that is not here yet.")
+    ] = None,
     rates: Annotated[
-        list[Path] | None, Parameter(negative="", help="What `rods doctor --rate` wrote, or a run that has steps.")
+        list[Path] | None,
+        Parameter(negative="", help="What `rods doctor --rate` wrote, or a run that has steps."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check all that a start would check, and print what the run would do: rollouts, tokens, memory, disk, hours,
-    servers; each number with where it comes from. Starts and writes nothing."""
+    """Check all that a start would check, and print what the run would do: rollouts, tokens,
+    memory, disk, hours, servers; each number with where it comes from. Starts and writes
+    nothing."""
     if config.is_dir():
         run = Run.open(config)
         run.check_environments()
-        settings, tasks, worlds, warnings = run.config, run.tasks, run.environments, run.manifest["warnings"]
+        settings = run.config
+        tasks = run.tasks
+        worlds = run.environments
+        warnings = run.manifest["warnings"]
     else:
         settings = read_config(config)
         tasks = load_tasks(settings.data, config.parent, train_needed=settings.pool_slots > 0)
@@ -56,7 +75,8 @@ def plan(
         for task in tasks:
             players.scored(task, settings)  # refuses what nobody here plays or judges
     launch = launched(accelerate) if accelerate else Launch()
-    each, machines = gpus or launch.processes // launch.nodes or 1, nodes or launch.nodes
+    each = gpus or launch.processes // launch.nodes or 1
+    machines = nodes or launch.nodes
     launch = replace(launch, nodes=machines, processes=machines * each)
     sources = [*((config,) if config.is_dir() else ()), *(rates or ())]
     facts, figures = planned(settings, tasks, launch, config_json, known_rates(sources))
@@ -68,34 +88,61 @@ def plan(
         (f"warning: {warning}" for warning in warnings),
         "nothing was started, nothing was written",
     )
-    if settings.policy.kind == "transformers" and all(figure.name != "parameters" for figure in figures):
+    if settings.policy.kind == "transformers" and all(
+        figure.name != "parameters" for figure in figures
+    ):
         raise no_model(config_json or Path(settings.policy.model))
 
 
 def known_rates(sources: Sequence[Path]) -> Rates:
-    """What files of rates and records of runs say; where several do, the last. Raises UserError for what is neither."""
+    """What files of rates and records of runs say; where several do, the last. Raises UserError for
+    what is neither."""
     known: dict[str, tuple[float, str]] = {}
     for source in sources:
         for name, value in (_measured(source) if source.is_dir() else read_toml(source)).items():
             if not isinstance(value, int | float) or not 1e-6 < value < 1e12:
                 what = f"{name} is {value!r}; no rate is"
-                raise UserError(what, where=str(source), remedy="`rods doctor --rate` prints some (docs/plan.md)")
+                raise UserError(
+                    what,
+                    where=str(source),
+                    remedy="`rods doctor --rate` prints some (docs/plan.md)",
+                )
             known[name] = (value, str(source))
     return known
 
 
 def _measured(folder: Path) -> dict[str, float]:
     """The means of the latest steps of a run, if its policy has weights, and of its variants."""
-    config, spent, found = Run.open(folder).config, costs(folder).as_json(), dict[str, float]()
-    said = [[event.get(name) for name in STEP] for event in Events(folder).poll() if event.get("event") == "step"]
-    steps = [step for step in said if all(isinstance(value, int | float) and value > 0 for value in step)]
+    config = Run.open(folder).config
+    spent = costs(folder).as_json()
+    found = dict[str, float]()
+    said = [
+        [event.get(name) for name in STEP]
+        for event in Events(folder).poll()
+        if event.get("event") == "step"
+    ]
+    steps = [
+        step for step in said if all(isinstance(value, int | float) and value > 0 for value in step)
+    ]
     if steps:
         rollouts, read, generated, processes, rolling, update = map(sum, zip(*steps, strict=True))
-        servers, count = config.operation.rollout_servers, processes / len(steps)
+        servers = config.operation.rollout_servers
+        count = processes / len(steps)
         units = len(servers[0].urls) or 1 if servers else count
-        found |= {"rollout.read_tokens": read / rollouts, "rollout.generated_tokens": generated / rollouts}
-        found[f"{'served' if servers else 'own'}.generated_tokens_per_second"] = generated / rolling / units
-        found["update.tokens_per_second"] = (read + generated) * config.training.passes / update / count
-    for kind, name in (("read", "tokens_in"), ("generated", "tokens_out")) if spent["accepted"] else ():
-        found[f"variant.{kind}_tokens"] = sum(stage["per_accepted"][name] for stage in spent["stages"].values())
+        found |= {
+            "rollout.read_tokens": read / rollouts,
+            "rollout.generated_tokens": generated / rollouts,
+        }
+        found[f"{'served' if servers else 'own'}.generated_tokens_per_second"] = (
+            generated / rolling / units
+        )
+        found["update.tokens_per_second"] = (
+            (read + generated) * config.training.passes / update / count
+        )
+    for kind, name in (
+        (("read", "tokens_in"), ("generated", "tokens_out")) if spent["accepted"] else ()
+    ):
+        found[f"variant.{kind}_tokens"] = sum(
+            stage["per_accepted"][name] for stage in spent["stages"].values()
+        )
     return found

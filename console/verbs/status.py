@@ -21,13 +21,22 @@ from rods.errors import RodsError, UserError
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
 Level = Annotated[
-    Literal["debug", "info", "warning", "error", "critical"] | None, Parameter(help="With --log: this level alone.")
+    Literal["debug", "info", "warning", "error", "critical"] | None,
+    Parameter(help="With --log: this level alone."),
 ]
-Process = Annotated[Literal["trainer", "daemon"] | None, Parameter(help="With --log: this process alone.")]
+Process = Annotated[
+    Literal["trainer", "daemon"] | None, Parameter(help="With --log: this process alone.")
+]
 Text = Annotated[str, Parameter(help="With --log: events that contain this, in capitals or not.")]
-Log = Annotated[bool, Parameter(negative="", help="Show what trainer and daemon have said, in order of time.")]
+Log = Annotated[
+    bool, Parameter(negative="", help="Show what trainer and daemon have said, in order of time.")
+]
 Follow = Annotated[
-    bool, Parameter(negative="", help="A line whenever it has moved, until it is finished; with --log until Ctrl-C.")
+    bool,
+    Parameter(
+        negative="",
+        help="A line whenever it has moved, until it is finished; with --log until Ctrl-C.",
+    ),
 ]
 
 
@@ -42,20 +51,27 @@ def status(
     text: Text = "",
     as_json: Json = False,
 ) -> None:
-    """Say where a run stands: progress, zones, pool, staging, and which processes live; or what these have said: when,
-    who, how grave, what, and its facts. Reads files only.
+    """Say where a run stands: progress, zones, pool, staging, and which processes live; or what
+    these have said: when, who, how grave, what, and its facts. Reads files only.
 
-    Lists several runs, the latest first: state, last step, reward over the last ten steps, pool, variants; and held-out
-    progress at start and end with the paired difference (95 % intervals), where `rods trainer score` has scored both.
+    Lists several runs, the latest first: state, last step, reward over the last ten steps, pool,
+    variants; and held-out progress at start and end with the paired difference (95 % intervals),
+    where `rods trainer score` has scored both.
     """
     only = {"level": level or "", "process": process or "", "text": text}
     if any(only.values()) and not log:
-        raise UserError("--level, --process and --text are of what was said", where="rods status", remedy="add --log")
+        raise UserError(
+            "--level, --process and --text are of what was said",
+            where="rods status",
+            remedy="add --log",
+        )
     if runs and len(runs) == 1 and not holds_runs(runs[0]):
         _log(runs[0], only, follow, as_json) if log else _stand(runs[0], follow, as_json)
         return
     if follow or log:
-        raise UserError("--follow and --log are of one run", where="rods status", remedy="name its folder alone")
+        raise UserError(
+            "--follow and --log are of one run", where="rods status", remedy="name its folder alone"
+        )
     listed = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
     none = "there is no run → `rods up RUN --config FILE` makes one"
     print_result(as_json, {"runs": listed}, _table(listed) if listed else none)
@@ -78,8 +94,13 @@ def _stand(run: Path, follow: bool, as_json: bool) -> None:
     print_result(
         as_json,
         {"run": str(run), **now.standing(), **facts},
-        f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}",
-        (f"  {line}" for name, process in facts["processes"].items() for line in _process_lines(name, process)),
+        f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start "
+        f"{now.attempt}",
+        (
+            f"  {line}"
+            for name, process in facts["processes"].items()
+            for line in _process_lines(name, process)
+        ),
         f"  policy   {policy.kind} {policy.model}".rstrip(),
         f"  worlds   {_worlds(facts['environments'])}",
         (f"  {line}" for line in now.lines()),
@@ -92,22 +113,34 @@ def _worlds(environments: list[dict[str, Any]]) -> str:
     admitted = sum("by" in world for world in environments)
     kinds = [world["parameters"].get("kind") for world in environments]
     if len(environments) <= FEW:
-        told = [f"{world['name']} ({kind or 'kind unknown'})" for world, kind in zip(environments, kinds, strict=True)]
+        told = [
+            f"{world['name']} ({kind or 'kind unknown'})"
+            for world, kind in zip(environments, kinds, strict=True)
+        ]
     else:
-        told = [f"{count} {kind or 'of unknown kind'}" for kind, count in Counter(kinds).most_common()]
+        told = [
+            f"{count} {kind or 'of unknown kind'}" for kind, count in Counter(kinds).most_common()
+        ]
     return ", ".join(told) + (f"; {admitted} of them admitted since the start" if admitted else "")
 
 
 def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
-    """Whether trainer or daemon lives, where, since when; of one that asks models what it tries, endpoints, budget."""
+    """Whether trainer or daemon lives, where, since when; of one that asks models what it tries,
+    endpoints, budget."""
     yield f"{name:8} {_life(facts)}"
     if not facts["alive"]:
         return
     yield from (f"{'':8} {line}" for line in facts.get("trying", ()))
     for endpoint in facts.get("endpoints", ()):
         calls = f"{endpoint['in_flight']} calls in flight (of at most {endpoint['limit']})"
-        down = f", down for {endpoint['down_seconds']:.0f} s: {endpoint['why']}" if endpoint["why"] else ""
-        yield f"{'':8} endpoint {endpoint['endpoint']}: {calls}, {endpoint['waiting']} waiting{down}"
+        down = (
+            f", down for {endpoint['down_seconds']:.0f} s: {endpoint['why']}"
+            if endpoint["why"]
+            else ""
+        )
+        yield (
+            f"{'':8} endpoint {endpoint['endpoint']}: {calls}, {endpoint['waiting']} waiting{down}"
+        )
     budget = facts.get("budget", {})
     for kind in ("tokens", "requests"):
         if budget.get(kind) is not None:
@@ -115,7 +148,8 @@ def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _life(facts: dict[str, Any]) -> str:
-    life, state = facts["life"], f", {facts['state']}" if facts["state"] else ""
+    life = facts["life"]
+    state = f", {facts['state']}" if facts["state"] else ""
     if life == "never started":
         return "never started here"
     if life == "no heartbeat":
@@ -128,11 +162,16 @@ def _life(facts: dict[str, Any]) -> str:
     at = local_time(facts["last_heartbeat"])
     if life == "stopped":
         return f"stopped (last sign of life {at})"
-    return f"dead: it ended without a word ({where}; last sign of life {at}{state}) → start the same command again"
+    return (
+        f"dead: it ended without a word ({where}; last sign of life {at}{state}) → start the same "
+        f"command again"
+    )
 
 
 def _follow(progress: Progress, as_json: bool) -> None:
-    shown, events, state = LiveView(progress, as_json), Events(progress.run.path), ""
+    shown = LiveView(progress, as_json)
+    events = Events(progress.run.path)
+    state = ""
     events.poll()  # what was said before is in `rods status --log`
     while state != "finished":
         now = shown.look()
@@ -165,7 +204,8 @@ def _told(name: str, path: Path) -> dict[str, Any]:
     try:
         progress = Progress(path)
         now = progress.poll(daemon=False)
-        state, heldout = now.condition(progress.process("trainer")["life"]), None
+        state = now.condition(progress.process("trainer")["life"])
+        heldout = None
         if any((path / EVALUATION).glob("heldout_*")):
             from rods.evaluation.heldout import scored  # scipy
 
@@ -175,7 +215,11 @@ def _told(name: str, path: Path) -> dict[str, Any]:
     return {
         **facts,
         "condition": state,
-        **{"step": now.step, "steps": now.steps, "reward": now.recent if now.reward is not None else None},
+        **{
+            "step": now.step,
+            "steps": now.steps,
+            "reward": now.recent if now.reward is not None else None,
+        },
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
         "policy": progress.run.config.policy.kind,
         "model": progress.run.config.policy.model,
@@ -191,11 +235,20 @@ def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{run['name']:{wide}}  {run['condition']}"
             continue
         reward = "–" if run["reward"] is None else f"{run['reward']:.3f}"
-        step, pool = f"{run['step']}/{run['steps']}", f"{run['originals']}+{run['generated']}"
+        step = f"{run['step']}/{run['steps']}"
+        pool = f"{run['originals']}+{run['generated']}"
         figures = f"{step:>11}  {reward:>6}  {pool:>9}  {run['injected']:8}"
-        ending = f"  {run['policy']} policy {run['model']}" if run["policy"] in ("simulated", "external") else ""
+        ending = (
+            f"  {run['policy']} policy {run['model']}"
+            if run["policy"] in ("simulated", "external")
+            else ""
+        )
         yield f"{run['name']:{wide}}  {run['condition']:13}  {figures}{ending}".rstrip()
         if run["heldout"]:
-            start, end, difference = (run["heldout"][name]["progress"] for name in ("start", "end", "difference"))
-            told = f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
+            start, end, difference = (
+                run["heldout"][name]["progress"] for name in ("start", "end", "difference")
+            )
+            told = (
+                f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
+            )
             yield f"{'':{wide}}  held-out progress {told}"

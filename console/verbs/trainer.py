@@ -1,5 +1,5 @@
-"""`rods trainer`: any program can take the trainer's part (rods.console.foreign_trainer) in a run folder, which is made
-here from a configuration or from another run."""
+"""`rods trainer`: any program can take the trainer's part (rods.console.foreign_trainer) in a run
+folder, which is made here from a configuration or from another run."""
 
 import sys
 from collections.abc import Iterator
@@ -20,32 +20,50 @@ from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
 
-Required = Annotated[Path, Parameter(name="--config", help="The TOML file of the run's configuration.")]
-Weights = Annotated[bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")]
+Required = Annotated[
+    Path, Parameter(name="--config", help="The TOML file of the run's configuration.")
+]
+Weights = Annotated[
+    bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")
+]
 New = Annotated[Path, Parameter(help="The folder of the new run.")]
 Number = Annotated[
-    NonNegativeInt, Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded.")
+    NonNegativeInt,
+    Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded."),
 ]
-StageNumber = Annotated[int | None, Parameter(help="Its curriculum stage, from 1. Default: the configuration's.")]
+StageNumber = Annotated[
+    int | None, Parameter(help="Its curriculum stage, from 1. Default: the configuration's.")
+]
 FromStep = Annotated[
     int | None,
-    Parameter(name="--from-step", help="Go back to this step: later ones no longer count. Default: the last."),
+    Parameter(
+        name="--from-step",
+        help="Go back to this step: later ones no longer count. Default: the last.",
+    ),
 ]
 AtStep = Annotated[
-    int | None, Parameter(help="Score the checkpoint of this step only. Default: start and end, paired.")
+    int | None,
+    Parameter(help="Score the checkpoint of this step only. Default: start and end, paired."),
 ]
 
 
 def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
-    """Create a run folder from a configuration: its identity, its tasks and its random seeds are fixed here.
+    """Create a run folder from a configuration: its identity, its tasks and its random seeds are
+    fixed here.
 
     When a run of the same identity is already there, it is left as it is.
     """
     made = api.open_run(run, config)
     print_result(
         as_json,
-        {"run": str(run), "originals": len(made.training), "held_out": len(made.held_out), "manifest": made.manifest},
-        f"{run}: {len(made.training)} original tasks, {len(made.held_out)} held out; {_started(made)}",
+        {
+            "run": str(run),
+            "originals": len(made.training),
+            "held_out": len(made.held_out),
+            "manifest": made.manifest,
+        },
+        f"{run}: {len(made.training)} original tasks, {len(made.held_out)} held out; "
+        f"{_started(made)}",
         (f"  note: {note}" for note in _notes(made)),
     )
 
@@ -64,7 +82,13 @@ def _notes(run: Run) -> Iterator[str]:
 
 
 def fork(
-    run: RunFolder, new: New, /, *, config: ConfigFile = None, weights: Weights = False, as_json: Json = False
+    run: RunFolder,
+    new: New,
+    /,
+    *,
+    config: ConfigFile = None,
+    weights: Weights = False,
+    as_json: Json = False,
 ) -> None:
     """Start a new run from another one's originals and active variants, with empty logs.
 
@@ -73,21 +97,34 @@ def fork(
     old = Run.open(run)
     newest = Checkpoints(run).newest(lineage(run).keeps) if weights else None
     if weights and newest is None:
-        raise UserError("has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first")
+        raise UserError(
+            "has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first"
+        )
     made = forked(old, new, read_config(config) if config else None)
     if newest is not None:
         Checkpoints(new).adopt(newest)
     step = newest.position.step if newest else None
-    policy, tasks = "" if step is None else f" and the policy of step {step}", len(made.training)
-    result = {"run": str(new), "parent": made.manifest["parent"], "tasks": tasks, "weights_of_step": step}
-    print_result(as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; {_started(made)}")
+    policy = "" if step is None else f" and the policy of step {step}"
+    tasks = len(made.training)
+    result = {
+        "run": str(new),
+        "parent": made.manifest["parent"],
+        "tasks": tasks,
+        "weights_of_step": step,
+    }
+    print_result(
+        as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; {_started(made)}"
+    )
 
 
-def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False) -> None:
-    """Let a run go on longer: more steps, more epochs of its last stage, a further stage. Stop its processes first.
+def extend(
+    run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False
+) -> None:
+    """Let a run go on longer: more steps, more epochs of its last stage, a further stage. Stop its
+    processes first.
 
-    With --config the run ends as that configuration says, which may differ in training.steps and curriculum.stages
-    alone; later starts with a --config need one that agrees.
+    With --config the run ends as that configuration says, which may differ in training.steps and
+    curriculum.stages alone; later starts with a --config need one that agrees.
     """
     changes = lengthened(run, config, steps)
     text = f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on"
@@ -95,10 +132,18 @@ def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None,
 
 
 def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
-    """Lets `run` end as a configuration says, or after so many steps; what is different (rods.buffers.lifecycle)."""
+    """Lets `run` end as a configuration says, or after so many steps; what is different
+    (rods.buffers.lifecycle)."""
     if (config is None) == (steps is None):
-        given = "neither --config nor --steps says" if steps is None else "both --config and --steps say"
-        remedy = "give --steps NUMBER for a run that is there; a new one has training.steps in its --config FILE"
+        given = (
+            "neither --config nor --steps says"
+            if steps is None
+            else "both --config and --steps say"
+        )
+        remedy = (
+            "give --steps NUMBER for a run that is there; a new one has training.steps in its "
+            "--config FILE"
+        )
         raise UserError(f"{given} how long the run is to be", remedy=remedy)
     opened = Run.open(run)
     if config is not None:
@@ -108,18 +153,31 @@ def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
     return lengthen(opened, parse_config(values, where="--steps"))
 
 
-def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_json: Json = False) -> None:
+def merge(
+    run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_json: Json = False
+) -> None:
     """Play the trainer: merge staging into the pool and print the epoch's tasks in visiting order.
 
-    Prints one JSON object a line, {"role": "active" or "retest", "task": {…}}; with --json one object with all of them,
-    the counts and the order's hash.
+    Prints one JSON object a line, {"role": "active" or "retest", "task": {…}}; with --json one
+    object with all of them, the counts and the order's hash.
     """
     opened = foreign_trainer.merge(run, epoch=epoch, stage=stage)
-    made, slots = opened.made, [{"role": role, "task": task.as_json()} for role, task in opened.tasks]
+    made = opened.made
+    slots = [{"role": role, "task": task.as_json()} for role, task in opened.tasks]
     if as_json:
-        facts = {"epoch": made.number, "stage": made.stage, "step": made.step, "recorded": made.recorded}
+        facts = {
+            "epoch": made.number,
+            "stage": made.stage,
+            "step": made.step,
+            "recorded": made.recorded,
+        }
         shown = {} if opened.interface is None else {"interface": opened.interface}
-        counted = {"reward": opened.reward, "counts": made.counts, "order": made.order_hash, "slots": slots}
+        counted = {
+            "reward": opened.reward,
+            "counts": made.counts,
+            "order": made.order_hash,
+            "slots": slots,
+        }
         print_json({**facts, **shown, **counted})
         return
     for slot in slots:
@@ -129,21 +187,28 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
 
 
 def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = False) -> None:
-    """Play the trainer: read groups of rollouts and {"end_step": s} from standard input, one JSON object a line.
+    """Play the trainer: read groups of rollouts and {"end_step": s} from standard input, one JSON
+    object a line.
 
-    Answers each closed step once it is on the disk. An identical step that was there already is answered too, with
-    "recorded" false; a different one is refused with exit code 3.
+    Answers each closed step once it is on the disk. An identical step that was there already is
+    answered too, with "recorded" false; a different one is refused with exit code 3.
     """
-    for answer in foreign_trainer.observe(run, sys.stdin.buffer, from_step=from_step, source="standard input"):
+    for answer in foreign_trainer.observe(
+        run, sys.stdin.buffer, from_step=from_step, source="standard input"
+    ):
         done = "recorded" if answer["recorded"] else "was recorded already"
-        text = f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})"
+        text = (
+            f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})"
+        )
         print_result(as_json, answer, text)
 
 
 def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> None:
-    """Score the run's policy on its held-out tasks, at the start and at the end, paired over the same tasks.
+    """Score the run's policy on its held-out tasks, at the start and at the end, paired over the
+    same tasks.
 
-    Scores are kept in eval/; a checkpoint is scored once. Hints and augmented feedback are never shown here.
+    Scores are kept in eval/; a checkpoint is scored once. Hints and augmented feedback are never
+    shown here.
     """
     scores = api.score(run, step)
     print_result(as_json, scores, _compared(scores) if step is None else _scored(scores))
@@ -152,8 +217,14 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
 def _scored(scores: dict[str, Any]) -> Iterator[str]:
     from rods.evaluation import card
 
-    progress, binary, broken = estimated(scores["progress"]), estimated(scores["binary"]), scores["broken"]
-    lost = f"; {broken} rollouts broke and do not count, the same command plays them again" if broken else ""
+    progress = estimated(scores["progress"])
+    binary = estimated(scores["binary"])
+    broken = scores["broken"]
+    lost = (
+        f"; {broken} rollouts broke and do not count, the same command plays them again"
+        if broken
+        else ""
+    )
     yield f"step {scores['step']}: progress {progress}, all turns {binary}{lost}"
     yield from card.lines(scores["card"], scores["progress"]["tasks"])
 
@@ -166,9 +237,13 @@ def _compared(scores: dict[str, Any]) -> Iterator[str]:
     by_type = [scores[end]["progress_by_type"] for end in ("start", "end")]
     for name in sorted({name for types in by_type for name in types}):
         # Infrastructure failures may leave a type without a score at one end.
-        start, end = (estimated(types[name]) if name in types else "not scored" for types in by_type)
+        start, end = (
+            estimated(types[name]) if name in types else "not scored" for types in by_type
+        )
         yield f"  {name:13} {start} → {end}"
     yield from card.lines(scores["end"]["card"], scores["difference"]["progress"]["tasks"])
     if scores["cards_differ"]:
         fields = ", ".join(scores["cards_differ"])
-        yield f"  NOT ALIKE: start and end differ in {fields}; remove both from eval/ and score again"
+        yield (
+            f"  NOT ALIKE: start and end differ in {fields}; remove both from eval/ and score again"
+        )

@@ -1,9 +1,11 @@
-"""`rods up`: trainer and daemon as two child processes, with live progress read from the run's files.
+"""`rods up`: trainer and daemon as two child processes, with live progress read from the run's
+files.
 
-A daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again
-at most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is never retried; when the trainer is
-done the daemon is stopped; `stop` ends both within `STOPPED` seconds, by SIGTERM, then by SIGKILL; when this process is
-killed itself, Linux sends SIGTERM to both, so that no orphan keeps the run folder.
+A daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is
+started again at most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is
+never retried; when the trainer is done the daemon is stopped; `stop` ends both within `STOPPED`
+seconds, by SIGTERM, then by SIGKILL; when this process is killed itself, Linux sends SIGTERM to
+both, so that no orphan keeps the run folder.
 """
 
 import ctypes
@@ -36,15 +38,19 @@ RESTART_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # waits before the n-th rest
 STABLE_SECONDS = 60.0  # of life, after which a process's restarts count from zero again
 FULL_DISK_BYTES = 16_384  # a disk with less free space counts as full
 POLL_SECONDS = 0.25  # between looks at processes and files
-LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # by which a child dies with its parent
+# by which a child dies with its parent
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 
 
-def up(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False) -> int:
+def up(
+    run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False
+) -> int:
     """Run trainer and daemon together until the run is finished, with live progress.
 
-    Creates the run when the folder does not exist yet, continues it otherwise. Ctrl-C or SIGTERM stop both cleanly; the
-    same command goes on. --steps lets a run that is there go on longer. Exits 0 when the run is finished, 5 when it was
-    stopped, else with the trainer's code.
+    Creates the run when the folder does not exist yet, continues it otherwise. Ctrl-C or SIGTERM
+    stop both cleanly; the same command goes on. --steps lets a run that is there go on longer.
+    Exits 0 when the run is finished, 5 when it was stopped, else with the trainer's code.
     """
     if steps is not None:
         from rods.console.verbs.trainer import lengthened
@@ -59,7 +65,8 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
-        request.asked = Interrupted.latest is not None  # raised where Python drops what is raised: in a finalizer
+        # raised where Python drops what is raised: in a finalizer
+        request.asked = Interrupted.latest is not None
         trainer, daemon = children(run, config)
         shown = LiveView(progress, as_json)
         supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
@@ -74,8 +81,14 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_
             supervisor.stop()
         shown.look(finished=True)
         code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
-        known = {EXIT_OK: "the run is finished", EXIT_REQUEUE: "stopped; the same command goes on from here"}
-        other = f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say more"
+        known = {
+            EXIT_OK: "the run is finished",
+            EXIT_REQUEUE: "stopped; the same command goes on from here",
+        }
+        other = (
+            f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say "
+            f"more"
+        )
         shown.say(known.get(code, other))
     return code
 
@@ -98,40 +111,52 @@ class SupervisedProcess:
         if self.printed is not None:
             self.printed.close()
         self.printed = self.output.open("a+b")
-        # A session of its own: Ctrl-C reaches this process only, which stops the children in its own order.
+        # A session of its own: Ctrl-C reaches this process only, which stops the children in its
+        # own order.
         self.process = subprocess.Popen(
             self.command,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path),
+            },
             stdin=subprocess.DEVNULL,
             stdout=self.printed,
             stderr=self.printed,
             start_new_session=True,
             preexec_fn=partial(LIBC.prctl, PR_SET_PDEATHSIG, signal.SIGTERM),
         )
-        self.started, self.restart_at = time.monotonic(), None
+        self.started = time.monotonic()
+        self.restart_at = None
 
     def ended(self) -> int | None:
-        """The exit code once the process has ended (negative: the signal that killed it), else None."""
+        """The exit code once the process has ended (negative: the signal that killed it), else
+        None."""
         return None if self.process is None else self.process.poll()
 
     def last_line(self) -> str:
-        """The last line that it printed besides events (JSON lines): the error that ended it, if any. On a full disk,
-        where that line could not be written, says so instead."""
+        """The last line that it printed besides events (JSON lines): the error that ended it, if
+        any. On a full disk, where that line could not be written, says so instead."""
         if self.printed is None:
             return ""
         try:
             if shutil.disk_usage(self.printed.fileno()).free < FULL_DISK_BYTES:
-                return f"{self.output.parent}: the disk is full → free some space and start the same command again"
+                return (
+                    f"{self.output.parent}: the disk is full → free some space and start the same "
+                    f"command again"
+                )
             self.printed.seek(max(0, self.printed.seek(0, os.SEEK_END) - 65_536))
             lines = self.printed.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
-        return next((line.strip()[:400] for line in reversed(lines) if line.strip() and line[0] != "{"), "")
+        return next(
+            (line.strip()[:400] for line in reversed(lines) if line.strip() and line[0] != "{"), ""
+        )
 
 
 @dataclass(slots=True)
 class Supervisor:
-    """Both children of one run. `say` is called with a line for each event; `steps` returns the run's last step."""
+    """Both children of one run. `say` is called with a line for each event; `steps` returns the
+    run's last step."""
 
     trainer: SupervisedProcess
     daemon: SupervisedProcess
@@ -145,12 +170,19 @@ class Supervisor:
         self.trainer.start()
 
     def poll(self) -> bool:
-        """Starts again what has ended and is due; returns False once there is nothing left to do (`code` is set)."""
+        """Starts again what has ended and is due; returns False once there is nothing left to do
+        (`code` is set)."""
         now = time.monotonic()
-        for child, ended in ((self.trainer, self._trainer_ended), (self.daemon, self._daemon_ended)):
+        for child, ended in (
+            (self.trainer, self._trainer_ended),
+            (self.daemon, self._daemon_ended),
+        ):
             if child.restart_at is not None and now >= child.restart_at:
                 child.start()
-                self.say(f"{child.name} started again (pid {child.process.pid if child.process else '?'})")
+                self.say(
+                    f"{child.name} started again (pid "
+                    f"{child.process.pid if child.process else '?'})"
+                )
             code = child.ended()
             if code is not None and child.restart_at is None and self.code is None:
                 ended(code)
@@ -158,7 +190,11 @@ class Supervisor:
 
     def stop(self) -> None:
         """Asks both to stop and waits for them; kills what has not stopped in time."""
-        alive = [child.process for child in (self.trainer, self.daemon) if child.process and child.ended() is None]
+        alive = [
+            child.process
+            for child in (self.trainer, self.daemon)
+            if child.process and child.ended() is None
+        ]
         for process in alive:
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + STOPPED
@@ -166,7 +202,10 @@ class Supervisor:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.say(f"pid {process.pid} did not stop within {STOPPED:.0f} s and was killed; its logs are safe")
+                self.say(
+                    f"pid {process.pid} did not stop within {STOPPED:.0f} s and was killed; its "
+                    f"logs are safe"
+                )
                 process.kill()
                 process.wait()
 
@@ -182,7 +221,10 @@ class Supervisor:
             self.trainer.failures = 0
         self._step_at_crash = step
         if self.trainer.failures >= TRAINER_RETRIES:
-            self.say(f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: {line}")
+            self.say(
+                f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: "
+                f"{line}"
+            )
             self.code = code if code > 0 else 128 - code
             return
         self._restart_later(self.trainer, code, line)
@@ -205,8 +247,13 @@ class Supervisor:
         wait = RESTART_SECONDS[min(child.failures, len(RESTART_SECONDS) - 1)]
         child.failures += 1
         child.restart_at = now + wait
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        self.say(f"{child.name} {how}; starting it again in {wait:.0f} s" + (f" ({line})" if line and code > 0 else ""))
+        how = (
+            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        )
+        self.say(
+            f"{child.name} {how}; starting it again in {wait:.0f} s"
+            + (f" ({line})" if line and code > 0 else "")
+        )
 
 
 def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, SupervisedProcess]:

@@ -1,4 +1,5 @@
-"""`rods verify` and `rods recover`: whether a run folder is what its logs say, and what a crash or a bad disk left."""
+"""`rods verify` and `rods recover`: whether a run folder is what its logs say, and what a crash or
+a bad disk left."""
 
 import sys
 from contextlib import suppress
@@ -17,34 +18,48 @@ from rods.commands import Json
 from rods.console.output import RunFolder, print_checked, print_lines, print_result
 from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError, RodsError
 
-Replay = Annotated[bool, Parameter(negative="", help="Also run variants' ground truths again, diagnose kept traces.")]
+Replay = Annotated[
+    bool,
+    Parameter(negative="", help="Also run variants' ground truths again, diagnose kept traces."),
+]
 Yes = Annotated[bool, Parameter(negative="", help="Do it without asking.")]
 
 
 def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:
-    """Re-derive every injection, deferral and retirement from the logs and compare. Exits 1 on a difference."""
+    """Re-derive every injection, deferral and retirement from the logs and compare. Exits 1 on a
+    difference."""
     return print_checked(checked(run, replay=replay), as_json)
 
 
 def checked(path: Path, *, replay: bool = False) -> Findings:
-    """What `rods verify` finds: in the logs (rods.buffers.audit.verify), for each recorded checkpoint with a damaged
-    manifest, and for each live one that is not intact, names another epoch or order than the log, or is another one
-    than the trainer recorded. What a repair has left that was agreed to is set apart."""
+    """What `rods verify` finds: in the logs (rods.buffers.audit.verify), for each recorded
+    checkpoint with a damaged manifest, and for each live one that is not intact, names another
+    epoch or order than the log, or is another one than the trainer recorded. What a repair has left
+    that was agreed to is set apart."""
     report = check_logs(path, replay=replay)
     with suppress(CorruptLogError):  # which the report says already
         state = read_state(Run.open(path))
         decisions = state.decisions()
-        epochs = {made["epoch"]: (made["seq"], made["order"]) for made in decisions if made["kind"] == "epoch"}
+        epochs = {
+            made["epoch"]: (made["seq"], made["order"])
+            for made in decisions
+            if made["kind"] == "epoch"
+        }
         recorded = Checkpoints(path).recorded()
         for name in Checkpoints(path).unreadable():
             if name in recorded:
-                report.problem(f"checkpoint {name}", "its manifest is damaged, or that of another one")
+                report.problem(
+                    f"checkpoint {name}", "its manifest is damaged, or that of another one"
+                )
             else:
-                report.notes.append(f"checkpoint {name}: no record names it, and its manifest is not its own")
+                report.notes.append(
+                    f"checkpoint {name}: no record names it, and its manifest is not its own"
+                )
         for checkpoint in Checkpoints(path).named(state.live):
             folder, manifest = checkpoint.noted().values()
             report.count("checkpoints")
-            where, at = f"checkpoint {checkpoint.folder.name}", checkpoint.position
+            where = f"checkpoint {checkpoint.folder.name}"
+            at = checkpoint.position
             if not checkpoint.intact():
                 report.problem(where, "a file is not as it was written")
             if at.order_hash and epochs.get(at.epoch) != (at.pool_seq, at.order_hash):
@@ -52,23 +67,28 @@ def checked(path: Path, *, replay: bool = False) -> Findings:
             elif recorded.get(folder, manifest) != manifest:
                 report.problem(where, "is not the one that the trainer recorded")
             if folder not in recorded:
-                report.notes.append(f"{where}: no record names it, so only its own manifest vouches for it")
+                report.notes.append(
+                    f"{where}: no record names it, so only its own manifest vouches for it"
+                )
         report.set_apart(losses(path))
     return report
 
 
 def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> int:
-    """Explain what needs repair in a run folder, ask, and do it. Nothing is deleted: what is replaced or in the way is
-    moved to recovered/ in the run folder.
+    """Explain what needs repair in a run folder, ask, and do it. Nothing is deleted: what is
+    replaced or in the way is moved to recovered/ in the run folder.
 
-    What a kill or a power cut leaves behind needs no repair: the next start takes care of it. Where records are lost
-    and the run can go on without them, what `rods verify` misses is put on record, and shown apart from then on. Exits
-    0 when nothing is left to do and `rods verify` agrees, 1 otherwise, 3 while the run's trainer or daemon lives.
+    What a kill or a power cut leaves behind needs no repair: the next start takes care of it. Where
+    records are lost and the run can go on without them, what `rods verify` misses is put on record,
+    and shown apart from then on. Exits 0 when nothing is left to do and `rods verify` agrees, 1
+    otherwise, 3 while the run's trainer or daemon lives.
     """
     opened = Run.open(run)
     repairs = examine(opened)
     if not as_json:
-        print_lines([f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover")])
+        print_lines(
+            [f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover")]
+        )
         print_lines(map(str, repairs), indent="  ")
     if repairs and not yes and sys.stdin.isatty():
         yes = input("do this? [y/N] ").strip().lower() in ("y", "yes")
@@ -77,12 +97,18 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     checkpoints = _set_checkpoints_aside(opened) if done else []
     report = checked(run) if done or not repairs else None
     outlook = _outlook(opened) if done and report is not None and not report.ok else ("", True)
-    if report is not None and report.problems and outlook[1] and any(repair.loses for repair in repairs):
+    if (
+        report is not None
+        and report.problems
+        and outlook[1]
+        and any(repair.loses for repair in repairs)
+    ):
         agree(opened, report.problems)
         report.set_apart(losses(run))
     lines = [] if aside is None else [f"done; what was moved aside or replaced lies in {aside}"]
     lines += [
-        f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete"
+        f"  checkpoint {name}: does not fit what the logs still say → moved to "
+        f"checkpoints/incomplete"
         for name in checkpoints
     ]
     lines += ["nothing was done: add --yes"] if report is None else report.lines()
@@ -99,20 +125,31 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
 
 
 def _outlook(run: Run) -> tuple[str, bool]:
-    """Whether a run with problems can go on: what the next start of its processes would say, in words."""
+    """Whether a run with problems can go on: what the next start of its processes would say, in
+    words."""
     try:
         read_state(run)
         lost = [what for _, what in truncations(run)]
     except RodsError as error:
         lost = [str(error)]
     if lost:
-        return f"the next start will refuse this run ({'; '.join(lost)}): put the logs back from a copy", False
+        return (
+            f"the next start will refuse this run ({'; '.join(lost)}): put the logs back from a "
+            f"copy",
+            False,
+        )
     return f"the run can go on without what was lost: `rods up {run.path}`", True
 
 
 def _set_checkpoints_aside(run: Run) -> list[str]:
-    """Moves away checkpoints that are torn, or taken in an epoch that the pool no longer knows; returns their names."""
-    state, checkpoints = read_state(run), Checkpoints(run.path)
+    """Moves away checkpoints that are torn, or taken in an epoch that the pool no longer knows;
+    returns their names."""
+    state = read_state(run)
+    checkpoints = Checkpoints(run.path)
     named = checkpoints.named(state.live)
-    known = [checkpoint for checkpoint in named if checkpoint.position.epoch <= state.epoch and checkpoint.intact()]
+    known = [
+        checkpoint
+        for checkpoint in named
+        if checkpoint.position.epoch <= state.epoch and checkpoint.intact()
+    ]
     return [path.name for path in checkpoints.set_aside(state.live, known[-1] if known else None)]

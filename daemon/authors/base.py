@@ -1,12 +1,14 @@
 """The contract between the pipeline and whoever writes: kinds of tasks, and their authors.
 
-A `TaskKind` says which tasks it is of, who writes a variant, and what the gates ask of one. A variant is written whole
-(`WholeAuthor`), or through the stages of 004 (`StagedAuthor`, a method each); methods are asynchronous, so that a model
-behind an endpoint fits as well as a pure function in a thread.
+A `TaskKind` says which tasks it is of, who writes a variant, and what the gates ask of one. A
+variant is written whole (`WholeAuthor`), or through the stages of 004 (`StagedAuthor`, a method
+each); methods are asynchronous, so that a model behind an endpoint fits as well as a pure function
+in a thread.
 
-An author decides nothing about order, retries or gates: that is `rods.daemon.pipeline`. What it cannot do it reports as
-a `ComposeError` of one of the types of 004 Appendix E; broken machinery (`InfrastructureError`, `EndpointError`,
-`BudgetSpent`) passes through any method. Every random choice is keyed by the assignment."""
+An author decides nothing about order, retries or gates: that is `rods.daemon.pipeline`. What it
+cannot do it reports as a `ComposeError` of one of the types of 004 Appendix E; broken machinery
+(`InfrastructureError`, `EndpointError`, `BudgetSpent`) passes through any method. Every random
+choice is keyed by the assignment."""
 
 import asyncio
 import random
@@ -35,17 +37,19 @@ NO_CALLS = Profile("base", ())
 class Assignment(Generic[V]):
     """One attempt at one variant.
 
-    `limits` are what the gates hold a variant to; `same` says that it is to use the functions that its seed does, and
-    not others, `narrative` that a story is to tie its turns together. `failures` and `blocked` are what went wrong so
-    far with this variant (004 Appendix F): structured errors and the cumulative blocklist of functions; both stay empty
-    in blind retry. `profile` is that of the root's ground-truth calls, or that to which its pick's `aim` leads, with
-    the type to write; `words` say so to a model. `plan_number` counts the plans of this attempt; `preferences` weigh
+    `limits` are what the gates hold a variant to; `same` says that it is to use the functions that
+    its seed does, and not others, `narrative` that a story is to tie its turns together. `failures`
+    and `blocked` are what went wrong so far with this variant (004 Appendix F): structured errors
+    and the cumulative blocklist of functions; both stay empty in blind retry. `profile` is that of
+    the root's ground-truth calls, or that to which its pick's `aim` leads, with the type to write;
+    `words` say so to a model. `plan_number` counts the plans of this attempt; `preferences` weigh
     functions (rods.extension.Preferring)."""
 
     environment: Environment
     seed: V
     root: V
-    key: tuple[int, str, int, int]  # the daemon's random seed, pick, variant index, pipeline attempt
+    # the daemon's random seed, pick, variant index, pipeline attempt
+    key: tuple[int, str, int, int]
     limits: Gates
     same: bool = False
     failures: tuple[ComposeError, ...] = ()
@@ -53,13 +57,15 @@ class Assignment(Generic[V]):
     profile: Profile = NO_CALLS
     plan_number: int = 0
     narrative: bool = True
-    aim: Mapping[str, Any] = field(default_factory=dict)  # for the variant's provenance; empty: no pick aims
+    # for the variant's provenance; empty: no pick aims
+    aim: Mapping[str, Any] = field(default_factory=dict)
     words: str = ""
     preferences: Mapping[str, float] = field(default_factory=dict)
 
     def shown(self, usual: int) -> int:
-        """The most tools that the variant shows where `usual` are shown otherwise: no more than its seed shows, so that
-        the choice among them is as hard, unless its pick's aim leads to more or to fewer."""
+        """The most tools that the variant shows where `usual` are shown otherwise: no more than its
+        seed shows, so that the choice among them is as hard, unless its pick's aim leads to more or
+        to fewer."""
         own = len(self.seed.tools)
         wanted = self.profile.shown if self.aim.get("operator") else own
         return wanted if wanted > own else min(usual, wanted)
@@ -70,8 +76,8 @@ class Assignment(Generic[V]):
         return self.failures[-1].detail if self.failures else ""
 
     def rng(self, purpose: str) -> random.Random:
-        """A fresh generator, the same for the same attempt, plan and purpose: a plan that is executed again in a
-        patched state makes the same choices."""
+        """A fresh generator, the same for the same attempt, plan and purpose: a plan that is
+        executed again in a patched state makes the same choices."""
         random_seed, pick, index, attempt = self.key
         return keyed_random(random_seed, "author", pick, index, attempt, self.plan_number, purpose)
 
@@ -85,7 +91,8 @@ class Judgement:
 
 
 class Author(Protocol):
-    """Who writes variants. `name` is recorded as the model, `hashes` as those of the prompts or texts used."""
+    """Who writes variants. `name` is recorded as the model, `hashes` as those of the prompts or
+    texts used."""
 
     @property
     def name(self) -> str: ...
@@ -99,14 +106,16 @@ class WholeAuthor(Author, Protocol):
     """Who writes a variant in one step."""
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        """The variant, with what its kind reads in its provenance. Raises ComposeError, and what machinery raises."""
+        """The variant, with what its kind reads in its provenance. Raises ComposeError, and what
+        machinery raises."""
 
 
 class StagedAuthor(Author, Protocol):
     """Who writes tasks with ground-truth calls, through the stages."""
 
     async def plan(self, given: Assignment[Task]) -> Plan:
-        """Stage I: functions in the root's shape without blocked ones, and the story that ties them."""
+        """Stage I: functions in the root's shape without blocked ones, and the story that ties
+        them."""
 
     async def initial_state(self, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
         """Stage II: a new world in which the plan can be executed."""
@@ -115,35 +124,47 @@ class StagedAuthor(Author, Protocol):
         """Stage II: arguments bound and executed call by call in a fresh instance."""
 
     async def patch(
-        self, given: Assignment[Task], plan: Plan | None, state: Mapping[str, Any], error: ComposeError
+        self,
+        given: Assignment[Task],
+        plan: Plan | None,
+        state: Mapping[str, Any],
+        error: ComposeError,
     ) -> dict[str, Any] | None:
-        """The error critic: `state` with the smallest change that may mend `error`, or None. Without a `plan` the
-        planner failed: `state` is the seed's, and what is changed holds for states to come."""
+        """The error critic: `state` with the smallest change that may mend `error`, or None.
+        Without a `plan` the planner failed: `state` is the seed's, and what is changed holds for
+        states to come."""
 
     async def queries(self, given: Assignment[Task], draft: Draft) -> Texts:
-        """Stage II: one query a turn, each written for itself; what is used where the rewrite is switched off."""
+        """Stage II: one query a turn, each written for itself; what is used where the rewrite is
+        switched off."""
 
     async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
         """Stage III: all turns at once, tied together by the plan's narrative where it has one."""
 
-    async def reword(self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect) -> Texts:
+    async def reword(
+        self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+    ) -> Texts:
         """Stage IV's refinement: the turn of `defect` in new words, the others as they are."""
 
-    async def form(self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> Task:
-        """The draft as a task: in the plain form (`base`), and in stage V in the form of the wanted type. Provenance
-        records the `results` of its calls, one list of texts a turn: the gates' run has to give them again."""
+    async def form(
+        self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+    ) -> Task:
+        """The draft as a task: in the plain form (`base`), and in stage V in the form of the wanted
+        type. Provenance records the `results` of its calls, one list of texts a turn: the gates'
+        run has to give them again."""
 
     async def judge(
         self, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
-        """Stage IV's last gate, asked again after stage V. `results`: of the gates' run (None: it did not run)."""
+        """Stage IV's last gate, asked again after stage V. `results`: of the gates' run (None: it
+        did not run)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a kind is told of a run's language models when it says who writes. `by_model`: `pipeline.author` is "llm";
-    only then `writing` gives the `Asker` of a variant, by pick and index, with the account that it is paid from.
-    Authors compute in `threads`."""
+    """What a kind is told of a run's language models when it says who writes. `by_model`:
+    `pipeline.author` is "llm"; only then `writing` gives the `Asker` of a variant, by pick and
+    index, with the account that it is paid from. Authors compute in `threads`."""
 
     config: Config
     threads: Executor
@@ -152,28 +173,37 @@ class Asking:
 
 
 class TaskKind(ABC, Generic[V]):
-    """One kind of tasks that variants can be written of. The daemon has one object of each kind for its life."""
+    """One kind of tasks that variants can be written of. The daemon has one object of each kind for
+    its life."""
 
     @abstractmethod
     def matches(self, task: AnyTask) -> bool:
         """Whether `task` is of this kind."""
 
     @abstractmethod
-    def author(self, asking: Asking, environment: Environment, seed: V, pick: str, index: int) -> Author:
-        """Who writes variant `index` of `pick`: a `WholeAuthor` or a `StagedAuthor`. Raises ComposeError("no_prompts")
-        where nobody can write for this environment."""
+    def author(
+        self, asking: Asking, environment: Environment, seed: V, pick: str, index: int
+    ) -> Author:
+        """Who writes variant `index` of `pick`: a `WholeAuthor` or a `StagedAuthor`. Raises
+        ComposeError("no_prompts") where nobody can write for this environment."""
 
     @abstractmethod
-    def check(self, given: Assignment[V], task: V, gates: Gates, held_out: SimilarityIndex) -> Checked:
-        """What the gates that are on say of a variant; near duplicates are refused elsewhere. Runs in a thread. Raises
-        InfrastructureError where a world or a player broke."""
+    def check(
+        self, given: Assignment[V], task: V, gates: Gates, held_out: SimilarityIndex
+    ) -> Checked:
+        """What the gates that are on say of a variant; near duplicates are refused elsewhere. Runs
+        in a thread. Raises InfrastructureError where a world or a player broke."""
 
     async def settle(self, given: Assignment[V], task: V) -> None:
-        """Puts on record what has to be there before an accepted variant is. Raises InfrastructureError."""
+        """Puts on record what has to be there before an accepted variant is. Raises
+        InfrastructureError."""
         return
 
-    def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: V) -> Mapping[str, str]:
-        """Those of all prompts or texts that may be used for variants of `seed`. Raises ComposeError as `author`."""
+    def hashes(
+        self, asking: Asking, environment: Callable[[], Environment], seed: V
+    ) -> Mapping[str, str]:
+        """Those of all prompts or texts that may be used for variants of `seed`. Raises
+        ComposeError as `author`."""
         return self.author(asking, environment(), seed, "", 0).hashes
 
     def close(self) -> None:
@@ -183,7 +213,10 @@ class TaskKind(ABC, Generic[V]):
 
 def with_calls(draft: Draft, change: Callable[[int, int, BoundCall], BoundCall]) -> Draft:
     """The draft with what `change` makes of each call, given its turn and its place there."""
-    turns = (tuple(change(turn, *placed) for placed in enumerate(calls)) for turn, calls in enumerate(draft.turns))
+    turns = (
+        tuple(change(turn, *placed) for placed in enumerate(calls))
+        for turn, calls in enumerate(draft.turns)
+    )
     return replace(draft, turns=tuple(turns))
 
 

@@ -1,6 +1,8 @@
-"""The procedural author: recipes and a phrase book instead of a model (rods/composing). Deterministic and without I/O.
+"""The procedural author: recipes and a phrase book instead of a model (rods/composing).
+Deterministic and without I/O.
 
-Every stage is a pure function under a generator of its own, and runs in a thread, so that the service stays responsive.
+Every stage is a pure function under a generator of its own, and runs in a thread, so that the
+service stays responsive.
 """
 
 import random
@@ -19,12 +21,15 @@ from rods.gates import drafts
 from rods.gates.records import Defect
 from rods.tasks import Task, TaskType
 
-IN_FLIGHT = 2  # seeds at a time, more gain nothing: one is composed while the other waits for a disk
+# seeds at a time, more gain nothing: one is composed while the other waits for a disk
+IN_FLIGHT = 2
 
 _catalogue = kept(catalogue_for)
 
 
-def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tries: int = planning.TRIES) -> Plan:
+def sketch(
+    catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tries: int = planning.TRIES
+) -> Plan:
     """A plan in the root's shape, as `planning.plan` makes one."""
     return planning.plan(
         catalogue,
@@ -43,12 +48,14 @@ def sketch(catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tr
 
 
 class ProceduralAuthor:
-    """All stages over the catalogue of one environment. A seed of an API class without recipes ends as `no_prompts`."""
+    """All stages over the catalogue of one environment. A seed of an API class without recipes ends
+    as `no_prompts`."""
 
     name = "procedural"
 
     def __init__(self, catalogue: Catalogue, threads: Executor) -> None:
-        self.catalogue, self.threads = catalogue, threads
+        self.catalogue = catalogue
+        self.threads = threads
         self.hashes = {"phrase_book": catalogue.content_id}
 
     @staticmethod
@@ -58,22 +65,37 @@ class ProceduralAuthor:
 
     async def plan(self, given: Assignment[Task]) -> Plan:
         tools = given.environment.tools()
-        known = {tools[name].group for recipe in self.catalogue.recipes.values() for name in recipe.tools}
+        known = {
+            tools[name].group for recipe in self.catalogue.recipes.values() for name in recipe.tools
+        }
         if missing := set(given.profile.classes) - known:
-            raise ComposeError("no_prompts", f"no recipes for the API classes {', '.join(sorted(missing))}")
-        # Its recipes hold together: only what failed by itself is left out, not all that stood beside it.
-        alone = replace(given, blocked=frozenset(error.function for error in given.failures if error.function))
+            raise ComposeError(
+                "no_prompts", f"no recipes for the API classes {', '.join(sorted(missing))}"
+            )
+        # Its recipes hold together: only what failed by itself is left out, not all that stood
+        # beside it.
+        alone = replace(
+            given, blocked=frozenset(error.function for error in given.failures if error.function)
+        )
         return await self._compute(sketch, self.catalogue, alone, given.rng("plan"))
 
     async def initial_state(self, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
-        return await self._compute(bind.fresh_state, self.catalogue, plan, given.seed, given.rng("state"))
+        return await self._compute(
+            bind.fresh_state, self.catalogue, plan, given.seed, given.rng("state")
+        )
 
     async def execute(self, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
         chooser = bind.random_chooser(given.rng("realise"))
-        return await self._compute(bind.realise, given.environment, self.catalogue, plan, state, chooser)
+        return await self._compute(
+            bind.realise, given.environment, self.catalogue, plan, state, chooser
+        )
 
     async def patch(
-        self, given: Assignment[Task], plan: Plan | None, state: Mapping[str, Any], error: ComposeError
+        self,
+        given: Assignment[Task],
+        plan: Plan | None,
+        state: Mapping[str, Any],
+        error: ComposeError,
     ) -> dict[str, Any] | None:
         if plan is None:  # this planner reads no state: none would help it
             return None
@@ -87,23 +109,33 @@ class ProceduralAuthor:
         rewrite = partial(wording.rewrite, narrative=told, served=True, rng=given.rng("rewrite"))
         return await self._compute(rewrite, self.catalogue, draft)
 
-    async def reword(self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect) -> Texts:
+    async def reword(
+        self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+    ) -> Texts:
         """The turn at fault in plain words: worded for itself, without story or back reference."""
         anew = await self._compute(wording.word, self.catalogue, draft, given.rng("reword"))
         turn = defect.turn or 0
         return (*texts[:turn], anew[turn], *texts[turn + 1 :])
 
-    async def form(self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> Task:
+    async def form(
+        self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+    ) -> Task:
         """The finished task, which shows no more tools than it may."""
         catalogue = replace(self.catalogue, shown=given.shown(self.catalogue.shown))
         rng = given.rng(f"form {type}")
-        return await self._compute(task_types.apply, catalogue, given.environment, draft, texts, type, rng)
+        return await self._compute(
+            task_types.apply, catalogue, given.environment, draft, texts, type, rng
+        )
 
     async def judge(
         self, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
-        faults = await self._compute(drafts.judge, self.catalogue, given.environment, task, draft, results)
-        return Judgement("; ".join(fault.reason for fault in faults) or "no rule objects", tuple(faults))
+        faults = await self._compute(
+            drafts.judge, self.catalogue, given.environment, task, draft, results
+        )
+        return Judgement(
+            "; ".join(fault.reason for fault in faults) or "no rule objects", tuple(faults)
+        )
 
     async def _compute(self, function: Callable[..., T], *arguments: Any) -> T:
         return await in_thread(self.threads, function, *arguments)

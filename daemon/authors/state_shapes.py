@@ -1,9 +1,11 @@
-"""The shape of a world's state, read off the state itself, and what a patch may change in it (004 Appendix F).
+"""The shape of a world's state, read off the state itself, and what a patch may change in it (004
+Appendix F).
 
-A state is made of *records*, whose fields are fixed, and *maps* from names or numbers to entries of one kind. A patch
-may change fields and add entries to maps. It may not bring fields that the world does not know, change a type, replace
-an object by something else, or use a word as a key where numbers are keys. An empty object tells nothing about its
-entries: there only the environment knows, which may say so by a `state_schema` (JSON Schema of its state)."""
+A state is made of *records*, whose fields are fixed, and *maps* from names or numbers to entries of
+one kind. A patch may change fields and add entries to maps. It may not bring fields that the world
+does not know, change a type, replace an object by something else, or use a word as a key where
+numbers are keys. An empty object tells nothing about its entries: there only the environment knows,
+which may say so by a `state_schema` (JSON Schema of its state)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +16,29 @@ from rods.canonical import canonical
 from rods.environments.base import Environment
 
 RefusalKind = Literal[
-    "unknown_class", "unknown_field", "changed_type", "clobbers", "bad_key", "preempts", "no_change", "too_large"
+    "unknown_class",
+    "unknown_field",
+    "changed_type",
+    "clobbers",
+    "bad_key",
+    "preempts",
+    "no_change",
+    "too_large",
 ]
 Path = tuple[str, ...]
-BINDING = ("enum", "const", "minimum", "maximum", "minLength", "maxLength", "pattern")  # words of JSON Schema
+# words of JSON Schema
+BINDING = ("enum", "const", "minimum", "maximum", "minLength", "maxLength", "pattern")
 DEEPEST = 8  # places of a state whose type holds itself
-LARGEST = 20_000  # characters of one text in a patch, and entries of one list or object: no world needs more
-KINDS: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list", tuple: "list"}
+# characters of one text in a patch, and entries of one list or object: no world needs more
+LARGEST = 20_000
+KINDS: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "text",
+    list: "list",
+    tuple: "list",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +54,8 @@ class PatchRefusal:
 
 
 def is_map(value: Mapping[str, Any], *, record: bool) -> bool:
-    """Whether an object maps keys to entries of one kind. A `record` is the top of a state, or an entry of a map."""
+    """Whether an object maps keys to entries of one kind. A `record` is the top of a state, or an
+    entry of a map."""
     return not record and len({_kind(item) for item in value.values()}) == 1
 
 
@@ -45,9 +64,11 @@ def refusals(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[PatchRe
     return list(_in_object(state, patch, (), record=True))
 
 
-def walk(value: Any, where: Path = (), shape: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Path, Any]]:
-    """(path, shape, value) of every map in a state, and of every value in it that is no object and no list. The path
-    has `*` for places of lists, the shape also for the keys of maps."""
+def walk(
+    value: Any, where: Path = (), shape: Path = (), *, record: bool = True
+) -> Iterator[tuple[Path, Path, Any]]:
+    """(path, shape, value) of every map in a state, and of every value in it that is no object and
+    no list. The path has `*` for places of lists, the shape also for the keys of maps."""
     if isinstance(value, Mapping):
         if keyed := is_map(value, record=record):
             yield where, shape, value
@@ -75,10 +96,13 @@ def contents(value: Any) -> set[bytes]:
 
 
 def allowed(environment: Environment, state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What may stand in the fields of a state, by dotted path (`*`: any key or number), in words of JSON Schema: as the
-    environment's `state_schema` says, else the options of the tools' arguments of that name, where they fit."""
+    """What may stand in the fields of a state, by dotted path (`*`: any key or number), in words of
+    JSON Schema: as the environment's `state_schema` says, else the options of the tools' arguments
+    of that name, where they fit."""
     options: dict[str, list[Any]] = {}
-    for parameter in (parameter for tool in environment.tools().values() for parameter in tool.parameters):
+    for parameter in (
+        parameter for tool in environment.tools().values() for parameter in tool.parameters
+    ):
         options.setdefault(parameter.name, []).extend(parameter.schema.get("enum", ()))
     held: dict[Path, list[Any]] = {}
     for _, shape, value in walk(state):
@@ -89,7 +113,9 @@ def allowed(environment: Environment, state: Mapping[str, Any]) -> dict[str, dic
         if shape and (enum := options.get(shape[-1])) and all(value in enum for value in values):
             guessed[".".join(shape)] = {"enum": list(dict.fromkeys(enum))}
     schema = getattr(environment, "state_schema", {})
-    return guessed | {".".join(where): words for where, words in _bound(schema, schema.get("$defs", {}))}
+    return guessed | {
+        ".".join(where): words for where, words in _bound(schema, schema.get("$defs", {}))
+    }
 
 
 def nested(path: Path, value: Any) -> dict[str, Any]:
@@ -100,8 +126,11 @@ def nested(path: Path, value: Any) -> dict[str, Any]:
     return patch
 
 
-def _bound(schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """(path, binding words) of every field that a schema binds by more than its type. `types`: its "$defs"."""
+def _bound(
+    schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()
+) -> Iterator[tuple[Path, Any]]:
+    """(path, binding words) of every field that a schema binds by more than its type. `types`: its
+    "$defs"."""
     schema = {**types.get(str(schema.get("$ref", "")).rpartition("/")[2], {}), **schema}
     some = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     if len(some) == 1:
@@ -116,7 +145,9 @@ def _bound(schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()
                 yield from _bound(inner, types, (*where, "*"))
 
 
-def _in_object(old: Mapping[str, Any], new: Mapping[str, Any], where: Path, *, record: bool) -> Iterator[PatchRefusal]:
+def _in_object(
+    old: Mapping[str, Any], new: Mapping[str, Any], where: Path, *, record: bool
+) -> Iterator[PatchRefusal]:
     if len(new) > LARGEST:
         yield PatchRefusal("too_large", where, f"{len(new)} entries")
         return
@@ -146,7 +177,11 @@ def _in_new_entry(old: Mapping[str, Any], value: Any, where: Path) -> Iterator[P
         elif _kind(model) == _kind(value):
             return
     model = next(iter(old.values()))
-    like = f"with the fields {', '.join(model)}" if isinstance(model, Mapping) else f"of type {_kind(model)}"
+    like = (
+        f"with the fields {', '.join(model)}"
+        if isinstance(model, Mapping)
+        else f"of type {_kind(model)}"
+    )
     yield PatchRefusal("changed_type", where, f"a new entry must be like the others, {like}")
 
 
@@ -165,7 +200,11 @@ def _in_value(old: Any, new: Any, where: Path, *, record: bool) -> Iterator[Patc
     elif isinstance(old, list) and old:
         kinds = {_kind(item) for item in old}
         if odd := [item for item in new if _kind(item) not in kinds]:
-            yield PatchRefusal("changed_type", where, f"the list holds {', '.join(sorted(kinds))}, not {_kind(odd[0])}")
+            yield PatchRefusal(
+                "changed_type",
+                where,
+                f"the list holds {', '.join(sorted(kinds))}, not {_kind(odd[0])}",
+            )
 
 
 def _kind(value: Any) -> str:

@@ -1,4 +1,5 @@
-"""`python -m rods.daemon.stand_ins`: serves the stand-in for a language model by OpenAI's protocol."""
+"""`python -m rods.daemon.stand_ins`: serves the stand-in for a language model by OpenAI's
+protocol."""
 
 import json
 import socket
@@ -19,7 +20,9 @@ from rods.environments.loading import Environments
 from rods.errors import say
 from rods.files import explained
 
-APP = commands.application("python -m rods.daemon.stand_ins", "Play every role of a language model, by rule.")
+APP = commands.application(
+    "python -m rods.daemon.stand_ins", "Play every role of a language model, by rule."
+)
 LARGEST = 64 * 2**20  # bytes of a request
 Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 Named = Annotated[
@@ -27,37 +30,61 @@ Named = Annotated[
     Parameter(
         name="--environment",
         negative=(),
-        help="An environment whose catalogue lends its phrases, such as world.py:environment; may be given again. "
+        help="An environment whose catalogue lends its phrases, such as world.py:environment; may "
+        "be given again. "
         "Any other is worded from what requests say of its tools.",
     ),
 ]
 UrlFile = Annotated[
-    Path | None, Parameter(help="A file to write the address into, for `url_file` of a configuration's endpoint.")
+    Path | None,
+    Parameter(
+        help="A file to write the address into, for `url_file` of a configuration's endpoint."
+    ),
 ]
 
 Requests = Annotated[
-    Path | None, Parameter(help="A file to append every request to, a line of JSON each: what a model would be asked.")
+    Path | None,
+    Parameter(
+        help="A file to append every request to, a line of JSON each: what a model would be asked."
+    ),
 ]
 
 
 @APP.default
-def stand_in(*, environment: Named = None, port: Port = 0, url_file: UrlFile = None, requests: Requests = None) -> None:
-    """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the author of variants,
-    of simulated tools, users and verifiers, and of models that write worlds.
+def stand_in(
+    *,
+    environment: Named = None,
+    port: Port = 0,
+    url_file: UrlFile = None,
+    requests: Requests = None,
+) -> None:
+    """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the
+    author of variants, of simulated tools, users and verifiers, and of models that write worlds.
 
     Prints the endpoint as the configuration wants it."""
     with Environments() as environments, ExitStack() as opened:
         model = StandIn([environments.load(name) for name in environment or ()])
-        with explained("cannot listen there", f"port {port}", "leave out --port: a free one is taken"):
+        with explained(
+            "cannot listen there", f"port {port}", "leave out --port: a free one is taken"
+        ):
             listening = socket.create_server(("127.0.0.1", port))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         if url_file is not None:
             replace(url_file, f"{address}\n".encode())
         with explained("cannot keep requests", str(requests), "name a file that can be written"):
             kept = None if requests is None else opened.enter_context(requests.open("ab"))
-        say("# NO MODEL: rules that play the roles. What they write tries the machinery and is evidence for nothing.")
+        say(
+            "# NO MODEL: rules that play the roles. What they write tries the machinery and is "
+            "evidence for nothing."
+        )
         say(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]')
-        web.run_app(_application(model, kept), sock=listening, print=None, access_log=None, shutdown_timeout=1.0)
+        web.run_app(
+            _application(model, kept),
+            sock=listening,
+            print=None,
+            access_log=None,
+            shutdown_timeout=1.0,
+        )
 
 
 def _application(model: StandIn, kept: IO[bytes] | None) -> web.Application:
@@ -71,10 +98,21 @@ def _application(model: StandIn, kept: IO[bytes] | None) -> web.Application:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             text = f"not what the daemon asks: {type(error).__name__} {error}"
             return web.json_response({"error": {"message": text, "code": 400}}, status=400)
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": text},
+        }
         prompt = sum(len(str(message.get("content"))) for message in asked["messages"])
-        usage = {"prompt_tokens": prompt // 4, "completion_tokens": len(text) // 4}  # about four characters each
-        body = {"id": NAME, "object": "chat.completion", "model": NAME, "choices": [choice], "usage": usage}
+        # about four characters each
+        usage = {"prompt_tokens": prompt // 4, "completion_tokens": len(text) // 4}
+        body = {
+            "id": NAME,
+            "object": "chat.completion",
+            "model": NAME,
+            "choices": [choice],
+            "usage": usage,
+        }
         return web.json_response(body)
 
     async def models(request: web.Request) -> web.Response:
@@ -82,7 +120,9 @@ def _application(model: StandIn, kept: IO[bytes] | None) -> web.Application:
         return web.json_response({"object": "list", "data": [card]})
 
     application = web.Application(client_max_size=LARGEST)
-    application.add_routes([web.get("/v1/models", models), web.post("/v1/chat/completions", complete)])
+    application.add_routes(
+        [web.get("/v1/models", models), web.post("/v1/chat/completions", complete)]
+    )
     return application
 
 

@@ -1,8 +1,9 @@
 """The roles of the author of variants (004), played by rule, for any environment.
 
-Plans and values are drawn from what the request offers, words come from the phrase book of a named environment's
-catalogue or, without one, from what the request says of its tools; verdicts are good, but for a few. Nothing of the
-author is shared but the templates and the way in which it shows calls."""
+Plans and values are drawn from what the request offers, words come from the phrase book of a named
+environment's catalogue or, without one, from what the request says of its tools; verdicts are good,
+but for a few. Nothing of the author is shared but the templates and the way in which it shows
+calls."""
 
 import json
 import random
@@ -16,22 +17,34 @@ from typing import Any
 from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.schemas import Checker
-from rods.composing.catalogue import Catalogue, Constant, FromEarlierRecipe, FromUser, Recipe, Scene, Worded
+from rods.composing.catalogue import (
+    Catalogue,
+    Constant,
+    FromEarlierRecipe,
+    FromUser,
+    Recipe,
+    Scene,
+    Worded,
+)
 from rods.daemon.authors.state_shapes import leaves as state_leaves
 from rods.daemon.authors.state_shapes import nested
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 
-OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
+# share of samples that the judge rejects, so that the refinement has something to do
+OBJECTS = 0.06
 FIXABLE = 0.7  # of these, whose fault lies in the words
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
-COMPOSES = 0.5  # share of turns of several calls that are taken as one function, where a plan may write such
+# share of turns of several calls that are taken as one function, where a plan may write such
+COMPOSES = 0.5
 DRAWS = 100  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
 FIELD = re.compile(r"\{(\w+)\}")  # of a phrase
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
-FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)(?: \(such as ([^)]*)\))?")
+FEEDS = re.compile(
+    r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)(?: \(such as ([^)]*)\))?"
+)
 REFUSED = re.compile(r"^(\w+): ", re.MULTILINE)
 ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
@@ -44,21 +57,26 @@ REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 CHANGES = re.compile(r"^(?:Please )?(?:change|set|update) [^.]+\.?$", re.IGNORECASE)  # to something
 LISTING = "What matters here is "
-NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
+# a name, or several words
+NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")
 
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
 
 
-# Stages I and II: functions for the places of a pattern, values for arguments, worlds and their repairs.
+# Stages I and II: functions for the places of a pattern, values for arguments, worlds and their
+# repairs.
 
 
 def plan(asked: Asked) -> Answer:
-    """Any of the functions that may stand in a place, rather one that its world takes now and none twice, if others
-    than the seed's are left then. What another place feeds takes what that one's name speaks of, if some draw of many
-    has it so. Calls of a turn may be taken together."""
+    """Any of the functions that may stand in a place, rather one that its world takes now and none
+    twice, if others than the seed's are left then. What another place feeds takes what that one's
+    name speaks of, if some draw of many has it so. Calls of a turn may be taken together."""
     told = asked.schema is None or "narrative" in asked.schema["properties"]
     answer: Answer = {"narrative": STORY} if told else {}
-    takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
+    takes = {
+        name: set(json.loads(arguments))
+        for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])
+    }
     refused = set(REFUSED.findall(asked.fields["refused"]))
     for draw in range(DRAWS):
         drawn: dict[str, list[str]] = {}
@@ -67,11 +85,14 @@ def plan(asked: Asked) -> Answer:
             for options in json.loads(places):
                 before = [name for chosen in drawn.values() for name in chosen]
                 taken = [name for name in options if name not in refused] or options
-                fresh = [name for name in taken if name not in before] or [name for name in taken if name not in names]
+                fresh = [name for name in taken if name not in before] or [
+                    name for name in taken if name not in names
+                ]
                 names.append(asked.chance.choice((draw < DRAWS // 2 and fresh) or options))
         fed: dict[tuple[str, str], bool] = {}
         for place, turn, giver, feeding, pairs in FEEDS.findall(asked.fields["pattern"]):
-            first, second = drawn[feeding][int(giver) - 1], drawn[turn][int(place) - 1]
+            first = drawn[feeding][int(giver) - 1]
+            second = drawn[turn][int(place) - 1]
             akin = bool({*first.split("_")} & takes.get(second, set()))
             apt = f"{first} to {second}" in pairs.split(", ") if pairs else akin
             fed[turn, place] = fed.get((turn, place), False) or apt
@@ -79,11 +100,16 @@ def plan(asked: Asked) -> Answer:
         if all(fed.values()) and used != set(asked.fields["tools"].split(", ")):
             break
     for number, names in drawn.items() if asked.fields["composing"] else ():
-        if len(names) > 1 and ("one function" in asked.fields["composing"] or asked.chance.random() < COMPOSES):
+        if len(names) > 1 and (
+            "one function" in asked.fields["composing"] or asked.chance.random() < COMPOSES
+        ):
             answer.setdefault("functions", []).append({"name": f"see_to_{number}", "calls": names})
             drawn[number] = [f"see_to_{number}"]
     constrained = asked.schema is not None
-    turns = {f"turn_{number}": names if constrained else json.dumps(names) for number, names in drawn.items()}
+    turns = {
+        f"turn_{number}": names if constrained else json.dumps(names)
+        for number, names in drawn.items()
+    }
     return answer | turns
 
 
@@ -95,41 +121,61 @@ def values(asked: Asked) -> Answer:
         offered = may.get("one of") or may.get("found by an earlier call") or may.get("such as")
         if not offered and "may be left out" in may:
             continue
-        chosen[key] = asked.chance.choice(offered) if offered else Sampler(asked.chance).value(argument, may["any"])
+        chosen[key] = (
+            asked.chance.choice(offered)
+            if offered
+            else Sampler(asked.chance).value(argument, may["any"])
+        )
     return {"values": chosen}
 
 
 def world(asked: Asked) -> Answer:
-    """The same world with other names: of what looks like one and stands nowhere else, the last word is new, unless
-    the request says that it may not stand there. Where nothing is text of several words, with another number."""
+    """The same world with other names: of what looks like one and stands nowhere else, the last
+    word is new, unless the request says that it may not stand there. Where nothing is text of
+    several words, with another number."""
     counts = Counter(leaf for _, leaf in leaves(asked.state, keys=True) if isinstance(leaf, str))
     names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
     fresh = iter([name for name in names if name not in counts])
-    allowed = [(path, Checker(json.loads(words))) for path, words in ALLOWED.findall(asked.fields["allowed"])]
+    allowed = [
+        (path, Checker(json.loads(words)))
+        for path, words in ALLOWED.findall(asked.fields["allowed"])
+    ]
 
     def renamed(part: Any, *where: str) -> Any:
         if isinstance(part, dict):
             return {key: renamed(value, *where, key) for key, value in part.items()}
-        if isinstance(part, list):  # a list of texts rather holds options, or names of things elsewhere
+        # a list of texts rather holds options, or names of things elsewhere
+        if isinstance(part, list):
             return [item if isinstance(item, str) else renamed(item, *where, "*") for item in part]
-        if not isinstance(part, str) or counts[part] > 1 or part in asked.lent.options or not NAMED.fullmatch(part):
+        if (
+            not isinstance(part, str)
+            or counts[part] > 1
+            or part in asked.lent.options
+            or not NAMED.fullmatch(part)
+        ):
             return part
         first, _, last = part.rpartition(" ")
         name = next(fresh, last)
         other = f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
-        fits = all(checker.fits(other) for path, checker in allowed if fnmatchcase(".".join(where), path))
+        fits = all(
+            checker.fits(other) for path, checker in allowed if fnmatchcase(".".join(where), path)
+        )
         return other if fits else part
 
     changes = {} if asked.again else _changes(asked.state, renamed(asked.state))
     return {
-        "state": changes or _other_text(asked.state, next(fresh, "amber")) or _other_number(asked.state, asked.chance)
+        "state": changes
+        or _other_text(asked.state, next(fresh, "amber"))
+        or _other_number(asked.state, asked.chance)
     }
 
 
 def patch(asked: Asked) -> Answer:
     """One of the usual remedies: a switch that is off, something closed, an amount that is low."""
     changes = [{"path": path, "value": value} for path, value in _remedies(asked.state)]
-    return {"patch": [asked.chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]}
+    return {
+        "patch": [asked.chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]
+    }
 
 
 # Stage III: words.
@@ -140,34 +186,49 @@ def _requests(asked: Asked) -> list[str]:
 
 
 def _request(asked: Asked, part: str) -> str:
-    """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each call, and whatever
-    of the values under "must say" is still unsaid."""
-    calls: list[Shown] = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
-    must, never, refer = MUST_SAY.search(part), NEVER_SAY.search(part), REFER_TO.search(part)
+    """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each
+    call, and whatever of the values under "must say" is still unsaid."""
+    calls: list[Shown] = [
+        json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
+    ]
+    must = MUST_SAY.search(part)
+    never = NEVER_SAY.search(part)
+    refer = REFER_TO.search(part)
     pointed = json.loads(f"[{refer[1]}]") if refer is not None else []
     values = json.loads(f"[{must[1]}]") if must is not None and not must[1].startswith("(") else []
     hidden = json.loads(f"[{never[1]}]") if never is not None else []
-    does, sentences = dict(SIGNATURE.findall(asked.question)), list[str]()
+    does = dict(SIGNATURE.findall(asked.question))
+    sentences = list[str]()
     called = {call["call"] for call in calls}
-    catalogue = next((catalogue for tools, catalogue in asked.lent.catalogues if called <= tools), None)
+    catalogue = next(
+        (catalogue for tools, catalogue in asked.lent.catalogues if called <= tools), None
+    )
     while calls:
         recipe = None if catalogue is None else _recipe(catalogue, calls, asked.chance)
         size = 1 if recipe is None else len(recipe.steps)
-        own, calls = calls[:size], calls[size:]
+        own = calls[:size]
+        calls = calls[size:]
         if catalogue is not None and recipe is not None:
             clause = _clause(catalogue, recipe, own, hidden, asked.chance)
         else:
             given = {str(value): name for name, value in own[0]["arguments"].items()}
             clause = _imperative(does.get(own[0]["call"], ""))
             for value in [value for value in values if str(value) in given]:
-                clause = _saying(clause, given[str(value)].removesuffix("_id").replace("_", " "), value)
-            taken = [name for name, value in own[0]["arguments"].items() if sentences and value in hidden]
+                clause = _saying(
+                    clause, given[str(value)].removesuffix("_id").replace("_", " "), value
+                )
+            taken = [
+                name for name, value in own[0]["arguments"].items() if sentences and value in hidden
+            ]
             for name in taken:
                 clause = _pointing(clause, f"that {name.removesuffix('_id')}")
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
     for words in pointed:
         noun = rf"\b(?:an?|the|another|that|by)(?: \w+)?? {_noun(words)}\b"
-        at = max((number for number, sentence in enumerate(sentences) if re.search(noun, sentence)), default=-1)
+        at = max(
+            (number for number, sentence in enumerate(sentences) if re.search(noun, sentence)),
+            default=-1,
+        )
         sentences[at] = _pointing(sentences[at], words)
     text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
@@ -189,32 +250,47 @@ def judge(asked: Asked) -> Answer:
 
 
 def classify(asked: Asked) -> Answer:
-    return {"fault": "query_fixable" if asked.chance.random() < FIXABLE else "gt_unfixable", "turn": 1}
+    return {
+        "fault": "query_fixable" if asked.chance.random() < FIXABLE else "gt_unfixable",
+        "turn": 1,
+    }
 
 
 # Stage V: which function or value goes missing, and whether its turn is really out of reach.
 
 
 def leave_open(asked: Asked) -> Answer:
-    """The first value that can be cut out of its sentences without a trace; the other sentences, and values of a list,
-    follow the supply."""
+    """The first value that can be cut out of its sentences without a trace; the other sentences,
+    and values of a list, follow the supply."""
     sentences = [part for each in SENTENCES.split(asked.fields["query"]) for part in _apart(each)]
-    choices = [(int(number), json.loads(value)) for number, value in CHOICE.findall(asked.fields["choices"])]
+    choices = [
+        (int(number), json.loads(value))
+        for number, value in CHOICE.findall(asked.fields["choices"])
+    ]
     for number, value in choices:
         words = _words(value)
         own = [sentence for sentence in sentences if Text.of(sentence).contains_exact(words)]
         rest = [sentence for sentence in sentences if sentence not in own]
         request = _left_open(" ".join(own), words)
         if own and not Text.of(request).contains_exact(value):
-            return {"choice": number, "request": request, "supply": " ".join((f"I mean {words}, of course.", *rest))}
+            return {
+                "choice": number,
+                "request": request,
+                "supply": " ".join((f"I mean {words}, of course.", *rest)),
+            }
     number, value = choices[0]
-    return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
+    return {
+        "choice": number,
+        "request": "Please do what I have in mind.",
+        "supply": f"I mean {value}, of course.",
+    }
 
 
 def _left_open(text: str, words: str) -> str:
-    """`text` as a person says it who leaves a value out: "for some days", "a bike" for "bike 12", nothing for ", with
-    the fault brakes" and "to 555-0142", else "the right one"."""
-    value, link = rf"'?{re.escape(words)}'?(?!\w)", "to|by|for|of|with|and|at|from"
+    """`text` as a person says it who leaves a value out: "for some days", "a bike" for "bike 12",
+    nothing for ", with the fault brakes" and "to 555-0142", else "the right one"."""
+    value = rf"'?{re.escape(words)}'?(?!\w)"
+    link = "to|by|for|of|with|and|at|from"
     for said, instead in (
         (rf"(?:,| and)? with (?:the|an) (?:[a-z]+ )+?(?:of )?{value}", ""),
         (rf" of the [a-z]+ {value}| to {value}(?=[.,])", ""),
@@ -231,26 +307,39 @@ def _left_open(text: str, words: str) -> str:
 def _apart(sentence: str) -> list[str]:
     """A sentence that lists values as one for each of them, any other as it is."""
     listing = sentence.startswith(LISTING)
-    return [f"{LISTING}{value}." for value in sentence[len(LISTING) : -1].split("; and ")] if listing else [sentence]
+    return (
+        [f"{LISTING}{value}." for value in sentence[len(LISTING) : -1].split("; and ")]
+        if listing
+        else [sentence]
+    )
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The parts of `new` that differ."""
     other = {key: value for key, value in new.items() if value != old[key]}
-    return {key: _changes(old[key], value) if isinstance(value, dict) else value for key, value in other.items()}
+    return {
+        key: _changes(old[key], value) if isinstance(value, dict) else value
+        for key, value in other.items()
+    }
 
 
 def _other_text(state: dict[str, Any], word: str) -> dict[str, Any]:
     """The change by which the longest text of several words, if there is one, ends in another."""
-    texts = [(path, value) for path, value in state_leaves(state) if isinstance(value, str) and " " in value]
+    texts = [
+        (path, value)
+        for path, value in state_leaves(state)
+        if isinstance(value, str) and " " in value
+    ]
     path, value = max(texts, key=lambda leaf: len(leaf[1]), default=((), ""))
     return nested(path, f"{value} {word}") if path else {}
 
 
 def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """The change of one number, if there is one, to one near it: a state of calls often holds nothing else."""
+    """The change of one number, if there is one, to one near it: a state of calls often holds
+    nothing else."""
     places = [number for number, (_, leaf) in enumerate(leaves(state)) if type(leaf) is int]
-    place, at = chance.choice(places or [-1]), count()
+    place = chance.choice(places or [-1])
+    at = count()
 
     def other(part: Any) -> Any:
         if isinstance(part, dict):
@@ -259,7 +348,9 @@ def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any
             return [other(item) for item in part]
         if next(at) != place:
             return part
-        return chance.choice([near for near in range(part - 2, part + 4) if near > 0 and near != part] or [part])
+        return chance.choice(
+            [near for near in range(part - 2, part + 4) if near > 0 and near != part] or [part]
+        )
 
     return _changes(state, other(state))
 
@@ -277,24 +368,41 @@ def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _recipe(catalogue: Catalogue, calls: Sequence[Shown], chance: random.Random) -> Recipe | None:
-    """The longest recipe that the first of `calls` are the steps of, with the constants that its words imply."""
+    """The longest recipe that the first of `calls` are the steps of, with the constants that its
+    words imply."""
     names = tuple(call["call"] for call in calls)
 
     def implied(recipe: Recipe) -> bool:
         pairs = [
-            (call, *item) for step, call in zip(recipe.steps, calls, strict=False) for item in step.arguments.items()
+            (call, *item)
+            for step, call in zip(recipe.steps, calls, strict=False)
+            for item in step.arguments.items()
         ]
-        constants = ((call, name, source) for call, name, source in pairs if isinstance(source, Constant))
+        constants = (
+            (call, name, source) for call, name, source in pairs if isinstance(source, Constant)
+        )
         return all(call["arguments"].get(name) == source.value for call, name, source in constants)
 
-    named = (recipe for recipe in catalogue.recipes.values() if names[: len(recipe.steps)] == recipe.tools)
+    named = (
+        recipe
+        for recipe in catalogue.recipes.values()
+        if names[: len(recipe.steps)] == recipe.tools
+    )
     fitting = list(filter(implied, named))
     longest = max((len(recipe.steps) for recipe in fitting), default=0)
-    return chance.choice([recipe for recipe in fitting if len(recipe.steps) == longest]) if fitting else None
+    return (
+        chance.choice([recipe for recipe in fitting if len(recipe.steps) == longest])
+        if fitting
+        else None
+    )
 
 
 def _clause(
-    catalogue: Catalogue, recipe: Recipe, calls: Sequence[Shown], hidden: Sequence[Any], chance: random.Random
+    catalogue: Catalogue,
+    recipe: Recipe,
+    calls: Sequence[Shown],
+    hidden: Sequence[Any],
+    chance: random.Random,
 ) -> str:
     fields: dict[str, str] = {}
     for step, call in zip(recipe.steps, calls, strict=True):
@@ -304,40 +412,53 @@ def _clause(
                 said = "one" if value in hidden else _worded(catalogue, source.domain, value)
                 fields.setdefault(source.slot, said)
             elif isinstance(source, FromEarlierRecipe):
-                fields.setdefault(source.kind, chance.choice(catalogue.book.things[source.kind].back))
+                fields.setdefault(
+                    source.kind, chance.choice(catalogue.book.things[source.kind].back)
+                )
     phrase = chance.choice(recipe.phrases)
     return FIELD.sub(lambda field: fields.get(field[1], "this one"), phrase)
 
 
 def _worded(catalogue: Catalogue, domain: str, value: Any) -> str:
-    """How the phrase book says a value; as it stands where a domain wants to see the world first."""
+    """How the phrase book says a value; as it stands where a domain wants to see the world
+    first."""
     try:
         offered = catalogue.domains[domain](Scene({}, {}, {}, {}))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         offered = ()
-    own = (option.text for option in offered if isinstance(option, Worded) and option.value == value)
+    own = (
+        option.text for option in offered if isinstance(option, Worded) and option.value == value
+    )
     return next(own, _words(value))
 
 
 def _saying(clause: str, name: str, value: Any) -> str:
-    """`clause` with a value, as people type it where it speaks of what the value is for ("some days", "a bike", "a kind
-    of bike", "by its model"), else behind it."""
-    words, noun = _words(value), re.escape(name)
+    """`clause` with a value, as people type it where it speaks of what the value is for ("some
+    days", "a bike", "a kind of bike", "by its model"), else behind it."""
+    words = _words(value)
+    noun = re.escape(name)
     if words.isdecimal() and name.endswith("s"):
         counted = name[:-1] if words == "1" else name
-        told, found = re.subn(rf"\b(?:some|a number of) {noun}\b", f"{words} {counted}", clause, count=1)
+        told, found = re.subn(
+            rf"\b(?:some|a number of) {noun}\b", f"{words} {counted}", clause, count=1
+        )
     elif name in ("kind", "type", "sort") and not words.isdecimal():
         article = "an" if words[:1].lower() in "aeiou" else "a"
         told, found = re.subn(rf"\ban? {noun} of (?=\w)", f"{article} {words} ", clause, count=1)
     else:
-        told, found = re.subn(rf"\bby (?:its |their |the )?{noun}\b", f"with the {name} {words}", clause, count=1)
+        told, found = re.subn(
+            rf"\bby (?:its |their |the )?{noun}\b", f"with the {name} {words}", clause, count=1
+        )
     if not found:
-        amount, known = name in ("amount", "sum", "total"), any(letter.isdigit() for letter in words)
+        amount = name in ("amount", "sum", "total")
+        known = any(letter.isdigit() for letter in words)
         article = "an " if amount else "" if known else "the "
         between = " of" if amount else ""
         told, found = re.subn(
             rf"\b(?:an?|another) (\w+ )??{noun}\b",
-            lambda at: f"{'the ' if at[1] and not amount else article}{at[1] or ''}{name}{between} {words}",
+            lambda at: (
+                f"{'the ' if at[1] and not amount else article}{at[1] or ''}{name}{between} {words}"
+            ),
             clause,
             count=1,
         )
@@ -345,15 +466,30 @@ def _saying(clause: str, name: str, value: Any) -> str:
         return f"{clause} to {words}"
     if found:
         return told
-    behind = f"an {name} of {words}" if name in ("amount",) else f"the {name if name.islower() else 'value'} {words}"
+    behind = (
+        f"an {name} of {words}"
+        if name in ("amount",)
+        else f"the {name if name.islower() else 'value'} {words}"
+    )
     return f"{clause}{' and' if ', with ' in clause else ','} with {behind}"
 
 
 def _imperative(summary: str) -> str:
-    """What a tool's document says that it does, as one asks for it, and not what it answers: "Finds a book: its number"
-    is "find a book", "Adds a book and gives its number" "add a book"."""
-    verb, _, rest = re.split(r"[:;.(]|, so that\b|,? and (?:gives|returns|shows)\b", summary)[0].strip().partition(" ")
-    for ending, instead in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("ss", "ss"), ("s", "")):
+    """What a tool's document says that it does, as one asks for it, and not what it answers: "Finds
+    a book: its number" is "find a book", "Adds a book and gives its number" "add a book"."""
+    verb, _, rest = (
+        re.split(r"[:;.(]|, so that\b|,? and (?:gives|returns|shows)\b", summary)[0]
+        .strip()
+        .partition(" ")
+    )
+    for ending, instead in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("ss", "ss"),
+        ("s", ""),
+    ):
         if verb.endswith(ending):
             verb = verb.removesuffix(ending) + instead
             break
@@ -365,12 +501,20 @@ def _pointing(text: str, words: str) -> str:
     if words in text:
         return text
     noun = _noun(words)
-    if CHANGES.search(text) and re.search(rf"\bthe {noun}\b", text) and not re.search(rf"\ban? {noun}\b", text):
+    if (
+        CHANGES.search(text)
+        and re.search(rf"\bthe {noun}\b", text)
+        and not re.search(rf"\ban? {noun}\b", text)
+    ):
         return f"{text.removesuffix('.')} to {words}{'.' if text.endswith('.') else ''}"
-    text, count = re.subn(rf"\b(?:an?|the|another|that)(?: \w+)?? {noun}\b(?! number)", lambda _: words, text, count=1)
+    text, count = re.subn(
+        rf"\b(?:an?|the|another|that)(?: \w+)?? {noun}\b(?! number)", lambda _: words, text, count=1
+    )
     if not count:
         text, count = re.subn(rf"\bby {noun}\b", lambda _: f"by {words}", text, count=1)
-    return text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
+    return (
+        text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
+    )
 
 
 def _noun(words: str) -> str:
@@ -393,10 +537,14 @@ ROLES = {
         lambda asked: {"query": _request(asked, asked.fields["calls"])},
         "only after gates or judge objected to the words of one turn",
     ),
-    "query_verification": Role(lambda asked: {"verdict": ["aligned"] * int(asked.fields["count"]), "problem": ""}),
+    "query_verification": Role(
+        lambda asked: {"verdict": ["aligned"] * int(asked.fields["count"]), "problem": ""}
+    ),
     "judge_quality": Role(judge),
     "refine_classify": Role(classify, "only after the judge rejected a sample"),
-    "miss_func": Role(lambda asked: {"function": asked.chance.choice(asked.fields["choices"].split(", "))}),
+    "miss_func": Role(
+        lambda asked: {"function": asked.chance.choice(asked.fields["choices"].split(", "))}
+    ),
     "miss_func_verify": Role(lambda asked: {"served": "no"}),
     "miss_param": Role(leave_open),
     "miss_param_verify": Role(lambda asked: {"known": "no"}),

@@ -1,11 +1,12 @@
 """A stand-in for a language model that plays every role of the table.
 
-It is no model. A request is read back into its template and fields, answered by its role, and the answer's fields are
-written in the way that the request wants. Chance hangs on the request alone, so the same question has the same answer.
-So the path from prompt to variant can be tried without a model; what comes of it is evidence for nothing.
+It is no model. A request is read back into its template and fields, answered by its role, and the
+answer's fields are written in the way that the request wants. Chance hangs on the request alone, so
+the same question has the same answer. So the path from prompt to variant can be tried without a
+model; what comes of it is evidence for nothing.
 
-The table of roles is joined from the author's and those of the extensions that are there, each in its module
-`stand_in`."""
+The table of roles is joined from the author's and those of the extensions that are there, each in
+its module `stand_in`."""
 
 import json
 import random
@@ -39,7 +40,8 @@ def read(request: Mapping[str, Any], lent: Lent | None = None) -> Asked | None:
     question = messages[1]["content"]
     for name, system, patterns in _known():
         if system == messages[0]["content"] and (match := patterns[way].fullmatch(question)):
-            fields, again = match.groupdict(""), len(messages) > 2
+            fields = match.groupdict("")
+            again = len(messages) > 2
             return Asked(name, fields, question, schema, chance_of(request), again, lent or Lent())
     return None
 
@@ -49,8 +51,14 @@ def written(fields: Answer, *, constrained: bool) -> str:
     reasoned = {"reason": "It follows from what is shown.", **fields}
     if constrained:
         return json.dumps(reasoned)
-    listed = ((name, value if isinstance(value, list) else [value]) for name, value in reasoned.items())
-    texts = ((name, item if isinstance(item, str) else json.dumps(item)) for name, items in listed for item in items)
+    listed = (
+        (name, value if isinstance(value, list) else [value]) for name, value in reasoned.items()
+    )
+    texts = (
+        (name, item if isinstance(item, str) else json.dumps(item))
+        for name, items in listed
+        for item in items
+    )
     return "\n".join(f"<{name}>{text}</{name}>" for name, text in texts)
 
 
@@ -67,7 +75,8 @@ def chance_of(request: Mapping[str, Any]) -> random.Random:
 
 @cache
 def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
-    """Every template for agents: name, system message, and what its question looks like in each way of answering."""
+    """Every template for agents: name, system message, and what its question looks like in each way
+    of answering."""
     templates = []
     for file in sorted(FOLDER.glob("*.txt")):
         template = load(file.stem)
@@ -78,7 +87,8 @@ def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
 
 
 def _pattern(template: Template, way: str) -> re.Pattern[str]:
-    """The question as a pattern: the sections that may be left out stand between `user` and the way of answering."""
+    """The question as a pattern: the sections that may be left out stand between `user` and the way
+    of answering."""
     seen: set[str] = set()
     text = _section(template.sections["user"], seen)
     for name, section in template.sections.items():
@@ -110,24 +120,31 @@ def roles() -> dict[str, Role]:
 
 
 class StandIn:
-    """`environments` are those whose catalogues lend their phrases; all others are worded from their requests.
-    `played`: roles in place of those of the table."""
+    """`environments` are those whose catalogues lend their phrases; all others are worded from
+    their requests. `played`: roles in place of those of the table."""
 
-    def __init__(self, environments: Sequence[Environment] = (), played: Mapping[str, Role] | None = None) -> None:
+    def __init__(
+        self, environments: Sequence[Environment] = (), played: Mapping[str, Role] | None = None
+    ) -> None:
         self.roles = {**roles(), **(played or {})}
         self.lent = Lent()
         for environment in environments:
             tools = environment.tools()
             parameters = (parameter for tool in tools.values() for parameter in tool.parameters)
-            self.lent.options |= {str(value) for parameter in parameters for value in parameter.schema.get("enum", ())}
+            self.lent.options |= {
+                str(value) for parameter in parameters for value in parameter.schema.get("enum", ())
+            }
             with suppress(ComposeError):  # it has none
                 self.lent.catalogues.append((frozenset(tools), catalogue_for(environment)))
 
     def answer(self, request: Mapping[str, Any]) -> str:
-        """The text of the answer to a chat request. Raises KeyError for a template that has no role here."""
+        """The text of the answer to a chat request. Raises KeyError for a template that has no role
+        here."""
         asked = read(request, self.lent)
         if asked is not None:
-            return written(self.roles[asked.template].answer(asked), constrained=asked.schema is not None)
+            return written(
+                self.roles[asked.template].answer(asked), constrained=asked.schema is not None
+            )
         schema = schema_of(request)  # a check of the endpoint, for instance
         if schema is None:
             return "This is no language model: it answers what the daemon asks, by rule."

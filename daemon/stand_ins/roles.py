@@ -1,5 +1,5 @@
-"""The roles of models, played by rule: what the module `stand_in` of an extension's folder is made of, as `author` is
-here. It has `ROLES`, a `Role` for each template that it answers."""
+"""The roles of models, played by rule: what the module `stand_in` of an extension's folder is made
+of, as `author` is here. It has `ROLES`, a `Role` for each template that it answers."""
 
 import json
 import random
@@ -18,7 +18,8 @@ Answer = dict[str, Any]  # an answer's fields
 
 @dataclass(slots=True)
 class Lent:
-    """What named environments lend: catalogues by the names of their tools, and values that tools list, no names."""
+    """What named environments lend: catalogues by the names of their tools, and values that tools
+    list, no names."""
 
     catalogues: list[tuple[frozenset[str], Catalogue]] = field(default_factory=list)
     options: set[str] = field(default_factory=set)
@@ -26,8 +27,9 @@ class Lent:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
-    or None for tags, the chance that hangs on it, whether it is put `again` after a refused answer, and what is `lent`.
+    """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a
+    constrained answer or None for tags, the chance that hangs on it, whether it is put `again`
+    after a refused answer, and what is `lent`.
     """
 
     template: str
@@ -48,7 +50,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """How a template's questions are answered; `when`: the occasion that brings one that few seeds meet."""
+    """How a template's questions are answered; `when`: the occasion that brings one that few seeds
+    meet."""
 
     answer: Callable[[Asked], Answer]
     when: str = ""

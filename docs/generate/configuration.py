@@ -1,8 +1,9 @@
-"""Writes docs/configuration.md and docs/paper.md from rods/config/: `python -m docs.generate.configuration`. A test
-compares the pages with them.
+"""Writes docs/configuration.md and docs/paper.md from rods/config/: `python -m
+docs.generate.configuration`. A test compares the pages with them.
 
-Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, the
-meaning of a section from its docstring, so that a key is described where it is defined.
+Type, default and range of a key come from the pydantic field, its meaning from the comment beside
+or above it, the meaning of a section from its docstring, so that a key is described where it is
+defined.
 """
 
 from __future__ import annotations
@@ -100,7 +101,11 @@ _BOUNDS = {"Ge": ("≥", "ge"), "Gt": (">", "gt"), "Le": ("≤", "le"), "Lt": ("
 def page() -> str:
     """The whole Markdown page."""
     parts = [HEAD]
-    own = {name: field for name, field in Config.model_fields.items() if not _is_section(field.annotation)}
+    own = {
+        name: field
+        for name, field in Config.model_fields.items()
+        if not _is_section(field.annotation)
+    }
     parts.append("## Top level\n\n" + (inspect.getdoc(Config) or "") + "\n\n" + _table(Config, own))
     for name, field in Config.model_fields.items():
         section: Any = field.annotation
@@ -109,7 +114,8 @@ def page() -> str:
             if _all_tables(section):
                 parts.append(_matrix(name, section))
                 continue
-            comments, seen = field_comments(section), dict[Any, str]()
+            comments = field_comments(section)
+            seen = dict[Any, str]()
             for key, inner in section.model_fields.items():
                 if _is_section(inner.annotation):
                     parts.append(_section(f"[{name}.{key}]", inner.annotation))
@@ -119,7 +125,10 @@ def page() -> str:
                     title = f"[[{name}.{key}]]"
                     if element in seen:  # two lists of the same kind of table
                         meaning = comments[key][0].upper() + comments[key][1:]
-                        parts.append(f"## `{title}`\n\n{meaning}.\n\nIts keys are those of `{seen[element]}`.\n")
+                        parts.append(
+                            f"## `{title}`\n\n{meaning}.\n\nIts keys are those of "
+                            f"`{seen[element]}`.\n"
+                        )
                     else:
                         parts.append(_section(title, element))
                         seen[element] = title
@@ -127,15 +136,22 @@ def page() -> str:
 
 
 def paper_page() -> str:
-    """docs/paper.md: every key of the preset, what the paper has and where, our default, and why it is another one."""
-    values, defaults = preset(PAPER_PRESET), Config().model_dump(mode="json")
-    defaults["operation"]["endpoints"] = {name: field.default for name, field in Endpoint.model_fields.items()}
-    lines, path = ["| setting | paper | where | our default | why |", "|---|---|---|---|---|"], ""
+    """docs/paper.md: every key of the preset, what the paper has and where, our default, and why it
+    is another one."""
+    values = preset(PAPER_PRESET)
+    defaults = Config().model_dump(mode="json")
+    defaults["operation"]["endpoints"] = {
+        name: field.default for name, field in Endpoint.model_fields.items()
+    }
+    lines = ["| setting | paper | where | our default | why |", "|---|---|---|---|---|"]
+    path = ""
     for line in (PRESETS / f"{PAPER_PRESET}.toml").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             path = line.strip("[]")
         elif told := _PRESET.match(line):
-            paper, default = (_at(table, [*path.split("."), told[1]]) for table in (values, defaults))
+            paper, default = (
+                _at(table, [*path.split("."), told[1]]) for table in (values, defaults)
+            )
             source, _, why = told[2].partition(" | ")
             ours = "the same" if paper == default else f"`{_shown(default)}`"
             lines.append(f"| `{path}.{told[1]}` | `{_shown(paper)}` | {source} | {ours} | {why} |")
@@ -151,7 +167,10 @@ def _at(table: Any, path: list[str]) -> Any:
 def _shown(value: Any) -> str:
     """A value of a preset as one would write it, stages in short."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        stages = [f"{stage.get('reward', 'progress')} on {', '.join(stage.get('types', ['all']))}" for stage in value]
+        stages = [
+            f"{stage.get('reward', 'progress')} on {', '.join(stage.get('types', ['all']))}"
+            for stage in value
+        ]
         return "; ".join(stages)
     return str(value).lower() if isinstance(value, bool) else str(value).replace("'", '"')
 
@@ -176,24 +195,33 @@ def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
 
 
 def _matrix(name: str, section: type[Section]) -> str:
-    """A section whose tables resemble each other: every key once, and its default in each table that has it."""
+    """A section whose tables resemble each other: every key once, and its default in each table
+    that has it."""
     kinds: list[Any] = [field.annotation for field in section.model_fields.values()]
-    keys = {key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()}
+    keys = {
+        key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()
+    }
     order = sorted(keys, key=lambda key: -sum(key in kind.model_fields for kind in kinds))
     lines = ["| key | type and range | meaning |", "|---|---|---|"]
-    lines += [f"| `{key}` | {_type(keys[key][1])} | {field_comments(keys[key][0])[key]} |" for key in order]
+    lines += [
+        f"| `{key}` | {_type(keys[key][1])} | {field_comments(keys[key][0])[key]} |"
+        for key in order
+    ]
     lines += ["", f"| table | {' | '.join(order)} | meaning |", "|---|" + "---|" * (len(order) + 1)]
     for table, field in section.model_fields.items():
         known = field.default.model_dump()
         cells = [str(known.get(key, "–")) for key in order]
-        lines.append(f"| `[{name}.{table}]` | {' | '.join(cells)} | {field_comments(section)[table]} |")
+        lines.append(
+            f"| `[{name}.{table}]` | {' | '.join(cells)} | {field_comments(section)[table]} |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def field_comments(kind: type) -> dict[str, str]:
-    """What the comments beside or above the fields of a class, and of its bases, say: field → text. Of a field that
-    stands in several the base's counts."""
-    found, above = dict[str, str](), ""
+    """What the comments beside or above the fields of a class, and of its bases, say: field → text.
+    Of a field that stands in several the base's counts."""
+    found = dict[str, str]()
+    above = ""
     bases = [base for base in reversed(kind.__mro__) if base.__module__.startswith("rods.")]
     for line in "\n".join(map(_source, bases)).splitlines():
         if match := _COMMENT.match(line):
@@ -205,7 +233,8 @@ def field_comments(kind: type) -> dict[str, str]:
 
 
 def _source(kind: type) -> str:
-    """Empty for a class that is made of others, as those with the keys of extensions are (rods.extension.extended)."""
+    """Empty for a class that is made of others, as those with the keys of extensions are
+    (rods.extension.extended)."""
     try:
         return inspect.getsource(kind)
     except OSError:
@@ -248,7 +277,13 @@ def shown_value(value: Any) -> str:
     if value in ((), {}, frozenset()):
         return "empty"
     if isinstance(value, tuple):
-        return "`" + str([list(item) if isinstance(item, tuple) else item for item in value]).replace("'", '"') + "`"
+        return (
+            "`"
+            + str([list(item) if isinstance(item, tuple) else item for item in value]).replace(
+                "'", '"'
+            )
+            + "`"
+        )
     return str(value)
 
 

@@ -1,7 +1,8 @@
 """Takes pictures of every view of the recorded run, so that a change of the page can be looked at.
 
-`python -m docs.generate.pictures` writes `<view>.png`, `<view>-phone.png` and `<view>-dark.png` into
-docs/pictures; with a folder named, there, and whole pages instead of what fits on a screen. The run's view is `page`.
+`python -m docs.generate.pictures` writes `<view>.png`, `<view>-phone.png` and `<view>-dark.png`
+into docs/pictures; with a folder named, there, and whole pages instead of what fits on a screen.
+The run's view is `page`.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ SCREENS = (Screen("", 1280, 900), Screen("-phone", 390, 844), Screen("-dark", 12
 
 
 def addresses(run: Path) -> dict[str, str]:
-    """What stands behind the `#` for each view of `run`: of the latest variant with episodes where a view is of a
-    task."""
+    """What stands behind the `#` for each view of `run`: of the latest variant with episodes where
+    a view is of a task."""
     registry = Registry([run])
     variants = [one["task"] for one in registry.answer("latest", "pool", {})["variants"]]
-    variant = next(one for one in variants if registry.answer("latest", "episodes", {"task": one})["steps"])
-    views = {view: view for view in ("boundary", "pool", "funnel", "models", "compare", "logs", "report")}
+    variant = next(
+        one for one in variants if registry.answer("latest", "episodes", {"task": one})["steps"]
+    )
+    views = {
+        view: view for view in ("boundary", "pool", "funnel", "models", "compare", "logs", "report")
+    }
     views |= {"page": "run", "lineage": f"lineage/{variant}", "task": f"task/{variant}"}
     return {view: f"/{run.name}/{rest}" for view, rest in views.items()}
 
@@ -54,7 +59,9 @@ async def take(page: Page, address: str, screen: Screen, *, whole: bool) -> byte
     await page.screen(screen.width, screen.height, dark=screen.dark)
     await page.open("about:blank")
     await page.open(address)
-    await page.until("document.querySelector('#view :is(table, circle, canvas, .bar, .turn, p.note)') !== null")
+    await page.until(
+        "document.querySelector('#view :is(table, circle, canvas, .bar, .turn, p.note)') !== null"
+    )
     await asyncio.sleep(SETTLED)
     return await page.picture(whole=whole)
 
@@ -68,7 +75,9 @@ async def main(folder: Path | None) -> None:
             async with browser() as page:
                 for view, rest in addresses(run).items():
                     for screen in SCREENS:
-                        made = await take(page, address.opened(rest), screen, whole=folder is not None)
+                        made = await take(
+                            page, address.opened(rest), screen, whole=folder is not None
+                        )
                         small = Image.open(io.BytesIO(made)).convert("RGB").quantize(COLOURS)
                         small.save(target / f"{view}{screen.ending}.png", optimize=True)
                 assert page.complaints == []

@@ -31,8 +31,8 @@ PAGES = Path(__file__).resolve().parents[1] / "prompts"
 
 
 def pages() -> dict[str, str]:
-    """The examples by file name: one prompt of each template about tasks of desk, and of each role of a simulated
-    environment, with tags, which show the form of the answer."""
+    """The examples by file name: one prompt of each template about tasks of desk, and of each role
+    of a simulated environment, with tags, which show the form of the answer."""
     written: dict[str, str] = {}
     tasks = [task for task in desk.generate(7, 160, 4) if task.split == "train"]
     for type, calls in (
@@ -43,12 +43,15 @@ def pages() -> dict[str, str]:
     ):
         stages = {"stages": [{"feedback": "agents"}]}
         config = parse_config(
-            {"pipeline": {"author": "llm", "calls": calls}, "curriculum": stages}, where="docs/prompts"
+            {"pipeline": {"author": "llm", "calls": calls}, "curriculum": stages},
+            where="docs/prompts",
         )
         seeds = [task for task in tasks if task.type == type]
         environment = Environments().load("desk")
         for seed in seeds:
-            for asked in asyncio.run(rehearse(config, environment, seed, seed, structured=False)).questions:
+            for asked in asyncio.run(
+                rehearse(config, environment, seed, seed, structured=False)
+            ).questions:
                 name = asked.template.partition("@")[0]
                 written.setdefault(f"{name}.md", _page(name, title(asked), asked.messages))
             if type != "miss_func" or "miss_func.md" in written:
@@ -64,10 +67,15 @@ def pages() -> dict[str, str]:
 
 @cache
 def _writings() -> dict[str, Request]:
-    """One question to each role that writes worlds: from a text to a topic, a world and a scenario of it."""
-    endpoint = Endpoint(model=NAME, urls=("http://127.0.0.1:9/v1",), structured=False, thinking_tokens=0)
+    """One question to each role that writes worlds: from a text to a topic, a world and a scenario
+    of it."""
+    endpoint = Endpoint(
+        model=NAME, urls=("http://127.0.0.1:9/v1",), structured=False, thinking_tokens=0
+    )
     playing = StandInClient(StandIn(), endpoint)
-    operation = parse_config({"operation": {"writing": {"rounds": 1}}}, where="docs/prompts").operation
+    operation = parse_config(
+        {"operation": {"writing": {"rounds": 1}}}, where="docs/prompts"
+    ).operation
     with tempfile.TemporaryDirectory() as folder, WritingRecord(Path(folder)) as record:
         authors = CachedQuestioner(playing, record, operation)
 
@@ -97,7 +105,8 @@ def _simulations() -> Iterator[Question[Any]]:
 
 
 def messages(question: Question[Any], *, constrained: bool) -> list[dict[str, str]]:
-    """What is sent of a role's question, asking for an answer that is held to a schema or for one in tags."""
+    """What is sent of a role's question, asking for an answer that is held to a schema or for one
+    in tags."""
     rendered = load(question.template).render_sections(**question.fields)
     parts = ("user", *question.sections, "constrained" if constrained else "tagged")
     asked = "\n\n".join(rendered[part] for part in parts)
@@ -105,7 +114,9 @@ def messages(question: Question[Any], *, constrained: bool) -> list[dict[str, st
 
 
 def _page(name: str, about: str, messages: Iterable[Mapping[str, str]]) -> str:
-    body = "\n\n".join(f"{message['role']}:\n\n```text\n{message['content']}\n```" for message in messages)
+    body = "\n\n".join(
+        f"{message['role']}:\n\n```text\n{message['content']}\n```" for message in messages
+    )
     return f"# {name}\n\n{about}.\n\n{body}\n"
 
 

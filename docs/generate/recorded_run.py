@@ -1,9 +1,10 @@
-"""Records the run that ships with the page (rods.console.verbs.dash), after a change of the protocol or of what runs
-record: `python -m docs.generate.recorded_run RUN`.
+"""Records the run that ships with the page (rods.console.verbs.dash), after a change of the
+protocol or of what runs record: `python -m docs.generate.recorded_run RUN`.
 
-RUN is a finished one that `rods trainer score` has been over. Its configuration is console/demo.toml with
-`pipeline.author = "llm"`, the stub's endpoint, and budgets. What extensions add to a configuration is left out where it
-is their default, so that the run can be read where they are taken out.
+RUN is a finished one that `rods trainer score` has been over. Its configuration is
+console/demo.toml with `pipeline.author = "llm"`, the stub's endpoint, and budgets. What extensions
+add to a configuration is left out where it is their default, so that the run can be read where they
+are taken out.
 """
 
 from __future__ import annotations
@@ -22,9 +23,17 @@ from rods.config import Curriculum, Stage
 from rods.console.verbs.dash import ARCHIVE
 from rods.extension import Section, extensions
 
-# No weights, and nothing that names a machine: the records of starts are left out, and parts of the heartbeats.
+# No weights, and nothing that names a machine: the records of starts are left out, and parts of the
+# heartbeats.
 RECORDED = (
-    *("config.toml", "manifest.json", "tracker.json", "[deprstu]*.jsonl", "observations*.jsonl", "logs/*.jsonl"),
+    *(
+        "config.toml",
+        "manifest.json",
+        "tracker.json",
+        "[deprstu]*.jsonl",
+        "observations*.jsonl",
+        "logs/*.jsonl",
+    ),
     *("traces/*.gz", "eval/*", "heartbeat.daemon.json", "heartbeat.trainer.json"),
 )
 MACHINE = ("host", "pid", "boot_id", "job", "servers")  # of a heartbeat and its endpoints
@@ -46,16 +55,23 @@ def pack(run: Path, target: Path) -> None:
             elif file.name == "manifest.json":
                 manifest = orjson.loads(content)
                 content = (
-                    orjson.dumps({**manifest, "identity": core(manifest["identity"])}, option=orjson.OPT_INDENT_2)
+                    orjson.dumps(
+                        {**manifest, "identity": core(manifest["identity"])},
+                        option=orjson.OPT_INDENT_2,
+                    )
                     + b"\n"
                 )
             archive.writestr(ZipInfo(str(file.relative_to(run))), content, ZIP_LZMA)
 
 
 def core(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration, whose values are JSON, without what extensions add to it and what is their default."""
-    curriculum, added = config["curriculum"], extensions()
-    stages = [_without(stage, Stage(), [each.stage for each in added]) for stage in curriculum["stages"]]
+    """A configuration, whose values are JSON, without what extensions add to it and what is their
+    default."""
+    curriculum = config["curriculum"]
+    added = extensions()
+    stages = [
+        _without(stage, Stage(), [each.stage for each in added]) for stage in curriculum["stages"]
+    ]
     curriculum = _without(curriculum, Curriculum(), [each.curriculum for each in added])
     kept = _used(config, [each.sections for each in added])
     if "operation" in config:  # a manifest has the other half alone
@@ -64,11 +80,19 @@ def core(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _used(half: dict[str, Any], added: Sequence[Mapping[str, Section]]) -> dict[str, Any]:
-    default = {name: section.model_dump(mode="json") for sections in added for name, section in sections.items()}
-    return {name: value for name, value in half.items() if name not in default or value != default[name]}
+    default = {
+        name: section.model_dump(mode="json")
+        for sections in added
+        for name, section in sections.items()
+    }
+    return {
+        name: value for name, value in half.items() if name not in default or value != default[name]
+    }
 
 
-def _without(table: dict[str, Any], default: Section, added: Sequence[type[Section] | None]) -> dict[str, Any]:
+def _without(
+    table: dict[str, Any], default: Section, added: Sequence[type[Section] | None]
+) -> dict[str, Any]:
     keys = {key for part in added if part is not None for key in part.model_fields}
     values = default.model_dump(mode="json")
     return {key: value for key, value in table.items() if key not in keys or value != values[key]}

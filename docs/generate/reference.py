@@ -1,10 +1,10 @@
-"""Writes the tables of docs/reference.md and docs/protocol.md from the code: `python -m docs.generate.reference`.
-A test compares the pages with it.
+"""Writes the tables of docs/reference.md and docs/protocol.md from the code: `python -m
+docs.generate.reference`. A test compares the pages with it.
 
-Between `<!-- PLACE -->` and `<!-- end -->` stands what the code says of itself at PLACE: of a module its docstring, of
-a record or a protocol its docstring and its fields (type and default as declared, meaning from the `#:` comment beside
-or above). A field whose comment begins with "`path` in a record:" has that
-name; a field of a base class stands in the base's table.
+Between `<!-- PLACE -->` and `<!-- end -->` stands what the code says of itself at PLACE: of a
+module its docstring, of a record or a protocol its docstring and its fields (type and default as
+declared, meaning from the `#:` comment beside or above). A field whose comment begins with "`path`
+in a record:" has that name; a field of a base class stands in the base's table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _found(place: str) -> Any:
 
 
 def _fields(kind: type) -> Iterator[str]:
-    said, hints, given = field_comments(kind), get_type_hints(kind), _defaults(kind)
+    said = field_comments(kind)
+    hints = get_type_hints(kind)
+    given = _defaults(kind)
     inherited = {name for base in kind.__mro__[1:] for name in inspect.get_annotations(base)}
     for name, declared in inspect.get_annotations(kind).items():
         if name.startswith("_") or name in inherited:
@@ -60,7 +62,12 @@ def _fields(kind: type) -> Iterator[str]:
         text = _spelled(declared)
         where = _IN_A_RECORD.match(said[name])
         meaning = said[name][where.end() :] if where else said[name]
-        yield _row(where[1] if where else name, _type(hints[name], text), *([default] if given else []), meaning)
+        yield _row(
+            where[1] if where else name,
+            _type(hints[name], text),
+            *([default] if given else []),
+            meaning,
+        )
 
 
 def _methods(kind: type) -> Iterator[str]:
@@ -68,33 +75,60 @@ def _methods(kind: type) -> Iterator[str]:
         if inspect.isfunction(method) and not name.startswith("_"):
             signature = inspect.signature(method)
             shown = ", ".join(each for each in signature.parameters if each != "self")
-            yield _row(f"{name}({shown})", f"`{_spelled(signature.return_annotation)}`", inspect.getdoc(method) or "")
+            yield _row(
+                f"{name}({shown})",
+                f"`{_spelled(signature.return_annotation)}`",
+                inspect.getdoc(method) or "",
+            )
 
 
 def _row(name: str, *cells: str) -> str:
-    return f"| `{name}` | {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+    return (
+        f"| `{name}` | "
+        f"{' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+    )
 
 
 def _defaults(kind: type) -> Mapping[str, Any]:
     if not is_dataclass(kind):
         return getattr(kind, "_field_defaults", {})  # of a NamedTuple
-    with_factory = {each.name: each.default_factory() for each in fields(kind) if each.default_factory is not MISSING}
-    plain = {each.name: each.default for each in fields(kind) if each.init and each.default is not MISSING}
-    return {name: "none" if callable(value) else value for name, value in plain.items()} | with_factory
+    with_factory = {
+        each.name: each.default_factory()
+        for each in fields(kind)
+        if each.default_factory is not MISSING
+    }
+    plain = {
+        each.name: each.default
+        for each in fields(kind)
+        if each.init and each.default is not MISSING
+    }
+    return {
+        name: "none" if callable(value) else value for name, value in plain.items()
+    } | with_factory
 
 
 def _spelled(annotation: Any) -> str:
-    """An annotation as its module writes it, by names without their packages: text, a reference, or what it is."""
+    """An annotation as its module writes it, by names without their packages: text, a reference, or
+    what it is."""
     plain = isinstance(annotation, type) and not get_args(annotation)
     text = annotation.__name__ if plain else str(getattr(annotation, "__forward_arg__", annotation))
     return re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)", "", text)
 
 
 def _type(hint: Any, declared: str) -> str:
-    """As it is declared; choices one by one, and of a function only that it is one: its comment says the rest."""
-    choices = [choice for part in (hint, *get_args(hint)) if get_origin(part) is Literal for choice in get_args(part)]
+    """As it is declared; choices one by one, and of a function only that it is one: its comment
+    says the rest."""
+    choices = [
+        choice
+        for part in (hint, *get_args(hint))
+        if get_origin(part) is Literal
+        for choice in get_args(part)
+    ]
     if choices:
-        return ", ".join(f"`{choice}`" for choice in [*choices, *([None] if type(None) in get_args(hint) else [])])
+        return ", ".join(
+            f"`{choice}`"
+            for choice in [*choices, *([None] if type(None) in get_args(hint) else [])]
+        )
     return "function" if declared.startswith("Callable[") else f"`{declared}`"
 
 

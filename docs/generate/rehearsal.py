@@ -1,8 +1,9 @@
 """Every question that a seed would bring, without a model, for the pages in docs/prompts/.
 
-The author goes through its stages over the seed, and each question is kept as it would be sent; a stand-in answers it
-(rods.daemon.stand_ins.model), again and again until a draft gets through all stages. Its judge finds fault with
-every sample, and what is asked after a failure (patch, refine) is asked once too.
+The author goes through its stages over the seed, and each question is kept as it would be sent; a
+stand-in answers it (rods.daemon.stand_ins.model), again and again until a draft gets through all
+stages. Its judge finds fault with every sample, and what is asked after a failure (patch, refine)
+is asked once too.
 """
 
 import random
@@ -43,11 +44,13 @@ ISSUE = "(what the judge holds against the sample)"
 
 
 class StandInClient(Client):
-    """Asks `model` what would be sent to `endpoint`, and keeps each question, once, in `questions`."""
+    """Asks `model` what would be sent to `endpoint`, and keeps each question, once, in
+    `questions`."""
 
     def __init__(self, model: StandIn, endpoint: Endpoint) -> None:
         super().__init__([endpoint])
-        self.model, self.questions = model, list[Request]()
+        self.model = model
+        self.questions = list[Request]()
 
     def draw(self, chance: random.Random) -> str:
         return ""
@@ -63,13 +66,19 @@ class StandInClient(Client):
             self.questions.append(request)
         body: dict[str, Any] = {"messages": list(request.messages), "seed": request.random_seed}
         if request.schema is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": request.schema}}
-        return Completion(self.model.answer(body), "stop", NAME, "", constrained=request.schema is not None)
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"schema": request.schema},
+            }
+        return Completion(
+            self.model.answer(body), "stop", NAME, "", constrained=request.schema is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The questions about one seed in the order of the roles. `missing` says what could not be asked, and why."""
+    """The questions about one seed in the order of the roles. `missing` says what could not be
+    asked, and why."""
 
     questions: Sequence[Request]
     missing: tuple[str, ...] = ()
@@ -78,11 +87,13 @@ class Rehearsal:
 async def rehearse(
     config: Config, environment: Environment, seed: Task, root: Task, *, structured: bool = True
 ) -> Rehearsal:
-    """All questions of one variant of `seed` under this configuration. `structured`: as an endpoint is asked that
-    holds answers to schemas."""
-    settings = config.pipeline.model_copy(update={"feedback": False})  # what fails here is told to nobody
+    """All questions of one variant of `seed` under this configuration. `structured`: as an endpoint
+    is asked that holds answers to schemas."""
+    # what fails here is told to nobody
+    settings = config.pipeline.model_copy(update={"feedback": False})
     order = list(Roles.model_fields)
-    best, furthest = Rehearsal(()), (-1, 0)
+    best = Rehearsal(())
+    furthest = (-1, 0)
     with ThreadPoolExecutor(1) as threads:
         shape = await in_thread(threads, profile, environment, root)
         for attempt in range(1, ATTEMPTS + 1):
@@ -102,14 +113,16 @@ async def rehearse(
             questions = sorted(client.questions, key=lambda question: order.index(question.stage))
             reach = len({question.stage for question in questions}), -len(missing)
             if reach > furthest:
-                best, furthest = Rehearsal(questions, tuple(missing)), reach
+                best = Rehearsal(questions, tuple(missing))
+                furthest = reach
             if best.questions and not best.missing:
                 break
     return best
 
 
 async def _failure(asker: Asker, given: Assignment[Task]) -> None:
-    """Asks about a failure that repeats (000): here of the first tool that the seed's ground truth calls."""
+    """Asks about a failure that repeats (000): here of the first tool that the seed's ground truth
+    calls."""
     call = next(call for turn in given.seed.calls for call in turn)
     tool = given.environment.tools()[call.name]
     shapes = [{name: shape(value) for name, value in call.arguments.items()}]
@@ -126,16 +139,26 @@ def when(question: Request) -> str:
     return "" if role is None else role.when
 
 
-def _given(config: Config, environment: Environment, seed: V, root: V, attempt: int) -> Assignment[V]:
+def _given(
+    config: Config, environment: Environment, seed: V, root: V, attempt: int
+) -> Assignment[V]:
     key = (config.random_seeds.daemon, "rehearsal", 0, attempt)
-    return Assignment(environment, seed, root, key, config.gates, config.pipeline.functions == "same")
+    return Assignment(
+        environment, seed, root, key, config.gates, config.pipeline.functions == "same"
+    )
 
 
-def _asker(config: Config, environment: Environment, *, structured: bool) -> tuple[Asker, StandInClient]:
-    endpoint = next(iter(config.operation.endpoints), Endpoint(model="none", urls=("http://localhost",)))
+def _asker(
+    config: Config, environment: Environment, *, structured: bool
+) -> tuple[Asker, StandInClient]:
+    endpoint = next(
+        iter(config.operation.endpoints), Endpoint(model="none", urls=("http://localhost",))
+    )
     model = StandIn([environment], {"judge_quality": Role(_object)})
     client = StandInClient(model, endpoint.model_copy(update={"structured": structured}))
-    return Asker(client, "", client.account("rehearsal"), TRIES, feedback=False, roles=config.roles), client
+    return Asker(
+        client, "", client.account("rehearsal"), TRIES, feedback=False, roles=config.roles
+    ), client
 
 
 def _object(asked: Asked) -> Answer:
@@ -144,9 +167,13 @@ def _object(asked: Asked) -> Answer:
     return {**dict.fromkeys(CRITERIA, "fail"), "issue": ISSUE, **fault}
 
 
-async def _later(author: LLMAuthor, given: Assignment[Task], draft: Draft, *, feedback: bool) -> list[str]:
-    """Stages III to V, and what is asked after failures. No gate is asked. Returns what could not be answered."""
-    settings, type = author.settings, given.seed.type
+async def _later(
+    author: LLMAuthor, given: Assignment[Task], draft: Draft, *, feedback: bool
+) -> list[str]:
+    """Stages III to V, and what is asked after failures. No gate is asked. Returns what could not
+    be answered."""
+    settings = author.settings
+    type = given.seed.type
     simple = draft if type in PLAIN else plain(draft)
     missing = []
 
@@ -185,6 +212,7 @@ def title(asked: Request) -> str:
     thinking = {None: "as the server has it", True: "on", False: "off"}[asked.thinking]
     occasion = f", {when(asked)}" if when(asked) else ""
     return (
-        f"{asked.stage} ({asked.template}){occasion}: about {tokens(asked)} tokens in, at most {asked.max_tokens} out; "
+        f"{asked.stage} ({asked.template}){occasion}: about {tokens(asked)} tokens in, at most "
+        f"{asked.max_tokens} out; "
         f"temperature {asked.temperature:g}, top-p {asked.top_p:g}, thinking {thinking}"
     )

@@ -1,5 +1,6 @@
-"""GRPO on a run's tasks through the Tinker API: `train.py RUN CONFIG MODEL LOG [STEPS]`, in an environment with the
-Tinker cookbook, against the server at TINKER_BASE_URL. MODEL is the folder that the server serves."""
+"""GRPO on a run's tasks through the Tinker API: `train.py RUN CONFIG MODEL LOG [STEPS]`, in an
+environment with the Tinker cookbook, against the server at TINKER_BASE_URL. MODEL is the folder
+that the server serves."""
 
 import asyncio
 import sys
@@ -23,12 +24,14 @@ from rods.trainer.engines.base import Conversation
 
 
 class TaskEnv(Env):
-    """An episode of a task with its tools, users and verdicts, whose reward is the share of turns resolved. What was
-    sampled is never tokenised again, and what was shown never rendered again: each observation begins with the one
-    before."""
+    """An episode of a task with its tools, users and verdicts, whose reward is the share of turns
+    resolved. What was sampled is never tokenised again, and what was shown never rendered again:
+    each observation begins with the one before."""
 
     def __init__(self, run: Run, task: AnyTask, chat: Chat) -> None:
-        self.job, self.chat, self.limits = run.episode(task), chat, run.config.rollouts
+        self.job = run.episode(task)
+        self.chat = chat
+        self.limits = run.config.rollouts
         self.talk = Conversation()
         self.asked: asyncio.Queue[NeedText | Trace] = asyncio.Queue()
         self.replies: asyncio.Queue[Reply] = asyncio.Queue()
@@ -84,7 +87,9 @@ class Tasks(RLDatasetBuilder):
 
     async def __call__(self) -> tuple[RunDataset, None]:
         chat = Chat.load(Path(self.model))
-        data = RunDataset(self.run, lambda task: TaskGroup(data.run, task, chat), config=self.config)
+        data = RunDataset(
+            self.run, lambda task: TaskGroup(data.run, task, chat), config=self.config
+        )
         return data, None
 
 

@@ -1,1 +1,2 @@
-"""Aimed synthesis: a pick says whether its variants are harder than their seed, easier, or like it (docs/aiming.md)."""
+"""Aimed synthesis: a pick says whether its variants are harder than their seed, easier, or like it
+(docs/aiming.md)."""

@@ -1,7 +1,9 @@
-"""Derives again from the logs where every pick aims, and with `replay` from calls whether its variants went there.
+"""Derives again from the logs where every pick aims, and with `replay` from calls whether its
+variants went there.
 
-Where selection reads groups, a pick's mean is that of its task in the closed step, of whichever attempt; where it reads
-windows (`zones.probe`, `selection.order`, `selection.candidates`), the mean on record is taken as it is.
+Where selection reads groups, a pick's mean is that of its task in the closed step, of whichever
+attempt; where it reads windows (`zones.probe`, `selection.order`, `selection.candidates`), the mean
+on record is taken as it is.
 """
 
 from collections import defaultdict
@@ -22,10 +24,11 @@ from rods.tasks import AnyTask, Task
 
 
 def verify(run: Run, findings: Findings, *, replay: bool) -> None:
-    """Tells `findings` of picks and variants whose direction or operator does not follow, and with `replay` of variants
-    that do not lie on the side of their seed that they name."""
+    """Tells `findings` of picks and variants whose direction or operator does not follow, and with
+    `replay` of variants that do not lie on the side of their seed that they name."""
     config: Any = run.config
-    directions, means = Directions(config), _means(run)
+    directions = Directions(config)
+    means = _means(run)
     written: list[tuple[str, AnyTask]] = []  # pick, variant
     for record in read(run.path / runfolder.EXPANDED):
         with suppress(ValueError):  # the merge refuses it
@@ -35,26 +38,39 @@ def verify(run: Run, findings: Findings, *, replay: bool) -> None:
     for record in read(run.path / runfolder.SEEDS):
         if record["kind"] != "picked" or record["task"] not in tasks:
             continue
-        where, why, step = f"{runfolder.SEEDS}, record {record['seq']}", record["why"], record["step"]
+        where = f"{runfolder.SEEDS}, record {record['seq']}"
+        why = record["why"]
+        step = record["step"]
         findings.count("aims")
-        seed, mean = tasks[record["task"]], why.get("mean")
+        seed = tasks[record["task"]]
+        mean = why.get("mean")
         if means is not None and mean not in (known := means[step, seed.id]):
-            findings.problem(where, f"says the mean {mean}, and the step's groups give {sorted(known)}")
+            findings.problem(
+                where, f"says the mean {mean}, and the step's groups give {sorted(known)}"
+            )
         if why.get("aim") != (derived := directions.aim(step, seed, mean)):
-            findings.problem(where, f"aims at {why.get('aim')}, and the mean {mean} gives {derived}")
+            findings.problem(
+                where, f"aims at {why.get('aim')}, and the mean {mean} gives {derived}"
+            )
         aims[record["pick"]] = seed, derived or {}
     for pick, variant in written:
         if pick not in aims or not isinstance(variant, Task):
             continue
-        (seed, aim), where, made = aims[pick], f"variant {variant.id}", variant.provenance.get("aim")
-        ways = [{"direction": aim["direction"], "operator": operator} for operator in aim.get("operators", ())]
+        (seed, aim) = aims[pick]
+        where = f"variant {variant.id}"
+        made = variant.provenance.get("aim")
+        ways = [
+            {"direction": aim["direction"], "operator": operator}
+            for operator in aim.get("operators", ())
+        ]
         if made not in (ways or [aim]):
             findings.problem(where, f"went {made}, and its pick aims at {aim}")
         elif replay and isinstance(seed, Task):
             findings.count("aims held to their calls")
             try:
                 world = run.environments.load(variant.environment.name)
-                before, after = profile(world, seed), profile(world, variant)
+                before = profile(world, seed)
+                after = profile(world, variant)
                 told = isomorphic(before, after, config.gates)
                 if ways:
                     told = faults(made["operator"], config.aiming, before, after)

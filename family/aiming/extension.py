@@ -15,10 +15,19 @@ class AimedSynthesis(Extension):
         if not rules.enabled:
             return
         if rules.soften_below > rules.harden_above:
-            raise ValueError("aiming.soften_below lies above aiming.harden_above: no seed may go both ways")
-        # without these the gate that holds a variant to its direction is missing, or most operators have no way
-        if not config.gates.profile or not config.pipeline.adversarial or config.pipeline.functions != "other":
-            needs = 'gates.profile = true, pipeline.adversarial = true and pipeline.functions = "other"'
+            raise ValueError(
+                "aiming.soften_below lies above aiming.harden_above: no seed may go both ways"
+            )
+        # without these the gate that holds a variant to its direction is missing, or most operators
+        # have no way
+        if (
+            not config.gates.profile
+            or not config.pipeline.adversarial
+            or config.pipeline.functions != "other"
+        ):
+            needs = (
+                'gates.profile = true, pipeline.adversarial = true and pipeline.functions = "other"'
+            )
             raise ValueError(f"aiming.enabled needs {needs}")
 
     def aims(self, config: Any) -> Aims | None:

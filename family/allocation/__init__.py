@@ -1,1 +1,2 @@
-"""How the rollouts of a step are divided among its tasks: more where rewards have differed (docs/allocation.md)."""
+"""How the rollouts of a step are divided among its tasks: more where rewards have differed
+(docs/allocation.md)."""

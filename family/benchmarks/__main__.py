@@ -1,5 +1,5 @@
-"""`rods-eval`, also as `python -m rods.family.benchmarks`. Signal handlers are installed before the other imports
-(rods.signals)."""
+"""`rods-eval`, also as `python -m rods.family.benchmarks`. Signal handlers are installed before the
+other imports (rods.signals)."""
 
 import sys
 

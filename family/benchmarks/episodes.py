@@ -1,17 +1,18 @@
-"""Plays the episodes of an evaluation: tasks as jobs, with local weights in batches, or by a policy behind an
-OpenAI-compatible endpoint, many in flight, each asking as soon as it can.
+"""Plays the episodes of an evaluation: tasks as jobs, with local weights in batches, or by a policy
+behind an OpenAI-compatible endpoint, many in flight, each asking as soon as it can.
 
-Behind an endpoint, an episode that meets a spent budget or an infrastructure failure is left out; the reason is
-counted, and the next start runs it again. A prompt that does not fit the context ends the episode, as in the official
-harness. An output that was cut at the token limit is taken as it is in the official protocol, and ends the episode
-elsewhere.
+Behind an endpoint, an episode that meets a spent budget or an infrastructure failure is left out;
+the reason is counted, and the next start runs it again. A prompt that does not fit the context ends
+the episode, as in the official harness. An output that was cut at the token limit is taken as it is
+in the official protocol, and ends the episode elsewhere.
 
-Rollouts, loss and local weights keep the reasoning in earlier replies, since their history is tokens that are never
-rendered again. Behind an endpoint the server renders the history, and the chat templates of some reasoning models leave
-earlier reasoning out: such a policy would be scored on other conversations than it was trained on, so it is refused.
+Rollouts, loss and local weights keep the reasoning in earlier replies, since their history is
+tokens that are never rendered again. Behind an endpoint the server renders the history, and the
+chat templates of some reasoning models leave earlier reasoning out: such a policy would be scored
+on other conversations than it was trained on, so it is refused.
 
-Native tool calls are kept as text: JSON {"content": text or null, "calls": [[name, arguments as text], …]}, their
-results a JSON list of texts.
+Native tool calls are kept as text: JSON {"content": text or null, "calls": [[name, arguments as
+text], …]}, their results a JSON list of texts.
 """
 
 import asyncio
@@ -57,7 +58,8 @@ class Maker(Protocol):
 
 
 def shown(job: Job) -> list[Any]:
-    """What the card's hash of the prompts is over (rods.evaluation.card.shown), with the tools beside native calls."""
+    """What the card's hash of the prompts is over (rods.evaluation.card.shown), with the tools
+    beside native calls."""
     if not isinstance(job.dialect, NativeCalls):
         return card.shown(job)
     return [*card.shown(job), job.dialect.tools(job.task.tools_at(0), _held_out(job.task))]
@@ -69,11 +71,16 @@ def _held_out(task: AnyTask) -> list[str]:
 
 
 class Slots:
-    """What is to be played, in order. An item that goes on from what another has left (`earlier`: its name by that of
-    the item) waits for the other's episode of the same sample; `done` are those that are on record."""
+    """What is to be played, in order. An item that goes on from what another has left (`earlier`:
+    its name by that of the item) waits for the other's episode of the same sample; `done` are those
+    that are on record."""
 
-    def __init__(self, slots: Iterable[Slot], earlier: Mapping[str, str], done: Iterable[Episode] = ()) -> None:
-        self._waiting, self._earlier, self._names = deque(slots), earlier, frozenset(earlier.values())
+    def __init__(
+        self, slots: Iterable[Slot], earlier: Mapping[str, str], done: Iterable[Episode] = ()
+    ) -> None:
+        self._waiting = deque(slots)
+        self._earlier = earlier
+        self._names = frozenset(earlier.values())
         self._left = {episode.key: episode for episode in done if episode.task in self._names}
 
     def __len__(self) -> int:
@@ -108,11 +115,14 @@ def play_batches(
     done: Callable[[Episode], None],
     asked: Callable[[], bool],
 ) -> None:
-    """Plays `slots` with local weights in batches of `in_flight` and hands every finished episode to `done`. Begins no
-    other batch when `asked` says to stop. Native tool calls are parsed by servers, so there are none here."""
+    """Plays `slots` with local weights in batches of `in_flight` and hands every finished episode
+    to `done`. Begins no other batch when `asked` says to stop. Native tool calls are parsed by
+    servers, so there are none here."""
     while not asked() and (part := slots.take(in_flight)):
         jobs = [maker.job(task, before) for task, _, before in part]
-        key = keyed_random(RANDOM_SEED, "evaluation", *(f"{task.id} {n}" for task, n, _ in part)).getrandbits(63)
+        key = keyed_random(
+            RANDOM_SEED, "evaluation", *(f"{task.id} {n}" for task, n, _ in part)
+        ).getrandbits(63)
         played = engine.rollouts(jobs, random_seed=key, greedy=maker.settings.greedy)
         for job, (_, sample, _), rollout in zip(jobs, part, played, strict=True):
             if rollout.trace.end != "infrastructure":
@@ -121,8 +131,8 @@ def play_batches(
 
 
 class Replies:
-    """Who replies in one episode. `trouble`: what has ended it that is not the policy's; `cut`: outputs that were cut
-    and yet taken."""
+    """Who replies in one episode. `trouble`: what has ended it that is not the policy's; `cut`:
+    outputs that were cut and yet taken."""
 
     job: Job
     trouble = ""
@@ -140,10 +150,13 @@ async def play(
     done: Callable[[Episode], None],
     asked: Callable[[], bool],
 ) -> Counter[str]:
-    """Plays `slots`, each job and its sample by who `replies` makes for it, and hands every finished episode to `done`;
-    how many were left out, by reason. Begins no more when `asked` says to stop, and gives up those that are running."""
+    """Plays `slots`, each job and its sample by who `replies` makes for it, and hands every
+    finished episode to `done`; how many were left out, by reason. Begins no more when `asked` says
+    to stop, and gives up those that are running."""
     stopped: Counter[str] = Counter()
-    playing, ended = 0, asyncio.Event()  # set when an episode has ended: others may go on from it
+    # set when an episode has ended: others may go on from it
+    playing = 0
+    ended = asyncio.Event()
 
     async def worker() -> None:
         nonlocal playing
@@ -173,7 +186,8 @@ async def play(
     workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(slots)))]
     try:
         together = asyncio.gather(*workers)
-        while not together.done() and not asked():  # a signal's handler cannot set an event of the loop
+        # a signal's handler cannot set an event of the loop
+        while not together.done() and not asked():
             await asyncio.wait([together], timeout=0.2)
         if together.done():
             together.result()
@@ -190,7 +204,10 @@ class EndpointReplies(Replies):
     """The requests of one episode to an endpoint, and their replies."""
 
     def __init__(self, client: Client, settings: Settings, job: Job, sample: int) -> None:
-        self.client, self.settings, self.job, self.sample = client, settings, job, sample
+        self.client = client
+        self.settings = settings
+        self.job = job
+        self.sample = sample
         self._asked = 0
 
     async def reply(self, need: NeedText) -> Reply:
@@ -201,23 +218,34 @@ class EndpointReplies(Replies):
             return Reply("", "infrastructure")
         text = completion.text
         if isinstance(self.job.dialect, NativeCalls):
-            text = reply_text(text or None, [(call.name, call.arguments) for call in completion.tool_calls])
-        if completion.finish == "context" or (completion.finish == "length" and self.settings.protocol != "official"):
+            text = reply_text(
+                text or None, [(call.name, call.arguments) for call in completion.tool_calls]
+            )
+        if completion.finish == "context" or (
+            completion.finish == "length" and self.settings.protocol != "official"
+        ):
             return Reply(text, completion.finish)
         self.cut += completion.finish == "length"
         return Reply(text)
 
     def _request(self, need: NeedText) -> Request:
-        settings, task, dialect = self.settings, self.job.task, self.job.dialect
+        settings = self.settings
+        task = self.job.task
+        dialect = self.job.dialect
         self._asked += 1
         key = (RANDOM_SEED, "evaluation", task.id, self.sample, self._asked)
         tools: Sequence[dict[str, Any]] = ()
         if isinstance(dialect, NativeCalls):  # what is visible in this turn
-            first, now = task.tools_at(0), set(task.tools_at(need.turn))
-            tools = dialect.tools(first, [name for name in _held_out(task) if name in now and name not in first])
+            first = task.tools_at(0)
+            now = set(task.tools_at(need.turn))
+            tools = dialect.tools(
+                first, [name for name in _held_out(task) if name in now and name not in first]
+            )
             conversation = messages(need.messages)
         else:
-            conversation = [{"role": message.role, "content": message.content} for message in need.messages]
+            conversation = [
+                {"role": message.role, "content": message.content} for message in need.messages
+            ]
         return Request(
             "evaluation",
             conversation,
@@ -229,9 +257,11 @@ class EndpointReplies(Replies):
         )
 
 
-def user_text(line: ModelThread, task: str, place: int, messages: Sequence[Any], **sampling: Any) -> str:
-    """What the model that plays the user of `task` says as its text number `place`, from 0. Raises InfrastructureError
-    where it fails, or says nothing in `USER_TRIES` tries."""
+def user_text(
+    line: ModelThread, task: str, place: int, messages: Sequence[Any], **sampling: Any
+) -> str:
+    """What the model that plays the user of `task` says as its text number `place`, from 0. Raises
+    InfrastructureError where it fails, or says nothing in `USER_TRIES` tries."""
     for number in range(USER_TRIES):
         seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
         request = Request("user", messages, random_seed=seed, **sampling)
@@ -244,16 +274,22 @@ def user_text(line: ModelThread, task: str, place: int, messages: Sequence[Any],
     raise InfrastructureError(f"the user's model said nothing in {USER_TRIES} tries")
 
 
-async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning: bool) -> str | None:
-    """A hash of what the chat templates of the servers at `bases` (…/v1) make of a fixed conversation with reasoning in
-    it, its tokens; None where no server says (vLLM does). With `keeps_reasoning`, raises UserError where one leaves the
-    reasoning out."""
+async def rendered_template(
+    model: str, bases: Sequence[str], *, keeps_reasoning: bool
+) -> str | None:
+    """A hash of what the chat templates of the servers at `bases` (…/v1) make of a fixed
+    conversation with reasoning in it, its tokens; None where no server says (vLLM does). With
+    `keeps_reasoning`, raises UserError where one leaves the reasoning out."""
     import aiohttp  # late, as in rods.llm.connections
 
     async def tokens(base: str, reply: str) -> Any:
-        """The conversation as the server would prompt the policy with it; None where it does not say."""
+        """The conversation as the server would prompt the policy with it; None where it does not
+        say."""
         said = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
-        asked = {"model": model, "messages": [{"role": role, "content": content} for role, content in said]}
+        asked = {
+            "model": model,
+            "messages": [{"role": role, "content": content} for role, content in said],
+        }
         try:
             async with session.post(f"{base.removesuffix('/v1')}/tokenize", json=asked) as answer:
                 told = await answer.json(content_type=None) if answer.status == 200 else None
@@ -269,8 +305,14 @@ async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning
             if whole is None:
                 continue
             if keeps_reasoning and whole == await tokens(base, "Done."):
-                what = "the server's chat template leaves out earlier reasoning, which the policy was trained to read"
-                remedy = "serve it with --chat-template and one that keeps it, or score the local weights"
+                what = (
+                    "the server's chat template leaves out earlier reasoning, which the policy was "
+                    "trained to read"
+                )
+                remedy = (
+                    "serve it with --chat-template and one that keeps it, or score the local "
+                    "weights"
+                )
                 raise UserError(what, where=base, remedy=remedy)
             rendered.add(content_id(whole))
     return " and ".join(f"rendered {shown}" for shown in sorted(rendered)) or None
@@ -278,7 +320,8 @@ async def rendered_template(model: str, bases: Sequence[str], *, keeps_reasoning
 
 @runtime_checkable
 class NativeCalls(Protocol):
-    """A dialect (rods.dialects) whose replies have the native form: its tools travel beside the messages."""
+    """A dialect (rods.dialects) whose replies have the native form: its tools travel beside the
+    messages."""
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request: those visible from the start, then those that have returned."""
@@ -290,23 +333,32 @@ def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
 
 
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
-    """A conversation of the native form as chat-completion messages. Calls whose arguments are no JSON object, which
-    servers would refuse to take back, are shown as the assistant's text, and their results as the user's."""
+    """A conversation of the native form as chat-completion messages. Calls whose arguments are no
+    JSON object, which servers would refuse to take back, are shown as the assistant's text, and
+    their results as the user's."""
     shown: list[dict[str, Any]] = []
     for message in conversation:
         if message.role == "assistant":
             reply = orjson.loads(message.content)
             calls = [
-                {"id": f"call_{len(shown)}_{index}", "type": "function", "function": {"name": name, "arguments": text}}
+                {
+                    "id": f"call_{len(shown)}_{index}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": text},
+                }
                 for index, (name, text) in enumerate(reply["calls"])
             ]
             content = reply["content"]
             if not all(isinstance(read_json(text), dict) for _, text in reply["calls"]):
                 lines = "\n".join(f"{name} {text}" for name, text in reply["calls"])
-                content, calls = "\n".join(filter(None, [content, lines])), []
-            shown.append({"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {}))
+                content = "\n".join(filter(None, [content, lines]))
+                calls = []
+            shown.append(
+                {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
+            )
         elif message.role == "tool":
-            texts, calls = orjson.loads(message.content), shown[-1].get("tool_calls", [])
+            texts = orjson.loads(message.content)
+            calls = shown[-1].get("tool_calls", [])
             if not calls:
                 shown.append({"role": "user", "content": "\n".join(texts)})
             for call, text in zip(calls, texts, strict=False):

@@ -1,5 +1,5 @@
-"""What benchmarks add to the core: a program, their items as tasks that training must not repeat, and a suite's table
-for the page."""
+"""What benchmarks add to the core: a program, their items as tasks that training must not repeat,
+and a suite's table for the page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,19 @@ from rods.extension import Extension, Record, Section
 class BenchmarkSettings(Section):
     """Benchmarks and a run (docs/benchmarks.md)."""
 
-    # whose held-out items no variant and no drawn task may match, by words or by calls: folders of family/benchmarks
+    # whose held-out items no variant and no drawn task may match, by words or by calls: folders of
+    # family/benchmarks
     guard: tuple[str, ...] = ()
 
 
 class Benchmarks(Extension):
     name = "benchmarks"
     verbs = {
-        "eval": ("__main__:main", "a policy on a benchmark's tasks, or on any environment's", "program"),
+        "eval": (
+            "__main__:main",
+            "a policy on a benchmark's tasks, or on any environment's",
+            "program",
+        ),
         **{
             verb: tuple(told)
             for said in declared("rods.family.benchmarks", "benchmark.toml").values()
@@ -33,7 +38,11 @@ class Benchmarks(Extension):
         from rods.family.benchmarks.benchmarks import named
         from rods.family.benchmarks.guard import guarded
 
-        return [task for name in config.benchmarks.guard for task in guarded(named(name, "[benchmarks] guard"))]
+        return [
+            task
+            for name in config.benchmarks.guard
+            for task in guarded(named(name, "[benchmarks] guard"))
+        ]
 
     def compared(self, run: Any) -> Sequence[Record]:
         from rods.family.benchmarks.table import tables

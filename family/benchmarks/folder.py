@@ -1,9 +1,11 @@
-"""The folder of an evaluation: its settings (evaluation.json) and the episodes done so far (episodes.jsonl).
+"""The folder of an evaluation: its settings (evaluation.json) and the episodes done so far
+(episodes.jsonl).
 
-Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys, concurrency and budgets may
-change at every start. episodes.jsonl has the card of the scores (rods.evaluation.card) whenever it becomes another, and
-one record an episode that the policy itself ended, durable before the next one counts. Outputs are kept as JSON text
-inside the record, since a policy's text may hold what a line of the log may not (lone surrogates, numbers of any size).
+Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys,
+concurrency and budgets may change at every start. episodes.jsonl has the card of the scores
+(rods.evaluation.card) whenever it becomes another, and one record an episode that the policy itself
+ended, durable before the next one counts. Outputs are kept as JSON text inside the record, since a
+policy's text may hold what a line of the log may not (lone surrogates, numbers of any size).
 """
 
 import json
@@ -29,8 +31,10 @@ EPISODES = "episodes.jsonl"
 T = TypeVar("T", bound=AnyTask)
 Protocol = Literal["official", "tags", "hermes", "compact"]
 SystemPrompt = Literal["plain", "resourceful"]
-Form = Literal["prompt", "native"]  # calls written as text, or made through the server's function calling
-Documents = Literal["full", "signatures"]  # tool documents as the benchmark shows them, or one line a tool
+# calls written as text, or made through the server's function calling
+Form = Literal["prompt", "native"]
+# tool documents as the benchmark shows them, or one line a tool
+Documents = Literal["full", "signatures"]
 Part = Literal["held-out", "test", "validation", "train", "all"]
 COLDEST = 0.001  # the harness's own temperature
 PARTS: dict[Part, tuple[Split, ...]] = {
@@ -44,8 +48,8 @@ PARTS: dict[Part, tuple[Split, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`policy` says what is evaluated; `types` are the benchmark's kinds of items; `tasks_per_type` 0 takes all;
-    `samples` are episodes a task."""
+    """`policy` says what is evaluated; `types` are the benchmark's kinds of items; `tasks_per_type`
+    0 takes all; `samples` are episodes a task."""
 
     policy: dict[str, Any]
     part: Part = "held-out"
@@ -65,58 +69,77 @@ class Settings:
 
     @property
     def greedy(self) -> bool:
-        """Whether the temperature is at most the harness's own, so that the likeliest token is taken."""
+        """Whether the temperature is at most the harness's own, so that the likeliest token is
+        taken."""
         return self.temperature <= COLDEST
 
     @property
     def results_form(self) -> Form:
-        """The form in which outputs are recorded; the calls of a training dialect are kept as native ones."""
+        """The form in which outputs are recorded; the calls of a training dialect are kept as
+        native ones."""
         return self.form if self.protocol == "official" else "native"
 
     def choose(self, tasks: Sequence[T], kind_of: Callable[[T], str]) -> list[T]:
-        """The tasks of the evaluation, in their types' order; fewer of a type by a draw that never changes."""
+        """The tasks of the evaluation, in their types' order; fewer of a type by a draw that never
+        changes."""
         chosen: list[T] = []
         for kind in self.types:
-            fitting = [task for task in tasks if kind_of(task) == kind and task.split in PARTS[self.part]]
+            fitting = [
+                task for task in tasks if kind_of(task) == kind and task.split in PARTS[self.part]
+            ]
             if 0 < self.tasks_per_type < len(fitting):
-                drawn = keyed_random(0, "evaluation", kind).sample(range(len(fitting)), len(fitting))
+                drawn = keyed_random(0, "evaluation", kind).sample(
+                    range(len(fitting)), len(fitting)
+                )
                 fitting = [fitting[index] for index in sorted(drawn[: self.tasks_per_type])]
             chosen += fitting
         return chosen
 
 
 def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) -> None:
-    """Makes `folder` for `settings` and `benchmark`, or finds it made for the same. Raises RefusedError with what
-    differs, UserError for a folder that is something else."""
+    """Makes `folder` for `settings` and `benchmark`, or finds it made for the same. Raises
+    RefusedError with what differs, UserError for a folder that is something else."""
     ours = {"format": 1, **benchmark, **orjson.loads(orjson.dumps(settings))}
     if not (folder / SETTINGS).exists():
         if folder.exists() and any(folder.iterdir()):
-            raise UserError("is no evaluation, and not empty", where=str(folder), remedy="name a new folder")
+            raise UserError(
+                "is no evaluation, and not empty", where=str(folder), remedy="name a new folder"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         replace(folder / SETTINGS, orjson.dumps(ours, option=orjson.OPT_INDENT_2) + b"\n")
         return
     theirs, _ = recorded_settings(folder)
-    different = [key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != theirs.get(key)]
+    different = [
+        key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != theirs.get(key)
+    ]
     if different:
-        shown = "; ".join(f"{key} is {theirs.get(key)!r} there, {ours.get(key)!r} now" for key in different)
+        shown = "; ".join(
+            f"{key} is {theirs.get(key)!r} there, {ours.get(key)!r} now" for key in different
+        )
         remedy = "name a new folder, or the same settings"
-        raise RefusedError(f"was made with other settings: {shown}", where=str(folder), remedy=remedy)
+        raise RefusedError(
+            f"was made with other settings: {shown}", where=str(folder), remedy=remedy
+        )
 
 
 def recorded_settings(folder: Path) -> tuple[dict[str, Any], Settings]:
-    """The content of evaluation.json, and the settings in it. Raises UserError for a folder without it."""
+    """The content of evaluation.json, and the settings in it. Raises UserError for a folder without
+    it."""
     try:
         content: dict[str, Any] = orjson.loads(read_regular(folder / SETTINGS))
         fields = {name: content[name] for name in Settings.__dataclass_fields__ if name in content}
         return content, Settings(**{**fields, "types": tuple(content["types"])})
     except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
-        raise UserError("is no evaluation", where=str(folder), remedy="`rods-eval run` makes one") from error
+        raise UserError(
+            "is no evaluation", where=str(folder), remedy="`rods-eval run` makes one"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode. `task` is what the benchmark calls the item, `result` what its result files hold (or what
-    `TaskMaker.episode` says); `cut` counts outputs that were cut at the token limit and yet taken."""
+    """One finished episode. `task` is what the benchmark calls the item, `result` what its result
+    files hold (or what `TaskMaker.episode` says); `cut` counts outputs that were cut at the token
+    limit and yet taken."""
 
     task: str
     sample: int
@@ -132,7 +155,8 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What an episode earned, by each of the benchmark's measures, 0 to 1, on an item of this `kind`."""
+    """What an episode earned, by each of the benchmark's measures, 0 to 1, on an item of this
+    `kind`."""
 
     kind: str
     measures: Mapping[str, float]
@@ -147,11 +171,13 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._writer = LogWriter(folder / EPISODES)  # which moves aside a line that a kill has cut short
+        # which moves aside a line that a kill has cut short
+        self._writer = LogWriter(folder / EPISODES)
         self.done = {episode.key for episode in episodes(folder)}
 
     def add(self, episode: Episode) -> None:
-        """Records an episode; on the disk when this returns. One that is done already is left as it is."""
+        """Records an episode; on the disk when this returns. One that is done already is left as it
+        is."""
         if episode.key in self.done:
             return
         fields = {name: getattr(episode, name) for name in PLAIN_FIELDS}
@@ -171,9 +197,12 @@ def episodes(folder: Path) -> Iterator[Episode]:
     """The episodes on record, in the order in which they ended."""
     for line in read(folder / EPISODES):
         if line["kind"] == "episode":
-            yield Episode(**{name: line[name] for name in PLAIN_FIELDS}, result=json.loads(line["result"]))
+            yield Episode(
+                **{name: line[name] for name in PLAIN_FIELDS}, result=json.loads(line["result"])
+            )
 
 
 def cards(folder: Path) -> list[Card]:
-    """The cards on record, one for each time that it became another; none in a folder from before there were any."""
+    """The cards on record, one for each time that it became another; none in a folder from before
+    there were any."""
     return [line["card"] for line in read(folder / EPISODES) if line["kind"] == "card"]

@@ -1,4 +1,5 @@
-"""The items of benchmarks as tasks that training must not repeat: held out, with the calls that are right."""
+"""The items of benchmarks as tasks that training must not repeat: held out, with the calls that are
+right."""
 
 from dataclasses import replace
 
@@ -17,8 +18,8 @@ def guarded(benchmark: Benchmark) -> list[AnyTask]:
 
 
 def _guard(benchmark: Benchmark, task: AnyTask) -> AnyTask:
-    """The task with its name, for reasons, and with its ground truth as its calls, where a benchmark keeps that
-    elsewhere."""
+    """The task with its name, for reasons, and with its ground truth as its calls, where a
+    benchmark keeps that elsewhere."""
     about = {**task.provenance, "benchmark": f"{benchmark.name} {benchmark.identifier(task)}"}
     if not isinstance(task, Task) or any(task.calls):
         return replace(task, provenance=about)
@@ -28,8 +29,8 @@ def _guard(benchmark: Benchmark, task: AnyTask) -> AnyTask:
 
 
 def overlaps(run: Run, benchmark: Benchmark) -> int:
-    """How many of its held-out items match a task that the run trains on, or has trained on: a given one or a variant
-    that was injected."""
+    """How many of its held-out items match a task that the run trains on, or has trained on: a
+    given one or a variant that was injected."""
     index = SimilarityIndex(guarded(benchmark))
     state = read_state(run)
     trained = [task for task in run.tasks if task.split not in HELD_OUT_SPLITS]

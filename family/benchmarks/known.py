@@ -1,8 +1,10 @@
-"""A benchmark held to itself: policies whose scores are known beforehand play its items and are scored as any other.
+"""A benchmark held to itself: policies whose scores are known beforehand play its items and are
+scored as any other.
 
-*nothing* answers every turn in words, *truth* makes the ground-truth calls and answers, *fault* makes them with a fault
-that fails the item. They must get 0, 1 and 0, except where the benchmark says why not (`Benchmark.due`). Items of which
-nobody knows a ground truth are counted, and not played."""
+*nothing* answers every turn in words, *truth* makes the ground-truth calls and answers, *fault*
+makes them with a fault that fails the item. They must get 0, 1 and 0, except where the benchmark
+says why not (`Benchmark.due`). Items of which nobody knows a ground truth are counted, and not
+played."""
 
 import asyncio
 import tempfile
@@ -29,19 +31,27 @@ class KnownReplies(episodes.Replies):
     """The replies of a known policy in one episode: its calls first, then a sentence."""
 
     def __init__(self, benchmark: Benchmark, policy: Known, job: Job, sample: int) -> None:
-        self.job, self._benchmark, self._policy, self._turn = job, benchmark, policy, -1
+        self.job = job
+        self._benchmark = benchmark
+        self._policy = policy
+        self._turn = -1
 
     async def reply(self, need: NeedText) -> Reply:
-        task, dialect = self.job.task, self.job.dialect
-        made = self._benchmark.known(task, need.turn, self._policy) if need.turn != self._turn else ()
+        task = self.job.task
+        dialect = self.job.dialect
+        made = (
+            self._benchmark.known(task, need.turn, self._policy) if need.turn != self._turn else ()
+        )
         self._turn = need.turn
         said = made if isinstance(made, str) else "I cannot do that."
-        return Reply(dialect.write(made) if made and not isinstance(made, str) else dialect.answer(said))
+        return Reply(
+            dialect.write(made) if made and not isinstance(made, str) else dialect.answer(said)
+        )
 
 
 def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) -> dict[str, Any]:
-    """What the known policies got: {"items", "unknown", "rows": [{"policy", "due", "why", "items", "as_due"}, …],
-    "different": [[policy, item, measure, due, got], …]}."""
+    """What the known policies got: {"items", "unknown", "rows": [{"policy", "due", "why", "items",
+    "as_due"}, …], "different": [[policy, item, measure, due, got], …]}."""
     playable = [task for task in tasks if benchmark.known(task, 0, "truth") is not None]
     scored = [task for task in playable if benchmark.due(task, "nothing", settings.form)[0]]
     items = {benchmark.identifier(task): task for task in scored}
@@ -55,13 +65,21 @@ def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) ->
             verdict = due[benchmark.measures[0]]
             shown = f"{verdict:g}" if verdict in (0, 1) else "a share"
             rows.setdefault((policy, shown, why), Counter())[not wrong] += 1
-            different += [[policy, name, measure, due[measure], got[measure].get(name)] for measure in wrong]
+            different += [
+                [policy, name, measure, due[measure], got[measure].get(name)] for measure in wrong
+            ]
     return {
         "benchmark": benchmark.name,
         "items": len(items),
         "unknown": len(tasks) - len(playable),
         "rows": [
-            {"policy": policy, "due": due, "why": why, "items": counts.total(), "as_due": counts[True]}
+            {
+                "policy": policy,
+                "due": due,
+                "why": why,
+                "items": counts.total(),
+                "as_due": counts[True],
+            }
             for (policy, due, why), counts in rows.items()
         ],
         "different": different,
@@ -78,8 +96,14 @@ def _played(
         open_folder(folder, settings, benchmark.identity([]))
         with closing(Journal(folder)) as journal:
             replies = partial(KnownReplies, benchmark, policy)
-            asyncio.run(episodes.play(replies, maker, slots(benchmark, tasks, 1), 64, journal.add, lambda: False))
-        played = [(episode.task, benchmark.score(episode).measures) for episode in journalled(folder)]
+            asyncio.run(
+                episodes.play(
+                    replies, maker, slots(benchmark, tasks, 1), 64, journal.add, lambda: False
+                )
+            )
+        played = [
+            (episode.task, benchmark.score(episode).measures) for episode in journalled(folder)
+        ]
         return by_task(benchmark.measures, played)
 
 
@@ -88,8 +112,14 @@ def lines(checked: Mapping[str, Any]) -> Iterator[str]:
     yield f"{checked['benchmark']}: {checked['items']} items by three known policies"
     for row in checked["rows"]:
         why = f" ({row['why']})" if row["why"] else ""
-        yield f"  {row['policy']:8} due {row['due']:7} {row['as_due']:5} of {row['items']:5} got it{why}"
+        yield (
+            f"  {row['policy']:8} due {row['due']:7} {row['as_due']:5} of {row['items']:5} got "
+            f"it{why}"
+        )
     if checked["unknown"]:
-        yield f"  {checked['unknown']} items have no ground truth that calls could make; they were left out"
+        yield (
+            f"  {checked['unknown']} items have no ground truth that calls could make; they were "
+            f"left out"
+        )
     for policy, name, measure, due, got in checked["different"][:SHOWN]:
         yield f"  DIFFERS {policy} {name}: {measure} is {got}, and {due:g} is due"

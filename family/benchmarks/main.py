@@ -1,5 +1,5 @@
-"""`rods-eval`: a policy on a benchmark's tasks, with the official protocol and the official verdict; or on any
-environment's.
+"""`rods-eval`: a policy on a benchmark's tasks, with the official protocol and the official
+verdict; or on any environment's.
 
     rods-eval run FOLDER --url http://host:8000/v1 --model NAME      the policy behind an endpoint
     rods-eval run FOLDER --weights MODEL | --run RUN [--step N]      local weights, or a run's checkpoint
@@ -12,9 +12,9 @@ environment's.
     rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
     rods-eval check NAME | --tasks FILE                              the benchmark itself, by policies with known scores
 
-Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs lack tasks), 2 bad
-input, 3 refused (other settings, other data), 5 incomplete: a budget, an endpoint or a signal stopped it, and the same
-command goes on.
+Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs
+lack tasks), 2 bad input, 3 refused (other settings, other data), 5 incomplete: a budget, an
+endpoint or a signal stopped it, and the same command goes on.
 """
 
 import asyncio
@@ -53,7 +53,16 @@ from rods.family.benchmarks.benchmarks import (
     packaged,
     slots,
 )
-from rods.family.benchmarks.folder import COLDEST, EPISODES, SETTINGS, Episode, Form, Journal, Settings, open_folder
+from rods.family.benchmarks.folder import (
+    COLDEST,
+    EPISODES,
+    SETTINGS,
+    Episode,
+    Form,
+    Journal,
+    Settings,
+    open_folder,
+)
 from rods.family.benchmarks.folder import Part as Split
 from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
@@ -75,20 +84,32 @@ def run(arguments: list[str]) -> int:
 
 
 def application() -> App:
-    app = commands.application("rods-eval", "A policy on a benchmark's tasks, or on any environment's.")
+    app = commands.application(
+        "rods-eval", "A policy on a benchmark's tasks, or on any environment's."
+    )
     app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
-    app.command(_suite, name="suite", help="A run's start and end on benchmarks, in pairs, as one table.")
+    app.command(
+        _suite, name="suite", help="A run's start and end on benchmarks, in pairs, as one table."
+    )
     app.command(_cost, name="cost", help="What a suite would take, of a run's or of its prompts.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
-    app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
     app.command(
-        _check, name="check", help="Hold an evaluation to the benchmark's own scorer, or a benchmark to itself."
+        _compare, name="compare", help="Pair two evaluations of the same tasks, task by task."
+    )
+    app.command(
+        _check,
+        name="check",
+        help="Hold an evaluation to the benchmark's own scorer, or a benchmark to itself.",
     )
     return app
 
 
 def _run(
-    folder: Folder, /, *, options: Annotated[Options, Parameter(name="*")] = DEFAULTS, as_json: Json = False
+    folder: Folder,
+    /,
+    *,
+    options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
+    as_json: Json = False,
 ) -> int:
     code = evaluate(folder, options)
     _report(folder, as_json=as_json)
@@ -101,7 +122,8 @@ def evaluate(folder: Path, options: Options) -> int:
     benchmark = _benchmark(options, source.operation)
     settings = output_sources.settings(source, benchmark, options)
     tasks = _chosen(benchmark, settings)
-    maker, identity = benchmark.maker(settings), benchmark.identity(tasks)
+    maker = benchmark.maker(settings)
+    identity = benchmark.identity(tasks)
     if (folder / SETTINGS).exists():
         opened(folder)  # which refuses other data
     open_folder(folder, settings, identity)
@@ -118,7 +140,9 @@ def _benchmark(options: Options, operation: Operation) -> Benchmark:
     if options.tasks is None:
         return named(options.benchmark)
     folders = filter(None, (options.tasks.parent, options.run))
-    return TaskFile({}, options.tasks, Environments(operation.sandbox, *folders, trust=options.trust))
+    return TaskFile(
+        {}, options.tasks, Environments(operation.sandbox, *folders, trust=options.trust)
+    )
 
 
 def _chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
@@ -145,11 +169,17 @@ def _compare(
 
 
 def _suite(
-    run: Annotated[Path, Parameter(help="the run; its evaluations are kept in its folder eval/suite")],
+    run: Annotated[
+        Path, Parameter(help="the run; its evaluations are kept in its folder eval/suite")
+    ],
     /,
     *,
-    benchmarks: Annotated[tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")] = (),
-    start_url: Annotated[str, Parameter(help="a server that has the run's start; default: its checkpoints")] = "",
+    benchmarks: Annotated[
+        tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")
+    ] = (),
+    start_url: Annotated[
+        str, Parameter(help="a server that has the run's start; default: its checkpoints")
+    ] = "",
     end_url: Annotated[str, Parameter(help="one that has its end")] = "",
     options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
     as_json: Json = False,
@@ -160,21 +190,33 @@ def _suite(
 
 
 def _cost(
-    folders: Annotated[list[Path] | None, Parameter(help="evaluations, or a run with a suite; none: prompts")] = None,
+    folders: Annotated[
+        list[Path] | None, Parameter(help="evaluations, or a run with a suite; none: prompts")
+    ] = None,
     /,
     *,
-    benchmarks: Annotated[tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")] = (),
-    rates: Annotated[Path | None, Parameter(help="what `rods doctor --rate` has printed of models")] = None,
+    benchmarks: Annotated[
+        tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")
+    ] = (),
+    rates: Annotated[
+        Path | None, Parameter(help="what `rods doctor --rate` has printed of models")
+    ] = None,
     reply_tokens: Annotated[
         NonNegativeInt, Parameter(help="of a reply, thinking included, where none is recorded")
     ] = 0,
     form: Annotated[Form, Parameter(name="--calls", help="how calls are made")] = "prompt",
-    tasks_per_type: Annotated[NonNegativeInt, Parameter(help="at most so many of a type; 0: all")] = 0,
+    tasks_per_type: Annotated[
+        NonNegativeInt, Parameter(help="at most so many of a type; 0: all")
+    ] = 0,
     samples: Annotated[PositiveInt, Parameter(help="episodes a task")] = 1,
-    part: Annotated[Split | None, Parameter(name="--split", help="default: the benchmark's")] = None,
+    part: Annotated[
+        Split | None, Parameter(name="--split", help="default: the benchmark's")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    settings = {"form": form, "tasks_per_type": tasks_per_type, "samples": samples} | ({"part": part} if part else {})
+    settings = {"form": form, "tasks_per_type": tasks_per_type, "samples": samples} | (
+        {"part": part} if part else {}
+    )
     told = cost.suite(folders or [], benchmarks, settings, reply_tokens, rates)
     print_result(as_json, told, cost.lines(told))
 
@@ -182,28 +224,41 @@ def _cost(
 def _check(
     what: Annotated[
         Path | None,
-        Parameter(name="FOLDER-or-NAME", help="an evaluation's folder, or a benchmark that known policies play"),
+        Parameter(
+            name="FOLDER-or-NAME",
+            help="an evaluation's folder, or a benchmark that known policies play",
+        ),
     ] = None,
     /,
     *,
-    wheel: Annotated[Path | None, Parameter(help="the scorer's package to ask; default: the pinned")] = None,
+    wheel: Annotated[
+        Path | None, Parameter(help="the scorer's package to ask; default: the pinned")
+    ] = None,
     tasks: Annotated[Path | None, Parameter(help="known policies play the tasks of a file")] = None,
     trust: Annotated[bool, Parameter(help="with --tasks, as in `run`", negative="")] = False,
-    form: Annotated[Form, Parameter(name="--calls", help="how the known policies make calls")] = "prompt",
+    form: Annotated[
+        Form, Parameter(name="--calls", help="how the known policies make calls")
+    ] = "prompt",
     tasks_per_type: Annotated[int, Parameter(help="at most so many of a type; 0: all")] = 0,
     as_json: Json = False,
 ) -> int:
     if (what is None) == (tasks is None):
         told = "names what to check by a folder, by a benchmark's name, or by --tasks"
-        raise UserError(told, where="rods-eval check", remedy="`rods-eval check --help` tells them apart")
+        raise UserError(
+            told, where="rods-eval check", remedy="`rods-eval check --help` tells them apart"
+        )
     benchmark = "" if what is None or what.exists() else str(what)
     if benchmark and benchmark not in (names := declared_benchmarks()):
         remedy = f"name an evaluation's folder, or one of {', '.join(names)}"
         raise UserError("is no folder and no benchmark", where=benchmark, remedy=remedy)
     if what is None or benchmark:
-        options = Options(benchmark=benchmark, tasks=tasks, trust=trust, form=form, tasks_per_type=tasks_per_type)
+        options = Options(
+            benchmark=benchmark, tasks=tasks, trust=trust, form=form, tasks_per_type=tasks_per_type
+        )
         items = _benchmark(options, Operation())
-        settings = output_sources.settings(Source("endpoint", {"kind": "known"}), items, replace(options, part="all"))
+        settings = output_sources.settings(
+            Source("endpoint", {"kind": "known"}), items, replace(options, part="all")
+        )
         held = known.check(items, settings, _chosen(items, settings))
         print_result(as_json, held, known.lines(held))
         return EXIT_FAILED if held["different"] else EXIT_OK
@@ -225,14 +280,18 @@ class _Session:
     stopped: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.settings, self.journal = self.maker.settings, Journal(self.folder)
+        self.journal = Journal(self.folder)
+        self.settings = self.maker.settings
         self.expected = len(self.chosen) * self.settings.samples
         self._said = time.monotonic()
 
     def run(self, options: Options) -> None:
-        """Plays what is left, with a line to the model that plays the user, or embeds texts, where one does."""
+        """Plays what is left, with a line to the model that plays the user, or embeds texts, where
+        one does."""
         if isinstance(self.maker, Searching) and self.settings.search:
-            self.maker.search_by(handed_on(options.search_key_env), options.search_url, options.patience)
+            self.maker.search_by(
+                handed_on(options.search_key_env), options.search_url, options.patience
+            )
         beside = "user" if self.settings.user else "encoder" if self.settings.encoder else ""
         if isinstance(self.maker, Listening) and beside:
             with ModelThread(partial(self._beside, beside, options)) as self.maker.line:
@@ -247,7 +306,8 @@ class _Session:
             yield client
 
     def _play(self, options: Options) -> None:
-        source, in_flight = self.source, options.in_flight
+        source = self.source
+        in_flight = options.in_flight
         left = slots(self.benchmark, self.chosen, self.settings.samples, journalled(self.folder))
         if left and source.kind != "endpoint":  # whose servers are to be asked first
             self._describe(cards.template_of(source.path) if source.kind == "weights" else None)
@@ -277,18 +337,27 @@ class _Session:
         if self.source.recorded:
             complain("rods-eval", f"the recorded outputs lack {left} of {self.expected} episodes")
             return EXIT_FAILED
-        complain("rods-eval", f"{left} of {self.expected} episodes are left; the same command goes on")
+        complain(
+            "rods-eval", f"{left} of {self.expected} episodes are left; the same command goes on"
+        )
         return EXIT_REQUEUE
 
     def _describe(self, template: str | None) -> None:
         """Puts the card on record, before the first episode that it is about."""
-        settings, recorded = self.settings, self.source.recorded
-        sampling = {name: getattr(settings, name) for name in ("temperature", "top_p", "max_tokens")}
+        settings = self.settings
+        recorded = self.source.recorded
+        sampling = {
+            name: getattr(settings, name) for name in ("temperature", "top_p", "max_tokens")
+        }
         card = cards.card(
             self.chosen,
             settings.part,
             [] if recorded else [episodes.shown(self.maker.job(task)) for task in self.chosen],
-            history="recorded" if recorded else "tokens" if self.source.kind == "weights" else "messages",
+            history="recorded"
+            if recorded
+            else "tokens"
+            if self.source.kind == "weights"
+            else "messages",
             template=template,
             random_seeds={} if recorded else {"rollouts": episodes.RANDOM_SEED},
             sampling={"samples_per_task": settings.samples, **sampling},
@@ -305,15 +374,25 @@ class _Session:
             async with Client([endpoint], budget=budget, sink=usage) as client:
                 servers = [base for status in client.status() for base in status["servers"]]
                 ours = self.settings.protocol != "official"
-                self._describe(await episodes.rendered_template(endpoint.model, servers, keeps_reasoning=ours))
+                self._describe(
+                    await episodes.rendered_template(endpoint.model, servers, keeps_reasoning=ours)
+                )
                 replies = partial(episodes.EndpointReplies, client, self.settings)
-                self.stopped = await episodes.play(replies, self.maker, left, in_flight, self._done, self.asked)
+                self.stopped = await episodes.play(
+                    replies, self.maker, left, in_flight, self._done, self.asked
+                )
 
     def _take(self) -> None:
-        """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""
+        """Records outputs that exist. Traces may hold several episodes of a task: the first
+        `samples` count."""
         counted: Counter[str] = Counter()
-        by_name = {self.benchmark.identifier(task): scripted(task, "a file of outputs") for task in self.chosen}
-        entries = packaged(self.benchmark, self.source.path).recorded(self.source.path, by_name, self.settings.form)
+        by_name = {
+            self.benchmark.identifier(task): scripted(task, "a file of outputs")
+            for task in self.chosen
+        }
+        entries = packaged(self.benchmark, self.source.path).recorded(
+            self.source.path, by_name, self.settings.form
+        )
         for task, result, end in list(entries):  # all are looked at before one is taken
             if counted[task] < self.settings.samples:
                 self._done(Episode(task, counted[task], self.settings.form, result, end))

@@ -1,5 +1,5 @@
-"""The command line of `rods-eval run`, and the source of outputs that it names: an endpoint, local weights, a run's
-checkpoint, or files."""
+"""The command line of `rods-eval run`, and the source of outputs that it names: an endpoint, local
+weights, a run's checkpoint, or files."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -13,8 +13,24 @@ from pydantic import ValidationError
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
-from rods.family.benchmarks.benchmarks import Benchmark, Packaged, Talking, kinds, named, needing, packaged
-from rods.family.benchmarks.folder import COLDEST, Documents, Form, Part, Protocol, Settings, SystemPrompt
+from rods.family.benchmarks.benchmarks import (
+    Benchmark,
+    Packaged,
+    Talking,
+    kinds,
+    named,
+    needing,
+    packaged,
+)
+from rods.family.benchmarks.folder import (
+    COLDEST,
+    Documents,
+    Form,
+    Part,
+    Protocol,
+    Settings,
+    SystemPrompt,
+)
 from rods.files import BULK, sha256_of
 
 Precision = Literal["auto", "float32", "bf16"]
@@ -36,49 +52,85 @@ _tasks = _options("Tasks", 6)
 _protocol = _options("Protocol", 7)
 _limit = _options("Limits", 8)
 USER = "user_url", "user_model", "user_key_env"  # options of that group
-GIVEN = {"encoder": ("encoder_url", "encoder_model", "encoder_key_env"), "search": ("search_key_env", "search_url")}
+GIVEN = {
+    "encoder": ("encoder_url", "encoder_model", "encoder_key_env"),
+    "search": ("search_key_env", "search_url"),
+}
 _REMEDIES = {
     "encoder": "texts are embedded; name what does it by --encoder-url and --encoder-model",
-    "search": "the web is searched with a key of SerpAPI of your own; name its variable by --search-key-env",
+    "search": "the web is searched with a key of SerpAPI of your own; name its variable by "
+    "--search-key-env",
 }
-_SIGNATURES = "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit"
+_SIGNATURES = (
+    "signatures: one line a tool, not the benchmark's documents, for contexts that these do not fit"
+)
 
 
 @dataclass(frozen=True)
 class Options:
     """The command line of `rods-eval run`."""
 
-    url: Annotated[tuple[str, ...], _policy("an OpenAI-compatible endpoint; several: replicas")] = ()
-    config: Annotated[Path | None, _policy("a configuration: its [operation] endpoint, budgets")] = None
+    url: Annotated[
+        tuple[str, ...], _policy("an OpenAI-compatible endpoint; several: replicas")
+    ] = ()
+    config: Annotated[
+        Path | None, _policy("a configuration: its [operation] endpoint, budgets")
+    ] = None
     weights: Annotated[Path | None, _policy("a folder with weights and tokenizer")] = None
     run: Annotated[Path | None, _policy("a run's newest checkpoint, or that of --step")] = None
-    recorded: Annotated[Path | None, _policy("the benchmark's result files, or a trainer's traces")] = None
+    recorded: Annotated[
+        Path | None, _policy("the benchmark's result files, or a trainer's traces")
+    ] = None
 
     model: Annotated[str, _about("the model as the endpoint calls it")] = ""
     name: Annotated[str, _about("what reports and the result folder call the policy")] = ""
     key_env: Annotated[str, _about("the environment variable that holds the endpoint's key")] = ""
     step: Annotated[int | None, _about("with --run: the checkpoint's step")] = None
 
-    user_url: Annotated[tuple[str, ...], _user("its OpenAI-compatible endpoint; several: replicas")] = ()
+    user_url: Annotated[
+        tuple[str, ...], _user("its OpenAI-compatible endpoint; several: replicas")
+    ] = ()
     user_model: Annotated[str, _user("the model as that endpoint calls it")] = ""
-    user_key_env: Annotated[str, _user("the environment variable that holds that endpoint's key")] = ""
+    user_key_env: Annotated[
+        str, _user("the environment variable that holds that endpoint's key")
+    ] = ""
 
-    encoder_url: Annotated[tuple[str, ...], _encoder("its endpoint with /embeddings; several: replicas")] = ()
+    encoder_url: Annotated[
+        tuple[str, ...], _encoder("its endpoint with /embeddings; several: replicas")
+    ] = ()
     encoder_model: Annotated[str, _encoder("the model as that endpoint calls it")] = ""
-    encoder_key_env: Annotated[str, _encoder("the environment variable that holds that endpoint's key")] = ""
+    encoder_key_env: Annotated[
+        str, _encoder("the environment variable that holds that endpoint's key")
+    ] = ""
 
-    search_key_env: Annotated[str, _search("the environment variable that holds your key of SerpAPI")] = ""
-    search_url: Annotated[str, _search("what answers in the place of SerpAPI; default: SerpAPI")] = ""
+    search_key_env: Annotated[
+        str, _search("the environment variable that holds your key of SerpAPI")
+    ] = ""
+    search_url: Annotated[
+        str, _search("what answers in the place of SerpAPI; default: SerpAPI")
+    ] = ""
 
-    benchmark: Annotated[str, _tasks("a folder of rods/family/benchmarks; default: the one declared so")] = ""
-    tasks: Annotated[Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")] = None
-    trust: Annotated[bool, _tasks("with --tasks: run the code of worlds that they name, whoever wrote it")] = False
-    part: Annotated[Part | None, _tasks("which split; default: the benchmark's, of a file all", name="--split")] = None
-    types: Annotated[tuple[str, ...], _tasks("kinds of tasks; default: all", consume_multiple=True)] = ()
+    benchmark: Annotated[
+        str, _tasks("a folder of rods/family/benchmarks; default: the one declared so")
+    ] = ""
+    tasks: Annotated[
+        Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")
+    ] = None
+    trust: Annotated[
+        bool, _tasks("with --tasks: run the code of worlds that they name, whoever wrote it")
+    ] = False
+    part: Annotated[
+        Part | None, _tasks("which split; default: the benchmark's, of a file all", name="--split")
+    ] = None
+    types: Annotated[
+        tuple[str, ...], _tasks("kinds of tasks; default: all", consume_multiple=True)
+    ] = ()
     tasks_per_type: Annotated[int, _tasks("at most so many of a type, by a fixed draw; 0: all")] = 0
     samples: Annotated[int, _tasks("episodes a task")] = 1
 
-    protocol: Annotated[Protocol | None, _protocol("default: official, or what the run was trained with")] = None
+    protocol: Annotated[
+        Protocol | None, _protocol("default: official, or what the run was trained with")
+    ] = None
     form: Annotated[Form, _protocol("how calls are made", name="--calls")] = "prompt"
     documents: Annotated[Documents, _protocol(_SIGNATURES)] = "full"
     system_prompt: Annotated[SystemPrompt | None, _protocol("of the tags dialect")] = None
@@ -89,16 +141,20 @@ class Options:
 
     in_flight: Annotated[int, _limit("episodes at a time")] = 64
     precision: Annotated[Precision | None, _limit("local weights; default: the run's")] = None
-    threads: Annotated[int | None, _limit("torch threads of local weights; default: the run's")] = None
-    patience: Annotated[float, _limit("seconds to wait for an endpoint that is gone or fails")] = 600.0
+    threads: Annotated[int | None, _limit("torch threads of local weights; default: the run's")] = (
+        None
+    )
+    patience: Annotated[float, _limit("seconds to wait for an endpoint that is gone or fails")] = (
+        600.0
+    )
     budget_tokens: Annotated[int, _limit("prompt and answer tokens in all; 0: no limit")] = 0
     budget_requests: Annotated[int, _limit("requests in all; 0: no limit")] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`about` is the policy as evaluation.json records it; `protocol` and `system_prompt` are those it was trained
-    with; `operation` says how local weights are computed."""
+    """`about` is the policy as evaluation.json records it; `protocol` and `system_prompt` are those
+    it was trained with; `operation` says how local weights are computed."""
 
     kind: Kind
     about: dict[str, Any]
@@ -115,14 +171,21 @@ class Source:
 
 
 def find(options: Options) -> Source:
-    """The policy that the options name. Raises UserError for none, several, or one that cannot be had."""
-    given = [f"--{name}" for name in ("url", "config", "weights", "run", "recorded") if getattr(options, name)]
+    """The policy that the options name. Raises UserError for none, several, or one that cannot be
+    had."""
+    given = [
+        f"--{name}"
+        for name in ("url", "config", "weights", "run", "recorded")
+        if getattr(options, name)
+    ]
     if len(given) != 1:
         what = f"several policies: {', '.join(given)}" if given else "no policy"
         raise UserError(what, remedy="name one by --url, --config, --weights, --run or --recorded")
     for path in (options.weights, options.recorded):
         if path is not None and not path.exists():
-            raise UserError("there is no such file or folder", where=str(path), remedy="check the path")
+            raise UserError(
+                "there is no such file or folder", where=str(path), remedy="check the path"
+            )
     if options.weights is not None:
         path = options.weights.resolve()
         about = {"kind": "weights", "name": options.name or path.name, "path": str(path)}
@@ -141,49 +204,96 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     types = tuple(dict.fromkeys(options.types)) or kinds(benchmark, has) or tuple(benchmark.kinds)
     unknown = ", ".join(set(types) - {*benchmark.kinds})
     form: Form = "native" if source.kind == "traces" else options.form
-    native, official, served = form == "native", protocol == "official", source.kind == "endpoint"
+    native = form == "native"
+    official = protocol == "official"
+    served = source.kind == "endpoint"
     talks = isinstance(benchmark, Talking) and not known and {*types} & {*benchmark.talking}
     user = benchmark.user if isinstance(benchmark, Talking) and talks else ""
-    played = not known and not source.recorded  # by a policy that may ask for more than is known beforehand
-    used = {need: [kind for kind in types if played and kind in needing(benchmark, need)] for need in GIVEN}
+    # by a policy that may ask for more than is known beforehand
+    played = not known and not source.recorded
+    used = {
+        need: [kind for kind in types if played and kind in needing(benchmark, need)]
+        for need in GIVEN
+    }
     lacking = [(need, kind) for need, of in used.items() if need not in has for kind in of]
 
     def given(names: Sequence[str]) -> str:
         return ", ".join(f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
 
     for wrong, why in (
-        (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),
+        (
+            source.recorded and options.protocol,
+            "recorded outputs have had their protocol; leave --protocol out",
+        ),
         (native and not official, "--calls native belongs to the official protocol"),
-        (native and source.kind == "weights", "native tool calls are parsed by a server; local weights have none"),
+        (
+            native and source.kind == "weights",
+            "native tool calls are parsed by a server; local weights have none",
+        ),
         (options.tasks and options.benchmark, "--tasks and --benchmark name different tasks"),
         (unknown, f"--types {unknown}: these tasks are of {', '.join(benchmark.kinds)}"),
-        (protocol not in benchmark.protocols, f"these tasks are played in {' or '.join(benchmark.protocols)}"),
+        (
+            protocol not in benchmark.protocols,
+            f"these tasks are played in {' or '.join(benchmark.protocols)}",
+        ),
         (
             source.recorded and not isinstance(benchmark, Packaged),
             "recorded outputs are judged on a benchmark's tasks alone",
         ),
-        (options.documents != "full" and not official, "--documents belongs to the official protocol"),
-        (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
-        (protocol == "compact" and served, "the compact dialect's messages cannot be sent to a server"),
-        (not user and given(USER), f"no model plays a user in these tasks; leave out {given(USER)}"),
+        (
+            options.documents != "full" and not official,
+            "--documents belongs to the official protocol",
+        ),
+        (
+            options.system_prompt and protocol != "tags",
+            "--system-prompt belongs to the protocol tags",
+        ),
+        (
+            protocol == "compact" and served,
+            "the compact dialect's messages cannot be sent to a server",
+        ),
+        (
+            not user and given(USER),
+            f"no model plays a user in these tasks; leave out {given(USER)}",
+        ),
         *(
             (not used[need] and given(of), f"these tasks need no {need}; leave out {given(of)}")
             for need, of in GIVEN.items()
         ),
         *((True, f"{kind}: {_REMEDIES[need]}") for need, kind in lacking),
-        (user and not options.user_url, f"a model plays {user}: name it by --user-url and --user-model"),
-        (bool(options.user_url) != bool(options.user_model), "--user-url and --user-model belong together"),
-        (bool(options.encoder_url) != bool(options.encoder_model), "--encoder-url and --encoder-model belong together"),
+        (
+            user and not options.user_url,
+            f"a model plays {user}: name it by --user-url and --user-model",
+        ),
+        (
+            bool(options.user_url) != bool(options.user_model),
+            "--user-url and --user-model belong together",
+        ),
+        (
+            bool(options.encoder_url) != bool(options.encoder_model),
+            "--encoder-url and --encoder-model belong together",
+        ),
         (
             options.search_url and not options.search_url.startswith(("http://", "https://")),
             "--search-url begins with http:// or https://",
         ),
-        (options.samples < 1 or options.tasks_per_type < 0, "--samples starts at 1, --tasks-per-type at 0"),
-        (options.in_flight < 1 or options.max_tokens < 1, "--in-flight and --max-tokens start at 1"),
-        (not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1, "--temperature 0 to 2, --top-p above 0 to 1"),
+        (
+            options.samples < 1 or options.tasks_per_type < 0,
+            "--samples starts at 1, --tasks-per-type at 0",
+        ),
+        (
+            options.in_flight < 1 or options.max_tokens < 1,
+            "--in-flight and --max-tokens start at 1",
+        ),
+        (
+            not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1,
+            "--temperature 0 to 2, --top-p above 0 to 1",
+        ),
     ):
         if wrong:
-            raise UserError(why, where="the command line", remedy="`rods-eval run --help` lists the options")
+            raise UserError(
+                why, where="the command line", remedy="`rods-eval run --help` lists the options"
+            )
     same = ("tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
     return Settings(
         policy=source.about,
@@ -209,25 +319,39 @@ def _endpoint(options: Options) -> Source:
             remedy = "leave one [[operation.endpoints]], or give --url and --model"
             raise UserError(what, where=str(options.config), remedy=remedy)
         endpoint = operation.endpoints[0]
-        budgets = {name: value or getattr(operation.budgets, name) for name, value in budgets.items()}
+        budgets = {
+            name: value or getattr(operation.budgets, name) for name, value in budgets.items()
+        }
     elif not options.model:
-        raise UserError("no model", where="--url", remedy="say with --model what the endpoint calls it")
+        raise UserError(
+            "no model", where="--url", remedy="say with --model what the endpoint calls it"
+        )
     else:
         endpoint = _served(options.model, options.url, options.key_env, options)
-    about: dict[str, Any] = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
+    about: dict[str, Any] = {
+        "kind": "endpoint",
+        "name": options.name or endpoint.model,
+        "model": endpoint.model,
+    }
     about |= {"extra": endpoint.extra} if endpoint.extra else {}
-    return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation)
+    return Source(
+        "endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation
+    )
 
 
 def served_beside(role: str, options: Options) -> Endpoint:
     """The model that plays the `user`, or is the `encoder`."""
-    url, model, key_env = (getattr(options, f"{role}_{name}") for name in ("url", "model", "key_env"))
+    url, model, key_env = (
+        getattr(options, f"{role}_{name}") for name in ("url", "model", "key_env")
+    )
     return _served(model, url, key_env, options)
 
 
 def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -> Endpoint:
     waits = dict.fromkeys(("patience_seconds", "retry_seconds"), options.patience)
-    served: Endpoint = _made(Endpoint, model=model, urls=urls, key_env=key_env, concurrency=options.in_flight, **waits)
+    served: Endpoint = _made(
+        Endpoint, model=model, urls=urls, key_env=key_env, concurrency=options.in_flight, **waits
+    )
     return served
 
 
@@ -242,11 +366,20 @@ def _made(kind: Any, **fields: Any) -> Any:
 def _checkpoint(run: Path, options: Options) -> Source:
     """A run's policy, in the dialect and with the prompt that it was trained with."""
     opened, checkpoint = heldout.checkpoint(run, "end" if options.step is None else options.step)
-    config, position = opened.config, checkpoint.position
+    config = opened.config
+    position = checkpoint.position
     if config.policy.kind == "simulated":
-        raise UserError("a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights")
+        raise UserError(
+            "a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights"
+        )
     name = options.name or f"{run.resolve().name}_step_{position.step}"
-    about = {"kind": "run", "name": name, "run": str(run.resolve()), "step": position.step, "attempt": position.attempt}
+    about = {
+        "kind": "run",
+        "name": name,
+        "run": str(run.resolve()),
+        "step": position.step,
+        "attempt": position.attempt,
+    }
     source = Source(
         "weights",
         about,
@@ -259,12 +392,14 @@ def _checkpoint(run: Path, options: Options) -> Source:
 
 
 def _computed(source: Source, options: Options) -> Source:
-    """`source` with the number format and threads of the command line; and, about it, what else the scores of local
-    weights depend on: the number format that `auto` means here, and the context."""
+    """`source` with the number format and threads of the command line; and, about it, what else the
+    scores of local weights depend on: the number format that `auto` means here, and the context."""
     from rods.trainer import torch_settings  # torch only where weights are
 
     said = {"precision": options.precision, "threads": options.threads}
-    operation = source.operation.model_copy(update={name: value for name, value in said.items() if value is not None})
+    operation = source.operation.model_copy(
+        update={name: value for name, value in said.items() if value is not None}
+    )
     precision = "bf16" if torch_settings.bf16(operation) else "float32"
     about = {**source.about, "precision": precision, "max_context": options.max_context}
     return replace(source, about=about, operation=operation)
@@ -276,4 +411,6 @@ def _files(path: Path, options: Options) -> Source:
     digests = (bytes.fromhex(sha256_of(file, BULK)) for file in outputs.files)
     digest = hashlib.sha256(b"".join(digests)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
-    return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": outputs.stated}, path)
+    return Source(
+        kind, {"kind": kind, "name": name, "sha256": digest, "states_data": outputs.stated}, path
+    )

@@ -1,5 +1,6 @@
-"""The scores of an evaluation by the benchmark's measures, with 95 % intervals over tasks; and their check against the
-benchmark's own scorer. Verdicts are computed from the recorded outputs each time."""
+"""The scores of an evaluation by the benchmark's measures, with 95 % intervals over tasks; and
+their check against the benchmark's own scorer. Verdicts are computed from the recorded outputs each
+time."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,16 +19,19 @@ SHOWN = 20  # differences from the official scorer that are listed
 
 
 def report(folder: Path) -> dict[str, Any]:
-    """The scores of the evaluation in `folder` from its recorded episodes, whose result files it writes. Raises
-    UserError, RefusedError."""
+    """The scores of the evaluation in `folder` from its recorded episodes, whose result files it
+    writes. Raises UserError, RefusedError."""
     content, settings, benchmark = opened(folder)
     about: dict[str, Any] = {"settings": content, "about": benchmark.about()}
     about |= {name: content[name] for name in ("data", "environment") if name in content}
     if isinstance(benchmark, Packaged):
         _write_results(folder, settings, benchmark)
         about["results"] = str(folder / benchmark.name)
-    done, known, scored = list(episodes(folder)), cards(folder), _scored(folder, benchmark)
-    means, expected = _per_task(benchmark, scored), benchmark.expected(settings) * settings.samples
+    done = list(episodes(folder))
+    known = cards(folder)
+    scored = _scored(folder, benchmark)
+    means = _per_task(benchmark, scored)
+    expected = benchmark.expected(settings) * settings.samples
     kinds = {task: score.kind for (task, _), score in scored.items()}
     about["scores"] = {
         part: _table(means, {task: kinds[task] for task in tasks}, settings.types)
@@ -35,8 +39,14 @@ def report(folder: Path) -> dict[str, Any]:
         if (tasks := {task for (task, _), score in scored.items() if score.split in PARTS[part]})
     }
     if isinstance(benchmark, Summed) and (scores := about["scores"].get(benchmark.part)):
-        verdicts = {kind: row[benchmark.measures[0]]["mean"] for kind, row in scores.items() if kind != "all"}
-        about["figures"] = dict(benchmark.figures(verdicts, len(done) == expected and not settings.tasks_per_type))
+        verdicts = {
+            kind: row[benchmark.measures[0]]["mean"]
+            for kind, row in scores.items()
+            if kind != "all"
+        }
+        about["figures"] = dict(
+            benchmark.figures(verdicts, len(done) == expected and not settings.tasks_per_type)
+        )
     return {
         "folder": str(folder),
         **about,
@@ -46,15 +56,21 @@ def report(folder: Path) -> dict[str, Any]:
         "ends": dict(Counter(episode.end for episode in done)),
         "cut_outputs": sum(episode.cut for episode in done),
         "card": known[-1] if known else None,
-        "cards_differ": sorted({name for pair in pairwise(known) for name in card.different(*pair)}),
+        "cards_differ": sorted(
+            {name for pair in pairwise(known) for name in card.different(*pair)}
+        ),
     }
 
 
-def _table(means: Mapping[str, Mapping[str, float]], kinds: Mapping[str, str], order: Sequence[str]) -> dict[str, Any]:
+def _table(
+    means: Mapping[str, Mapping[str, float]], kinds: Mapping[str, str], order: Sequence[str]
+) -> dict[str, Any]:
     """The measures of the tasks in `kinds` (by name), by kind in this order and over all."""
     return {
         kind: {
-            measure: share([scores[name] for name, own in kinds.items() if kind in (own, "all")]).as_json()
+            measure: share(
+                [scores[name] for name, own in kinds.items() if kind in (own, "all")]
+            ).as_json()
             for measure, scores in means.items()
         }
         for kind in [*(kind for kind in order if kind in kinds.values()), "all"]
@@ -63,7 +79,8 @@ def _table(means: Mapping[str, Mapping[str, float]], kinds: Mapping[str, str], o
 
 def lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """The report as text."""
-    settings, ends = summary["settings"], summary["ends"]
+    settings = summary["settings"]
+    ends = summary["ends"]
     *_, benchmark = opened(Path(summary["folder"]))
     verdict = benchmark.measures[0]
     calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
@@ -71,9 +88,13 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
     played = f"{settings['samples']} sample(s) a task, temperature {settings['temperature']:g}"
     yield f"protocol {settings['protocol']}, {calls}, documents {settings['documents']}, {played}"
     if not settings["policy"].get("states_data", True):
-        yield "the recorded outputs do not say which data they belong to; only questions in their logs were compared"
+        yield (
+            "the recorded outputs do not say which data they belong to; only questions in their "
+            "logs were compared"
+        )
     for part, scores in summary["scores"].items():
-        measures, width = list(scores["all"]), max(30, *map(len, scores))
+        measures = list(scores["all"])
+        width = max(30, *map(len, scores))
         heading = f"\n{benchmark.parts[part]:{width + 2}}{'tasks':>7}"
         yield "  ".join([heading, *(f"{name:^22}" for name in measures)])
         for kind, row in scores.items():
@@ -87,10 +108,15 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["cut_outputs"]:
         yield f"{summary['cut_outputs']} outputs were cut at {most} tokens and taken as they were"
     if "context" in ends:
-        yield f"{ends['context']} episodes failed because prompt and {most} tokens did not fit the context"
+        yield (
+            f"{ends['context']} episodes failed because prompt and {most} tokens did not fit the "
+            f"context"
+        )
     if "length" in ends:
         yield f"{ends['length']} episodes failed because an output was cut at {most} tokens"
-    over = max((scores["all"][verdict]["tasks"] for scores in summary["scores"].values()), default=0)
+    over = max(
+        (scores["all"][verdict]["tasks"] for scores in summary["scores"].values()), default=0
+    )
     yield from card.lines(summary["card"], over)
     if summary["cards_differ"]:
         yield f"NOT ALIKE: episodes of this folder differ in {', '.join(summary['cards_differ'])}"
@@ -100,22 +126,31 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def cell(estimate: Mapping[str, Any], sign: str = "") -> str:
     """A share in percent, with its interval; `sign` is "+" for differences."""
-    mean, interval = f"{100 * estimate['mean']:>{sign}6.1f}", estimate["interval"]
+    mean = f"{100 * estimate['mean']:>{sign}6.1f}"
+    interval = estimate["interval"]
     if interval is None:
         return mean + " " * 15
     return f"{mean} [{100 * interval[0]:{sign}5.1f}, {100 * interval[1]:{sign}5.1f}]"
 
 
 def compare(before: Path, after: Path) -> dict[str, Any]:
-    """Two evaluations of the same tasks, after − before in pairs by task: {"differences": by measure, "kinds": the
-    verdict by kind of task, before, after and difference, "left_out", "cards_differ"}. Raises UserError where no task
-    was played in both, RefusedError for other data."""
+    """Two evaluations of the same tasks, after − before in pairs by task: {"differences": by
+    measure, "kinds": the verdict by kind of task, before, after and difference, "left_out",
+    "cards_differ"}. Raises UserError where no task was played in both, RefusedError for other
+    data."""
     benchmarks = [(folder, opened(folder)[-1]) for folder in (before, after)]
     scored = [_scored(folder, benchmark) for folder, benchmark in benchmarks]
-    old, new = (_per_task(benchmark, played) for (_, benchmark), played in zip(benchmarks, scored, strict=True))
+    old, new = (
+        _per_task(benchmark, played)
+        for (_, benchmark), played in zip(benchmarks, scored, strict=True)
+    )
     pairs = differences(old, new)
     if not pairs:
-        raise UserError("no task was played in both", where=f"{before}, {after}", remedy="evaluate the same tasks")
+        raise UserError(
+            "no task was played in both",
+            where=f"{before}, {after}",
+            remedy="evaluate the same tasks",
+        )
     benchmark = benchmarks[0][-1]
     kinds = {task: score.kind for (task, _), score in scored[0].items()}
     verdict = benchmark.measures[0]
@@ -130,14 +165,22 @@ def compare(before: Path, after: Path) -> dict[str, Any]:
 
 
 def _pairs_by_kind(
-    old: Mapping[str, float], new: Mapping[str, float], kinds: Mapping[str, str], order: Sequence[str]
+    old: Mapping[str, float],
+    new: Mapping[str, float],
+    kinds: Mapping[str, str],
+    order: Sequence[str],
 ) -> dict[str, Any]:
-    """Both means and the paired difference, over the tasks that both score, of each kind and of all."""
+    """Both means and the paired difference, over the tasks that both score, of each kind and of
+    all."""
     rows = {}
     for kind in [*order, "all"]:
         if both := [task for task in old if task in new and kind in (kinds[task], "all")]:
-            before, after = {task: old[task] for task in both}, {task: new[task] for task in both}
-            means = {"before": share([*before.values()]).as_json(), "after": share([*after.values()]).as_json()}
+            before = {task: old[task] for task in both}
+            after = {task: new[task] for task in both}
+            means = {
+                "before": share([*before.values()]).as_json(),
+                "after": share([*after.values()]).as_json(),
+            }
             rows[kind] = {**means, "difference": paired(before, after).as_json()}
     return rows
 
@@ -151,20 +194,30 @@ def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
     if compared["left_out"]:
         yield f"{compared['left_out']} tasks were played in one of them alone, and are left out"
     if compared["cards_differ"]:
-        yield f"NOT ALIKE: the two differ in {', '.join(compared['cards_differ'])}, not in the policy alone"
+        yield (
+            f"NOT ALIKE: the two differ in {', '.join(compared['cards_differ'])}, not in the "
+            f"policy alone"
+        )
 
 
 def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
-    """Both verdicts on every recorded episode: {"episodes", "valid", "equal", "different": [[id, sample, ours], …]}.
-    `package` is the file whose scorer is asked (default: the pinned one). Raises RefusedError for another version than
-    the outputs belong to, UserError for a folder that is no evaluation on a benchmark."""
+    """Both verdicts on every recorded episode: {"episodes", "valid", "equal", "different": [[id,
+    sample, ours], …]}. `package` is the file whose scorer is asked (default: the pinned one).
+    Raises RefusedError for another version than the outputs belong to, UserError for a folder that
+    is no evaluation on a benchmark."""
     content, settings, benchmark = opened(folder)
     theirs_too = packaged(benchmark, folder)
     verdict = benchmark.measures[0]
     ours = {key: score.measures[verdict] == 1 for key, score in _scored(folder, benchmark).items()}
-    theirs = theirs_too.scored(_write_results(folder, settings, theirs_too), settings.results_form, package)
+    theirs = theirs_too.scored(
+        _write_results(folder, settings, theirs_too), settings.results_form, package
+    )
     unjudged = [key for key, verdict in theirs.items() if verdict is None and key in ours]
-    different = [[*key, ours[key]] for key in sorted(ours) if key not in unjudged and ours[key] != theirs.get(key)]
+    different = [
+        [*key, ours[key]]
+        for key in sorted(ours)
+        if key not in unjudged and ours[key] != theirs.get(key)
+    ]
     return {
         "data": content["data"],
         "episodes": len(ours),
@@ -177,17 +230,28 @@ def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
 
 def checked_lines(checked: Mapping[str, Any]) -> Iterator[str]:
     """`check` as text."""
-    package, valid = f"{checked['data']['package']} {checked['data']['version']}", checked["valid"]
-    yield f"{checked['equal']} of {checked['episodes']} verdicts are those of the scorer of {package} ({valid} valid)"
+    package = f"{checked['data']['package']} {checked['data']['version']}"
+    valid = checked["valid"]
+    yield (
+        f"{checked['equal']} of {checked['episodes']} verdicts are those of the scorer of "
+        f"{package} ({valid} valid)"
+    )
     if checked["unjudged"]:
-        yield f"{checked['unjudged']} were not judged: the scorer lacks a parser that is not installed"
+        yield (
+            f"{checked['unjudged']} were not judged: the scorer lacks a parser that is not "
+            f"installed"
+        )
     for name, sample, ours in checked["different"]:
         yield f"  DIFFERS {name} (sample {sample}): ours says {'valid' if ours else 'invalid'}"
 
 
-def _per_task(benchmark: Benchmark, scored: Mapping[tuple[str, int], Score]) -> dict[str, dict[str, float]]:
+def _per_task(
+    benchmark: Benchmark, scored: Mapping[tuple[str, int], Score]
+) -> dict[str, dict[str, float]]:
     """The mean over the samples of each task, by measure and task."""
-    return by_task(benchmark.measures, ((task, score.measures) for (task, _), score in scored.items()))
+    return by_task(
+        benchmark.measures, ((task, score.measures) for (task, _), score in scored.items())
+    )
 
 
 def _scored(folder: Path, benchmark: Benchmark) -> dict[tuple[str, int], Score]:
@@ -196,13 +260,19 @@ def _scored(folder: Path, benchmark: Benchmark) -> dict[tuple[str, int], Score]:
     return {key: score for key, score in scored.items() if score.measures}
 
 
-def _write_results(folder: Path, settings: Settings, benchmark: Packaged) -> list[tuple[int, list[Path]]]:
-    """Writes the recorded episodes as the benchmark's result files, a folder a sample; returns sample and files."""
+def _write_results(
+    folder: Path, settings: Settings, benchmark: Packaged
+) -> list[tuple[int, list[Path]]]:
+    """Writes the recorded episodes as the benchmark's result files, a folder a sample; returns
+    sample and files."""
     samples: dict[int, list[Episode]] = defaultdict(list)
     for episode in episodes(folder):
         samples[episode.sample].append(episode)
     place = folder / benchmark.name
     return [
-        (sample, benchmark.write(place / (f"result_{sample}" if sample else "result"), settings, played))
+        (
+            sample,
+            benchmark.write(place / (f"result_{sample}" if sample else "result"), settings, played),
+        )
         for sample, played in sorted(samples.items())
     ]

@@ -1,4 +1,5 @@
-"""Modules that do nothing, in the place of what a package's code imports at its top and never needs here."""
+"""Modules that do nothing, in the place of what a package's code imports at its top and never needs
+here."""
 
 import sys
 import types

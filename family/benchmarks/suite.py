@@ -1,11 +1,13 @@
-"""`rods-eval suite RUN`: the policies of a run's start and end on benchmarks, in pairs, as one table with cards.
+"""`rods-eval suite RUN`: the policies of a run's start and end on benchmarks, in pairs, as one
+table with cards.
 
-Each benchmark and policy has an evaluation of its own in eval/suite/<benchmark>/ of the run, which the same command
-goes on with: a suite that was stopped ends with the table of one that was not. A benchmark that cannot be played so is
-left out of the table and named, with the reason. The table is kept in eval/suite/table.json, for the page.
+Each benchmark and policy has an evaluation of its own in eval/suite/<benchmark>/ of the run, which
+the same command goes on with: a suite that was stopped ends with the table of one that was not. A
+benchmark that cannot be played so is left out of the table and named, with the reason. The table is
+kept in eval/suite/table.json, for the page.
 
-A benchmark.toml may declare a weighted `total` over kinds of items of several; it is made where each of them was played
-in whole, and else it is said what lacks."""
+A benchmark.toml may declare a weighted `total` over kinds of items of several; it is made where
+each of them was played in whole, and else it is said what lacks."""
 
 import math
 from collections import Counter
@@ -37,24 +39,54 @@ def play(
     options: Options,
     evaluate: Callable[[Path, Options], int],
 ) -> dict[str, Any]:
-    """Plays what is left of the suite by `evaluate(folder, options)`, and compares: {"run", "rows": by benchmark as of
-    `scores.compare`, with `cards` and `usage`, "left_out": by benchmark why, "totals", "overlaps", "incomplete"}.
-    Raises UserError."""
-    for option in ("url", "config", "weights", "run", "recorded", "benchmark", "tasks", "types", "step"):
+    """Plays what is left of the suite by `evaluate(folder, options)`, and compares: {"run", "rows":
+    by benchmark as of `scores.compare`, with `cards` and `usage`, "left_out": by benchmark why,
+    "totals", "overlaps", "incomplete"}. Raises UserError."""
+    for option in (
+        "url",
+        "config",
+        "weights",
+        "run",
+        "recorded",
+        "benchmark",
+        "tasks",
+        "types",
+        "step",
+    ):
         if getattr(options, option):
-            remedy = "the policies are the run's: its checkpoints, or --start-url and --end-url with --model"
-            raise UserError(f"--{option} is not for a suite", where="the command line", remedy=remedy)
+            remedy = (
+                "the policies are the run's: its checkpoints, or --start-url and --end-url with "
+                "--model"
+            )
+            raise UserError(
+                f"--{option} is not for a suite", where="the command line", remedy=remedy
+            )
     if bool(start_url) != bool(end_url):
-        raise UserError("start and end are both served, or neither", where="--start-url, --end-url", remedy="give both")
+        raise UserError(
+            "start and end are both served, or neither",
+            where="--start-url, --end-url",
+            remedy="give both",
+        )
     policies = _policies(run, start_url, end_url, options)
-    told: dict[str, Any] = {"run": str(run), "rows": {}, "left_out": {}, "overlaps": {}, "incomplete": []}
+    told: dict[str, Any] = {
+        "run": str(run),
+        "rows": {},
+        "left_out": {},
+        "overlaps": {},
+        "incomplete": [],
+    }
     trained = Run.open(run)
     for name in names or declared_benchmarks():
         folders = [run / table.SUITE / name / place for place, _ in policies]
         try:
             codes: list[int] = []
             benchmark = named(name)
-            unused = [option for need, of in GIVEN.items() if not needing(benchmark, need) for option in of]
+            unused = [
+                option
+                for need, of in GIVEN.items()
+                if not needing(benchmark, need)
+                for option in of
+            ]
             unused += [] if isinstance(benchmark, Talking) else USER
             given = {option: getattr(Options, option) for option in unused}
             for folder, (_, policy) in zip(folders, policies, strict=True):
@@ -77,10 +109,15 @@ def play(
     return told
 
 
-def _policies(run: Path, start_url: str, end_url: str, options: Options) -> list[tuple[str, Options]]:
+def _policies(
+    run: Path, start_url: str, end_url: str, options: Options
+) -> list[tuple[str, Options]]:
     """Folder and options of both."""
     if start_url:
-        return [(place, replace(options, url=(url,))) for place, url in zip(PLACES, (start_url, end_url), strict=True)]
+        return [
+            (place, replace(options, url=(url,)))
+            for place, url in zip(PLACES, (start_url, end_url), strict=True)
+        ]
     made = []
     for which in ("start", "end"):
         _, checkpoint = heldout.checkpoint(run, which)
@@ -108,8 +145,9 @@ def _spent(folder: Path) -> Spent:
 
 
 def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The weighted totals that benchmarks declare: {name: {"before", "after"} as shares, or {"lacks": kinds}}. What was
-    played in part alone lacks, too; each row's `items` says how many there are of a kind."""
+    """The weighted totals that benchmarks declare: {name: {"before", "after"} as shares, or
+    {"lacks": kinds}}. What was played in part alone lacks, too; each row's `items` says how many
+    there are of a kind."""
     kinds = {
         kind: row
         for compared in rows.values()
@@ -119,17 +157,25 @@ def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     made = {}
     for declared in declared_benchmarks().values():
         if total := declared.get("total"):
-            names = [name for part in total["parts"] for name in _names(part.get("mean") or part["pooled"])]
+            names = [
+                name
+                for part in total["parts"]
+                for name in _names(part.get("mean") or part["pooled"])
+            ]
             lacking = [name for name in names if name not in kinds]
             made[total["name"]] = (
                 {"lacks": lacking}
                 if lacking
-                else {place: weighted(total["parts"], kinds, place) for place in ("before", "after")}
+                else {
+                    place: weighted(total["parts"], kinds, place) for place in ("before", "after")
+                }
             )
     return made
 
 
-def weighted(parts: Sequence[Mapping[str, Any]], kinds: Mapping[str, Mapping[str, Any]], place: str) -> float:
+def weighted(
+    parts: Sequence[Mapping[str, Any]], kinds: Mapping[str, Mapping[str, Any]], place: str
+) -> float:
     """The mean of parts by their weights, of what `kinds` have in `place`."""
 
     def mean(listed: Any) -> float:
@@ -139,20 +185,30 @@ def weighted(parts: Sequence[Mapping[str, Any]], kinds: Mapping[str, Mapping[str
 
     def pooled(listed: Sequence[str]) -> float:
         rows = [kinds[name][place] for name in listed]
-        return math.fsum(row["mean"] * row["tasks"] for row in rows) / math.fsum(row["tasks"] for row in rows)
+        return math.fsum(row["mean"] * row["tasks"] for row in rows) / math.fsum(
+            row["tasks"] for row in rows
+        )
 
-    values = [part["weight"] * (mean(part["mean"]) if "mean" in part else pooled(part["pooled"])) for part in parts]
+    values = [
+        part["weight"] * (mean(part["mean"]) if "mean" in part else pooled(part["pooled"]))
+        for part in parts
+    ]
     return math.fsum(values) / math.fsum(part["weight"] for part in parts)
 
 
 def _names(listed: Any) -> list[str]:
-    return [listed] if isinstance(listed, str) else [name for part in listed for name in _names(part)]
+    return (
+        [listed] if isinstance(listed, str) else [name for part in listed for name in _names(part)]
+    )
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """The suite as text."""
     width = max([24, *(len(kind) for row in told["rows"].values() for kind in row["kinds"])])
-    yield f"{told['run']}: start and end, in percent, with 95 % intervals; differences in pairs by item"
+    yield (
+        f"{told['run']}: start and end, in percent, with 95 % intervals; differences in pairs by "
+        f"item"
+    )
     yield f"\n{'':{width + 2}}{'items':>6}  {'start':^22}  {'end':^22}  {'end less start':^24}"
     for name, row in told["rows"].items():
         yield name
@@ -164,8 +220,13 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"\n{name}"
         yield from card.lines(row["cards"][-1], row["kinds"]["all"]["difference"]["tasks"])
         if any(spent["calls"] for spent in row["usage"]):
-            calls, read_, written = (sum(u[key] for u in row["usage"]) for key in ("calls", "tokens_in", "tokens_out"))
-            yield f"  cost: {calls} calls of servers, {read_} prompt tokens, {written} tokens of replies"
+            calls, read_, written = (
+                sum(u[key] for u in row["usage"]) for key in ("calls", "tokens_in", "tokens_out")
+            )
+            yield (
+                f"  cost: {calls} calls of servers, {read_} prompt tokens, {written} tokens of "
+                f"replies"
+            )
     yield ""
     yield from notes(told)
 
@@ -174,16 +235,27 @@ def notes(told: Mapping[str, Any]) -> Iterator[str]:
     """What is to be known of the table: totals, and what is not alike, overlaps or is left out."""
     for name, total in told["totals"].items():
         if "lacks" in total:
-            yield f"no total of {name}: {', '.join(total['lacks'])} were not played, or not in whole"
+            yield (
+                f"no total of {name}: {', '.join(total['lacks'])} were not played, or not in whole"
+            )
         else:
-            yield f"total of {name}: {100 * total['before']:.2f} at the start, {100 * total['after']:.2f} at the end"
+            yield (
+                f"total of {name}: {100 * total['before']:.2f} at the start, "
+                f"{100 * total['after']:.2f} at the end"
+            )
     for name, row in told["rows"].items():
         if row["left_out"]:
-            yield f"{name}: {row['left_out']} items were played by one of both alone, and are left out"
+            yield (
+                f"{name}: {row['left_out']} items were played by one of both alone, and are left "
+                f"out"
+            )
         if row["cards_differ"]:
             yield f"{name}: NOT ALIKE: start and end differ in {', '.join(row['cards_differ'])}"
         if shared := told["overlaps"][name]:
-            yield f"{name}: OVERLAP: {shared} of its items match tasks that the run trains on, by words or by calls"
+            yield (
+                f"{name}: OVERLAP: {shared} of its items match tasks that the run trains on, by "
+                f"words or by calls"
+            )
     for name, why in told["left_out"].items():
         yield f"left out: {name}: {why}"
     if told["incomplete"]:

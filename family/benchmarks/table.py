@@ -1,5 +1,6 @@
-"""The table of a suite as a file of the run, eval/suite/table.json: what `rods-eval suite` has printed last, for the
-page. It is written whole or not at all; a reader takes a bounded part of whatever lies there."""
+"""The table of a suite as a file of the run, eval/suite/table.json: what `rods-eval suite` has
+printed last, for the page. It is written whole or not at all; a reader takes a bounded part of
+whatever lies there."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,7 +18,9 @@ from rods.files import read_regular
 SUITE = Path(runfolder.EVALUATION) / "suite"
 TABLE = SUITE / "table.json"
 MOST_BYTES = 1 << 20
-MOST_ROWS, MOST_NOTES = 200, 40  # that are shown; BFCL's benchmarks have 51 rows
+# that are shown; BFCL's benchmarks have 51 rows
+MOST_ROWS = 200
+MOST_NOTES = 40
 MOST_TEXT = 1_000  # characters of a name or a note
 AGAIN = "`rods-eval suite` writes it again"
 
@@ -42,14 +45,16 @@ class _Table(BaseModel):
 
 
 def write(run: Path, rows: Mapping[str, Mapping[str, Any]], notes: Sequence[str]) -> None:
-    """Keeps `kinds` of each benchmark's row (`scores.compare`), and sentences about them, in the run's folder."""
+    """Keeps `kinds` of each benchmark's row (`scores.compare`), and sentences about them, in the
+    run's folder."""
     kept = {"rows": {name: row["kinds"] for name, row in rows.items()}, "notes": [*notes]}
     (run / SUITE).mkdir(parents=True, exist_ok=True)
     replace(run / TABLE, orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def tables(run: Path) -> Iterator[dict[str, Any]]:
-    """As `Extension.compared` gives them; nothing where no suite was played. A file that is no such table is a note."""
+    """As `Extension.compared` gives them; nothing where no suite was played. A file that is no such
+    table is a note."""
     try:
         found = _Table.model_validate(orjson.loads(read_regular(run / TABLE, MOST_BYTES)))
     except (FileNotFoundError, NotADirectoryError):
@@ -57,7 +62,9 @@ def tables(run: Path) -> Iterator[dict[str, Any]]:
     except (OSError, UserError, ValueError) as error:
         why = "it is no table of a suite" if isinstance(error, ValueError) else str(error)
         found = _Table(rows={}, notes=[f"{TABLE} cannot be read: {why} → {AGAIN}"])
-    pairs = ((name, kind, pair) for name, kinds in found.rows.items() for kind, pair in kinds.items())
+    pairs = (
+        (name, kind, pair) for name, kinds in found.rows.items() for kind, pair in kinds.items()
+    )
     shown: dict[str, list[dict[str, Any]]] = {}
     for name, kind, pair in islice(pairs, MOST_ROWS):
         estimates = {"start": pair.before, "end": pair.after, "difference": pair.difference}

@@ -1,5 +1,5 @@
-"""The tasks of a file as a benchmark: any environment's, as in training, without hints, in a training dialect. Verdicts
-are those of training."""
+"""The tasks of a file as a benchmark: any environment's, as in training, without hints, in a
+training dialect. Verdicts are those of training."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,8 +25,8 @@ NO_ARGUMENT = "an_argument_that_no_tool_has"
 
 
 class TaskFile:
-    """See `rods.family.benchmarks.benchmarks.Benchmark`. What was played is `described` in an evaluation's folder; a
-    file at `path` is played in the worlds of `environments`."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`. What was played is `described` in an
+    evaluation's folder; a file at `path` is played in the worlds of `environments`."""
 
     name = "tasks"
     kinds: Sequence[str] = TASK_TYPES
@@ -36,9 +36,14 @@ class TaskFile:
     parts: Mapping[Part, str] = {"all": "the file's tasks"}
 
     def __init__(
-        self, described: Mapping[str, Any], path: Path | None = None, environments: Environments | None = None
+        self,
+        described: Mapping[str, Any],
+        path: Path | None = None,
+        environments: Environments | None = None,
     ) -> None:
-        self.described, self.path, self.environments = described, path, environments
+        self.described = described
+        self.path = path
+        self.environments = environments
 
     def tasks(self) -> list[AnyTask]:
         assert self.path is not None
@@ -53,9 +58,13 @@ class TaskFile:
     def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
         for task in tasks:
             assert self.environments is not None
-            installed, written = self.environments.load(task.environment.name), task.environment
+            installed = self.environments.load(task.environment.name)
+            written = task.environment
             if reference(installed) != written:
-                what = f"was written for version {written.hash} of {written.name!r}, but {installed.hash} is installed"
+                what = (
+                    f"was written for version {written.hash} of {written.name!r}, but "
+                    f"{installed.hash} is installed"
+                )
                 remedy = "install that version, or `rods data rehash FILE`"
                 raise UserError(what, where=f"task {task.id}", remedy=remedy)
         names = sorted({card.version(task) for task in tasks})
@@ -67,7 +76,10 @@ class TaskFile:
 
     def about(self) -> str:
         told = self.described
-        return f"{told['count']} tasks ({told['hash']}), environments {', '.join(told['environments'])}"
+        return (
+            f"{told['count']} tasks ({told['hash']}), environments "
+            f"{', '.join(told['environments'])}"
+        )
 
     def maker(self, settings: Settings) -> "TaskMaker":
         assert self.environments is not None
@@ -84,17 +96,20 @@ class TaskFile:
     def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
         return made_by_turn(task, turn, policy) if isinstance(task, Task) else None
 
-    def due(self, task: AnyTask, policy: str, form: folders.Form) -> tuple[Mapping[str, float], str]:
+    def due(
+        self, task: AnyTask, policy: str, form: folders.Form
+    ) -> tuple[Mapping[str, float], str]:
         return due_by_turn(task, policy, self.measures[1:])
 
 
 class TaskMaker:
-    """The `Maker` of such tasks. What they earned is recorded with the conversation, which `rods-train sft --teacher`
-    imitates."""
+    """The `Maker` of such tasks. What they earned is recorded with the conversation, which
+    `rods-train sft --teacher` imitates."""
 
     def __init__(self, environments: Environments, settings: Settings) -> None:
         assert settings.protocol != "official"
-        self.settings, self._players = settings, Players(environments)
+        self.settings = settings
+        self._players = Players(environments)
         self._dialect = dialects.load(settings.protocol, settings.system_prompt)
         self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
 
@@ -120,7 +135,9 @@ def made_by_turn(task: Task, turn: int, policy: str) -> Sequence[Call]:
     return [with_fault(call) for call in calls] if policy == "fault" else calls
 
 
-def due_by_turn(task: AnyTask, policy: str, verdicts: Sequence[str]) -> tuple[Mapping[str, float], str]:
+def due_by_turn(
+    task: AnyTask, policy: str, verdicts: Sequence[str]
+) -> tuple[Mapping[str, float], str]:
     """The scores that are due to it: progress, and `verdicts` on the whole task."""
     assert isinstance(task, Task)
     right = sum(not calls for calls in task.calls)  # turns in which no call is right

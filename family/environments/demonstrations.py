@@ -1,6 +1,7 @@
-"""The careless teacher in generated worlds: demonstrations of scenarios that are drawn by chance, in worlds that no run
-has. In `carelessness` of the requests of a witness it skips the look-ups and passes the label in place of the key,
-which the world refuses, or leaves the request out, and with it what takes a key from it."""
+"""The careless teacher in generated worlds: demonstrations of scenarios that are drawn by chance,
+in worlds that no run has. In `carelessness` of the requests of a witness it skips the look-ups and
+passes the label in place of the key, which the world refuses, or leaves the request out, and with
+it what takes a key from it."""
 
 import itertools
 import random
@@ -28,19 +29,27 @@ WORLDS = 120  # that are demonstrated
 EACH = 40  # scenarios drawn in each
 ENTRIES = 1600  # of the tokenizer, at most: all words of these topics
 PIECES = PARTS  # its words
-RECIPE = [TOPICS, WORLDS, EACH, ENTRIES]  # what shapes the weights beside the demonstrations themselves
+# what shapes the weights beside the demonstrations themselves
+RECIPE = [TOPICS, WORLDS, EACH, ENTRIES]
 REQUESTS = (1, 1)  # of a scenario
 DONE = "done"
 
 
 def demonstrations(
-    random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, scenarios: int = EACH
+    random_seed: int,
+    dialect: Dialect,
+    carelessness: float,
+    worlds: int = WORLDS,
+    scenarios: int = EACH,
 ) -> Iterator[list[Trace]]:
-    """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut from it, so that no
-    step is about the names of a few worlds alone."""
+    """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut
+    from it, so that no step is about the names of a few worlds alone."""
     fresh = drawn_from(random_seed)
     with tempfile.TemporaryDirectory() as folder:
-        played = (_in_world(Path(folder), fresh, at, dialect, carelessness, scenarios) for at in range(worlds))
+        played = (
+            _in_world(Path(folder), fresh, at, dialect, carelessness, scenarios)
+            for at in range(worlds)
+        )
         shown = list(itertools.chain.from_iterable(played))
     for number in itertools.count():
         yield keyed_random(fresh, "order", number).sample(shown, len(shown))
@@ -58,19 +67,30 @@ def _in_world(
     rng = keyed_random(random_seed, "teacher", number)
     with Environments(CONFINED) as environments:
         environment = environments.load(placed(assembled(skeleton), folder))
-        drawn = (draw_scenario(skeleton, environment, random_seed, scenario, REQUESTS) for scenario in range(draws))
+        drawn = (
+            draw_scenario(skeleton, environment, random_seed, scenario, REQUESTS)
+            for scenario in range(draws)
+        )
         scenarios = [scenario for scenario in drawn if scenario is not None]
         tasks = [task(skeleton, environment, scenario, Validated(())) for scenario in scenarios]
         calls = [careless(environment, scenario, carelessness, rng) for scenario in scenarios]
-        left = [iter([*(dialect.write([call]) for call in made), dialect.answer(DONE)]) for made in calls]
+        left = [
+            iter([*(dialect.write([call]) for call in made), dialect.answer(DONE)])
+            for made in calls
+        ]
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
             return [Reply(next(left[job])) for job, _ in waiting]
 
-        return run_lockstep([Job(case, environment, dialect, goal_of(environment, case)) for case in tasks], complete)
+        return run_lockstep(
+            [Job(case, environment, dialect, goal_of(environment, case)) for case in tasks],
+            complete,
+        )
 
 
-def careless(environment: Environment, scenario: Scenario, carelessness: float, rng: random.Random) -> list[Call]:
+def careless(
+    environment: Environment, scenario: Scenario, carelessness: float, rng: random.Random
+) -> list[Call]:
     """The calls of the teacher, as they went in the scenario's own world."""
     instance = environment.reset(dict(scenario.state))
     results: dict[int, Result] = {}
@@ -81,7 +101,8 @@ def careless(environment: Environment, scenario: Scenario, carelessness: float, 
         results[number] = instance.call(call)
 
     for request in _requests(environment, scenario.witness):
-        flawed, change = rng.random() < carelessness, request[-1]
+        flawed = rng.random() < carelessness
+        change = request[-1]
         if flawed and (len(request) == 1 or rng.random() < 0.5):
             continue
         for number in request[:-1] if not flawed else ():
@@ -89,7 +110,11 @@ def careless(environment: Environment, scenario: Scenario, carelessness: float, 
                 make(number, call)
         wanted = scenario.witness[change]
         if flawed:
-            unread = {name: _label(scenario, source) for name, source in wanted.takes.items() if source in request}
+            unread = {
+                name: _label(scenario, source)
+                for name, source in wanted.takes.items()
+                if source in request
+            }
             known = {name: source for name, source in wanted.takes.items() if source not in request}
             wanted = WitnessCall(Call(wanted.call.name, {**wanted.call.arguments, **unread}), known)
         if (call := _taken(wanted, results)) is not None:
@@ -99,7 +124,8 @@ def careless(environment: Environment, scenario: Scenario, carelessness: float, 
 
 def _requests(environment: Environment, witness: Sequence[WitnessCall]) -> Iterator[list[int]]:
     """The numbers of the calls of each request: its look-ups, and last its change."""
-    tools, request = environment.tools(), list[int]()
+    tools = environment.tools()
+    request = list[int]()
     for number, step in enumerate(witness):
         request.append(number)
         if not tools[step.call.name].reads:
@@ -115,8 +141,8 @@ def _label(scenario: Scenario, number: int) -> str:
 
 
 def _taken(wanted: WitnessCall, results: dict[int, Result]) -> Call | None:
-    """The call with the keys that the calls before have really shown; None where one of them was not made, or
-    failed."""
+    """The call with the keys that the calls before have really shown; None where one of them was
+    not made, or failed."""
     arguments = dict(wanted.call.arguments)
     for name, source in wanted.takes.items():
         if source not in results or results[source].error is not None:

@@ -11,8 +11,14 @@ class GeneratedEnvironments(Extension):
     name = "environments"
     operation = {"writing": Writing(), "writers": WriterRoles()}
     verbs = {
-        "env generate": ("verbs:generate_worlds", "Generate worlds and tasks in them, without a language model."),
-        "env write": ("verbs:write_worlds", "Have language models write worlds and the tasks in them."),
+        "env generate": (
+            "verbs:generate_worlds",
+            "Generate worlds and tasks in them, without a language model.",
+        ),
+        "env write": (
+            "verbs:write_worlds",
+            "Have language models write worlds and the tasks in them.",
+        ),
         "data select": (
             "world_selection:select_tasks",
             "Choose the worlds that are trained on: how many, how like the held-out.",

@@ -1,5 +1,6 @@
-"""Scenarios (003 §4) as a kind of tasks of which the daemon writes variants, and their gates: the same controls as for
-any other scenario, and what a variant has like its root; read from the task's own record and played in fresh worlds."""
+"""Scenarios (003 §4) as a kind of tasks of which the daemon writes variants, and their gates: the
+same controls as for any other scenario, and what a variant has like its root; read from the task's
+own record and played in fresh worlds."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -22,13 +23,31 @@ from rods.environments import addressed
 from rods.environments.base import Environment, Result, Tool
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, RefusedError
-from rods.family.environments.checking.scenarios import Scenario, changed_by, played, profile, scenario_of, validate
+from rods.family.environments.checking.scenarios import (
+    Scenario,
+    changed_by,
+    played,
+    profile,
+    scenario_of,
+    validate,
+)
 from rods.family.environments.procedural.operations import assembled
 from rods.family.environments.procedural.scenarios import Mode, draw_like, task
-from rods.family.environments.procedural.skeletons import TOPICS, Skeleton, draw_skeleton, topic_names
+from rods.family.environments.procedural.skeletons import (
+    TOPICS,
+    Skeleton,
+    draw_skeleton,
+    topic_names,
+)
 from rods.family.environments.programs import program_of
 from rods.family.environments.written.building import Dropped
-from rods.family.environments.written.scenarios import TEMPLATES, Likeness, find_witness, write_scenario, written_task
+from rods.family.environments.written.scenarios import (
+    TEMPLATES,
+    Likeness,
+    find_witness,
+    write_scenario,
+    written_task,
+)
 from rods.family.environments.written.writing import with_checks
 from rods.faults import Gate
 from rods.gates.ground_truth import brief, foreign, oversized, unknown
@@ -53,15 +72,21 @@ class ScenarioKind(TaskKind[OpenTask]):
     def author(
         self, asking: Asking, environment: Environment | None, seed: OpenTask, pick: str, index: int
     ) -> WholeAuthor:
-        """In a world that was drawn by chance scenarios are drawn, whoever writes the other variants."""
+        """In a world that was drawn by chance scenarios are drawn, whoever writes the other
+        variants."""
         if not asking.by_model or "world" in seed.provenance:
             return ProceduralScenarios(asking.threads)
         asker = asking.writing(pick, index)
         told = (asker.client, asker.backbone, asker.account, asker.tries, asker.feedback)
-        return WrittenScenarios(self._drafts, Questioner(*told, roles=asking.config.operation.writers))
+        return WrittenScenarios(
+            self._drafts, Questioner(*told, roles=asking.config.operation.writers)
+        )
 
-    def check(self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex) -> Checked:
-        """In the variant's world: the seed's, or one with checks of its own, which is in no run yet."""
+    def check(
+        self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex
+    ) -> Checked:
+        """In the variant's world: the seed's, or one with checks of its own, which is in no run
+        yet."""
         world = given.environment
         if task.environment != given.seed.environment:
             world = self._drafts.environments.load(task.environment.name)
@@ -71,7 +96,9 @@ class ScenarioKind(TaskKind[OpenTask]):
         if task.environment != given.seed.environment:
             await self._drafts.settle(task.environment.name)
 
-    def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask) -> Mapping[str, str]:
+    def hashes(
+        self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask
+    ) -> Mapping[str, str]:
         """Worlds may be many: none is started for this."""
         return self.author(asking, None, seed, "", 0).hashes
 
@@ -80,17 +107,27 @@ class ScenarioKind(TaskKind[OpenTask]):
 
 
 def check_scenario(
-    environment: Environment, task: OpenTask, root: OpenTask, gates: Gates, held_out: SimilarityIndex
+    environment: Environment,
+    task: OpenTask,
+    root: OpenTask,
+    gates: Gates,
+    held_out: SimilarityIndex,
 ) -> Checked:
-    """Asks every gate that is switched on and holds for a scenario; the controls come last, as `witness`, and only
-    where nothing else objects. Raises InfrastructureError where the world broke."""
-    scenario, tools = _scenario(task), environment.tools()
+    """Asks every gate that is switched on and holds for a scenario; the controls come last, as
+    `witness`, and only where nothing else objects. Raises InfrastructureError where the world
+    broke."""
+    scenario = _scenario(task)
+    tools = environment.tools()
     made = [step.call for step in scenario.witness]
     strange = unknown(environment, task)
     strange += [
-        Reason(f"its witness calls {call.name}, which is not offered") for call in made if call.name not in task.tools
+        Reason(f"its witness calls {call.name}, which is not offered")
+        for call in made
+        if call.name not in task.tools
     ]
-    oversize = [Reason(why, call=at) for at, call in enumerate(made) for why in oversized(call, gates)]
+    oversize = [
+        Reason(why, call=at) for at, call in enumerate(made) for why in oversized(call, gates)
+    ]
     asked: list[tuple[Gate, list[Reason]]] = [
         ("replay", foreign(environment, task) if gates.replay else []),
         ("tools", strange if gates.tools else []),
@@ -104,30 +141,48 @@ def check_scenario(
         faults, seen = _controlled(environment, scenario)
         asked += [
             ("witness", faults if gates.witness else []),
-            ("grounding", ungrounded(tools, task.user, made[: len(seen)], seen) if gates.grounding else []),
+            (
+                "grounding",
+                ungrounded(tools, task.user, made[: len(seen)], seen) if gates.grounding else [],
+            ),
         ]
-    return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
+    return Checked(
+        (seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why)
+    )
 
 
 def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
-    """Why an admitted variant does not hold any more; empty when it does: it passes all controls again, and its witness
-    gives the results on record. Raises InfrastructureError where the world broke."""
+    """Why an admitted variant does not hold any more; empty when it does: it passes all controls
+    again, and its witness gives the results on record. Raises InfrastructureError where the world
+    broke."""
     if strange := foreign(environment, task):
         return strange
     faults, seen = _controlled(environment, _scenario(task))
-    recorded, told = task.provenance.get("results"), [brief(result.text) for result in seen]
+    recorded = task.provenance.get("results")
+    told = [brief(result.text) for result in seen]
     if faults or not isinstance(recorded, list) or not recorded or recorded[0] == told:
         return faults
-    return [Reason(f"its witness gave {[result.text[:60] for result in seen]}, on record is something else")]
+    return [
+        Reason(
+            f"its witness gave {[result.text[:60] for result in seen]}, on record is something else"
+        )
+    ]
 
 
 def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Reason]:
     """How the task differs from its root in what variants keep."""
     try:
-        old, new = (asdict(profile(tools, _scenario(job), asked=isinstance(job.user, Persona))) for job in (root, task))
+        old, new = (
+            asdict(profile(tools, _scenario(job), asked=isinstance(job.user, Persona)))
+            for job in (root, task)
+        )
     except KeyError as error:
         return [Reason(f"there is no tool {error}, so its profile is not known")]
-    return [Reason(f"{name}: {new[name]} instead of {value}") for name, value in old.items() if new[name] != value]
+    return [
+        Reason(f"{name}: {new[name]} instead of {value}")
+        for name, value in old.items()
+        if new[name] != value
+    ]
 
 
 def _scenario(task: OpenTask) -> Scenario:
@@ -136,10 +191,16 @@ def _scenario(task: OpenTask) -> Scenario:
     return scenario
 
 
-def _controlled(environment: Environment, scenario: Scenario) -> tuple[list[Reason], tuple[Result, ...]]:
-    """What the controls find, and the results of the witness. The world is that of tasks which passed them."""
+def _controlled(
+    environment: Environment, scenario: Scenario
+) -> tuple[list[Reason], tuple[Result, ...]]:
+    """What the controls find, and the results of the witness. The world is that of tasks which
+    passed them."""
     validated = validate(environment, scenario, sound=True)
-    faults = [Reason(f"{fault.control}: {fault.where} {fault.what}".replace(":  ", ": ")) for fault in validated.faults]
+    faults = [
+        Reason(f"{fault.control}: {fault.where} {fault.what}".replace(":  ", ": "))
+        for fault in validated.faults
+    ]
     if faults:
         return faults, ()
     results = played(environment.reset(dict(scenario.state)), scenario.witness)
@@ -150,11 +211,13 @@ NUMBERS = 1_000_000  # of states that are asked for: no two variants of a world 
 
 
 class Drafts:
-    """The worlds of variants that are in the making, in files below a scratch folder that the first of them makes."""
+    """The worlds of variants that are in the making, in files below a scratch folder that the first
+    of them makes."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._open, self._one = ExitStack(), asyncio.Lock()
+        self._open = ExitStack()
+        self._one = asyncio.Lock()
 
     @cached_property
     def folder(self) -> Path:
@@ -162,7 +225,9 @@ class Drafts:
 
     @cached_property
     def environments(self) -> Environments:
-        return self._open.enter_context(Environments(self.run.config.operation.sandbox, self.folder))
+        return self._open.enter_context(
+            Environments(self.run.config.operation.sandbox, self.folder)
+        )
 
     def close(self) -> None:
         self._open.close()
@@ -170,17 +235,21 @@ class Drafts:
     async def world(self, source: str) -> Environment:
         """The environment of a world's source."""
         async with self._one:
-            return await asyncio.to_thread(self.environments.load, addressed.keep(source, self.folder))
+            return await asyncio.to_thread(
+                self.environments.load, addressed.keep(source, self.folder)
+            )
 
     async def settle(self, name: str) -> None:
-        """Has the world called `name` on record in the run, its file before. Raises InfrastructureError while somebody
-        else admits one."""
+        """Has the world called `name` on record in the run, its file before. Raises
+        InfrastructureError while somebody else admits one."""
         async with self._one:
             if name in await asyncio.to_thread(self.run.named):
                 return  # by a daemon that was killed before it staged the variant
             await asyncio.to_thread(bring, [name], [self.folder], self.run.path)
             try:
-                await asyncio.to_thread(admit, self.run, name, by="rods-daemon", why="the checks of a variant")
+                await asyncio.to_thread(
+                    admit, self.run, name, by="rods-daemon", why="the checks of a variant"
+                )
             except RefusedError as error:
                 raise InfrastructureError(str(error)) from error
 
@@ -191,36 +260,50 @@ class _Questions:
 
     questioner: Questioner
     settings: Operation
-    key: tuple[int, str, int, int]  # the daemon's random seed, pick, variant index, pipeline attempt
+    # the daemon's random seed, pick, variant index, pipeline attempt
+    key: tuple[int, str, int, int]
 
     async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
         """As `Asking.ask`."""
         asked = (question.template, content_id(dict(question.fields)), number)
         seeds = self.key[0], "scenario", *self.key[1:], *asked
-        return await self.questioner.ask(question, lambda at: keyed_random(*seeds, at).getrandbits(31))
+        return await self.questioner.ask(
+            question, lambda at: keyed_random(*seeds, at).getrandbits(31)
+        )
 
 
 class WrittenScenarios:
     """The author of one variant, on a language model."""
 
     def __init__(self, drafts: Drafts, questioner: Questioner) -> None:
-        self.drafts, self.questioner = drafts, questioner
+        self.drafts = drafts
+        self.questioner = questioner
         self.name = questioner.backbone
         self.hashes: Mapping[str, str] = {name: load(name).hash for name in TEMPLATES}
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, run, scenario = given.seed, self.drafts.run, _scenario(given.seed)
-        asked, tools = isinstance(seed.user, Persona), given.environment.tools()
+        seed = given.seed
+        run = self.drafts.run
+        scenario = _scenario(given.seed)
+        asked = isinstance(seed.user, Persona)
+        tools = given.environment.tools()
         changing = tuple(sorted(changed_by(tools, scenario.witness)))
         task = seed.user.intent if isinstance(seed.user, Persona) else "\n".join(scenario.requests)
-        like = Likeness(task, profile(tools, scenario, asked=asked), changing if given.same else (), given.problem)
+        like = Likeness(
+            task,
+            profile(tools, scenario, asked=asked),
+            changing if given.same else (),
+            given.problem,
+        )
         questions = _Questions(self.questioner, run.config.operation, given.key)
         number = keyed_random(given.key[0], "scenario", *given.key[1:]).randrange(NUMBERS)
         name = seed.environment.name
         try:
             program = program_of(addressed.source_of(name, run.environments.folders), seed.system)
         except (ValueError, SyntaxError) as error:
-            raise ComposeError("no_prompts", f"no scenario can be added to its world: {error}") from error
+            raise ComposeError(
+                "no_prompts", f"no scenario can be added to its world: {error}"
+            ) from error
         try:
             written = await write_scenario(questions, program, run.environments, name, number, like)
             program = with_checks(program, [written])
@@ -229,13 +312,21 @@ class WrittenScenarios:
         except Dropped as dropped:
             detail = "; ".join([str(dropped), *dropped.details])
             raise ComposeError("conversation_construct_failed", detail) from dropped
-        if given.same and (changed := tuple(sorted(changed_by(tools, done.scenario.witness)))) != changing:
-            told = f"its witness changes things by {', '.join(changed)}, not by {', '.join(changing)}"
+        if (
+            given.same
+            and (changed := tuple(sorted(changed_by(tools, done.scenario.witness)))) != changing
+        ):
+            told = (
+                f"its witness changes things by {', '.join(changed)}, not by {', '.join(changing)}"
+            )
             raise ComposeError("no_pattern", told)
-        return written_task(program, world, done, "asked" if asked else "told", seed.split, [self.name])
+        return written_task(
+            program, world, done, "asked" if asked else "told", seed.split, [self.name]
+        )
 
 
-ORIGIN = ("random_seed", "world", "topics", "small")  # what a world was drawn from, in a task's provenance
+# what a world was drawn from, in a task's provenance
+ORIGIN = ("random_seed", "world", "topics", "small")
 
 
 class ProceduralScenarios:
@@ -245,19 +336,26 @@ class ProceduralScenarios:
 
     def __init__(self, threads: Executor) -> None:
         self.threads = threads
-        self.hashes: Mapping[str, str] = {"topics": content_id(TOPICS.read_text(encoding="utf-8"))[:12]}
+        self.hashes: Mapping[str, str] = {
+            "topics": content_id(TOPICS.read_text(encoding="utf-8"))[:12]
+        }
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
         return await in_thread(self.threads, lambda: self._drawn(given))
 
     def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, skeleton = given.seed, skeleton_of(given.seed)
+        seed = given.seed
+        skeleton = skeleton_of(given.seed)
         if skeleton is None:
-            raise ComposeError("no_prompts", "its world was not drawn by chance, so nobody draws a scenario in it")
+            raise ComposeError(
+                "no_prompts", "its world was not drawn by chance, so nobody draws a scenario in it"
+            )
         mode: Mode = "asked" if isinstance(seed.user, Persona) else "told"
         try:
             scenario = _scenario(seed)
-            variant, validated = draw_like(skeleton, given.environment, scenario, mode, *given.key, same=given.same)
+            variant, validated = draw_like(
+                skeleton, given.environment, scenario, mode, *given.key, same=given.same
+            )
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
         origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}
@@ -269,8 +367,13 @@ def skeleton_of(seed: OpenTask) -> Skeleton | None:
     random_seed, number = (seed.provenance.get(name) for name in ("random_seed", "world"))
     if type(random_seed) is not int or type(number) is not int:
         return None
-    topics, small = seed.provenance.get("topics", []), seed.provenance.get("small", False)
+    topics = seed.provenance.get("topics", [])
+    small = seed.provenance.get("small", False)
     if not set(topics) <= set(topic_names()):
         return None
     skeleton = draw_skeleton(random_seed, number, topics, small)
-    return skeleton if addressed.address_of(seed.environment.name) == content_id(assembled(skeleton)) else None
+    return (
+        skeleton
+        if addressed.address_of(seed.environment.name) == content_id(assembled(skeleton))
+        else None
+    )

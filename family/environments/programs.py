@@ -1,5 +1,5 @@
-"""A world as a program (003 eq. 4): one file with imports, state, the environment, and a function for each tool and
-check, whoever writes its parts; and the plan of one whose parts models write."""
+"""A world as a program (003 eq. 4): one file with imports, state, the environment, and a function
+for each tool and check, whoever writes its parts; and the plan of one whose parts models write."""
 
 import ast
 import re
@@ -12,12 +12,15 @@ from rods.environments import addressed
 
 HEAD, FOOT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"
-_REGISTERED = re.compile(rf'\n\n({_IMPORTS})@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n')
+_REGISTERED = re.compile(
+    rf'\n\n({_IMPORTS})@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n'
+)
 
 
 def assemble(about: str, state: str, functions: Iterable[str]) -> str:
-    """The source of a world, with `{address}` where its own address belongs (rods.environments.addressed). `state`
-    holds types and classes, `World` among them; `functions` come after the environment, which tools and checks need."""
+    """The source of a world, with `{address}` where its own address belongs
+    (rods.environments.addressed). `state` holds types and classes, `World` among them; `functions`
+    come after the environment, which tools and checks need."""
     return "".join((HEAD.format(about=about), state, FOOT, *functions))
 
 
@@ -36,7 +39,8 @@ def check(source: str) -> str:
     return re.sub(rf"\A({_IMPORTS})", r"\n\n\1@WORLD.check\n", source)
 
 
-STATE_PART = "the state"  # types and classes among the parts of a program, which are called by the names of functions
+# types and classes among the parts of a program, which are called by the names of functions
+STATE_PART = "the state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,17 @@ class PlannedTool:
 
     def __str__(self) -> str:
         told = "; ".join(f"{name}: {about}" for name, about in self.takes.items())
-        does = f"{'only reads' if self.reads else 'changes something'}. {self.about}{f' ({told})' if told else ''}"
+        does = (
+            f"{'only reads' if self.reads else 'changes something'}. "
+            f"{self.about}{f' ({told})' if told else ''}"
+        )
         return f"{self.name}({', '.join(self.takes)}), group {self.group}, {does}"
 
 
 @dataclass(frozen=True, slots=True)
 class WorldPlan:
-    """What a world is to be (003 eq. 2): `tables` by name with what is known of an entry, `rules` in words."""
+    """What a world is to be (003 eq. 2): `tables` by name with what is known of an entry, `rules`
+    in words."""
 
     topic: str
     tables: Mapping[str, str]
@@ -72,7 +80,8 @@ class WorldPlan:
 
 @dataclass(frozen=True, slots=True)
 class WorldProgram:
-    """A planned world with the source of its `state` and of each tool, and of check functions, by name."""
+    """A planned world with the source of its `state` and of each tool, and of check functions, by
+    name."""
 
     plan: WorldPlan
     state: str = ""
@@ -85,7 +94,8 @@ class WorldProgram:
 
     def lines(self) -> dict[str, range]:
         """Which lines of the file are whose: of "state", or of a tool or check by its name."""
-        first, lines = 1, dict[str, range]()
+        first = 1
+        lines = dict[str, range]()
         for part, text in self._parts().items():
             lines[part] = range(first, first := first + text.count("\n"))
         return lines
@@ -98,18 +108,22 @@ class WorldProgram:
 
 
 def program_of(source: str, documentation: str) -> WorldProgram:
-    """The program whose file is `source`, with `{address}` for its address, and whose tasks have this documentation;
-    what its plan said of tables and parameters is not in there. Raises ValueError for a file of another form."""
+    """The program whose file is `source`, with `{address}` for its address, and whose tasks have
+    this documentation; what its plan said of tables and parameters is not in there. Raises
+    ValueError for a file of another form."""
     topic, *rules = documentation.split("\n- ")
     before, foot, functions = source.partition(FOOT)
     start = HEAD.partition("{about}")[2]
     head, imports, state = before.partition(start)
     if not (foot and imports and head == HEAD.partition("{about}")[0] + _about(topic)):
         raise ValueError("the file has another form than worlds that models write")
-    plan, tools, checks = list[PlannedTool](), dict[str, str](), dict[str, str]()
+    plan = list[PlannedTool]()
+    tools = dict[str, str]()
+    checks = dict[str, str]()
     unregistered, *parts = _REGISTERED.split(functions)
     for imported, group, reads, function in zip(*(parts[at::4] for at in range(4)), strict=True):
-        code, body = imported + function, ast.parse(function).body
+        code = imported + function
+        body = ast.parse(function).body
         if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
             raise ValueError("the file has more than tools and checks")
         name = body[0].name

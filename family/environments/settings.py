@@ -1,4 +1,5 @@
-"""What 003's writers add to the configuration: how worlds are written, and the roles of the models that do it."""
+"""What 003's writers add to the configuration: how worlds are written, and the roles of the models
+that do it."""
 
 from pydantic import Field
 
@@ -7,34 +8,41 @@ from rods.model_roles import Role, RoleTables
 
 
 class Writing(Section):
-    """Models that write worlds and the tasks in them (`rods env write`, [generated.md](generated.md))."""
+    """Models that write worlds and the tasks in them (`rods env write`,
+    [generated.md](generated.md))."""
 
     worlds: int = Field(8, ge=1)  # in the making at a time
     fewest_tools: int = Field(8, ge=2)  # of a world
     most_tools: int = Field(24, ge=2)  # of a world
     tries: int = Field(3, ge=1)  # times one question is asked until its answer can be read
-    corrections: int = Field(3, ge=0)  # times that a world goes back to its model with what its controls found
-    # the endpoint that is asked for embeddings of topics, by name, and for nothing else; empty: all are tried, and
-    # where none offers them topics are compared by their words
+    # times that a world goes back to its model with what its controls found
+    corrections: int = Field(3, ge=0)
+    # the endpoint that is asked for embeddings of topics, by name, and for nothing else; empty: all
+    # are tried, and where none offers them topics are compared by their words
     embeddings: str = ""
-    alike: float = Field(0.85, gt=0, le=1)  # cosine of the embeddings of two topics from which the later one is dropped
-    rounds: int = Field(100, ge=0)  # of the assessment by a tester and a checker (003 §3.3); 0: none
-    threshold: float = Field(0.85, ge=0, le=1)  # share of rounds that were right, from which a world is kept
+    # cosine of the embeddings of two topics from which the later one is dropped
+    alike: float = Field(0.85, gt=0, le=1)
+    # of the assessment by a tester and a checker (003 §3.3); 0: none
+    rounds: int = Field(100, ge=0)
+    # share of rounds that were right, from which a world is kept
+    threshold: float = Field(0.85, ge=0, le=1)
     witness_tries: int = Field(4, ge=1)  # times that an agent sets out to do a task
     witness_calls: int = Field(24, ge=1)  # calls that it may make each time
 
 
 class WriterRoles(RoleTables):
-    """The roles of models that write worlds and scenarios ([generated.md](generated.md)), a table each, such as
-    `[operation.writers.world_tool]`."""
+    """The roles of models that write worlds and scenarios ([generated.md](generated.md)), a table
+    each, such as `[operation.writers.world_tool]`."""
 
-    topic_filter: Role = Role(tokens=256, temperature=0.0)  # whether a task belongs to a domain with a state
+    # whether a task belongs to a domain with a state
+    topic_filter: Role = Role(tokens=256, temperature=0.0)
     topic_inference: Role = Role(tokens=512)  # which domain that is
     world_plan: Role = Role(reason=1_000, tokens=4_096)  # tables, rules and tools
     world_state: Role = Role(reason=600, tokens=3_072)  # classes
     world_tool: Role = Role(reason=600, tokens=1_536)  # the function of one tool
     world_tester: Role = Role(tokens=512, temperature=1.0)  # a call that tries a tool
-    world_checker: Role = Role(reason=1_500, temperature=0.0)  # whether that call did what it ought to do
+    # whether that call did what it ought to do
+    world_checker: Role = Role(reason=1_500, temperature=0.0)
     scenario_state: Role = Role(tokens=4_096)  # the state in which a task begins
     scenario_task: Role = Role(tokens=1_536)  # what is asked for, and who asks
     scenario_checklist: Role = Role(tokens=1_536)  # what has to be true in the end

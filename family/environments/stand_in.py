@@ -1,6 +1,7 @@
-"""The roles of models that write worlds and scenarios (docs/generated.md), played by rule: what it writes of a topic is
-a world that is drawn by chance, which hangs on the topic's words alone. Whatever it has to know again later stands in
-what it is asked: the topic, the state, and the number of the ticket that it puts into its tasks."""
+"""The roles of models that write worlds and scenarios (docs/generated.md), played by rule: what it
+writes of a topic is a world that is drawn by chance, which hangs on the topic's words alone.
+Whatever it has to know again later stands in what it is asked: the topic, the state, and the number
+of the ticket that it puts into its tasks."""
 
 import json
 import re
@@ -27,7 +28,9 @@ MOST_TOOLS = 24  # of its worlds
 TICKETS = 200  # states of a world that it knows again
 VARIANTS = 4  # scenarios that it writes like another one; as many more with the same tools
 ONLY = "what changes something is done by"  # stands where these are wanted
-WITHOUT_STATE = re.compile(r"\b(translate|calculate|summari[sz]e|rhyme|poem|capital of|how much is)\b", re.IGNORECASE)
+WITHOUT_STATE = re.compile(
+    r"\b(translate|calculate|summari[sz]e|rhyme|poem|capital of|how much is)\b", re.IGNORECASE
+)
 TICKET = re.compile(r"\(ticket (\d+)\)")
 LINE = re.compile(r"^(\{.*?\}) → ", re.MULTILINE)
 
@@ -58,8 +61,14 @@ def world_plan(asked: Asked) -> Answer:
         }
         for operation in _tools(skeleton)
     ]
-    rules = [f"{sentence.rstrip('.')}." for sentence in operations.documentation(skeleton).split(". ")[1:]]
-    tables = [{"name": name, "about": f"{about} and what else is known of each"} for name, about in known.items()]
+    rules = [
+        f"{sentence.rstrip('.')}."
+        for sentence in operations.documentation(skeleton).split(". ")[1:]
+    ]
+    tables = [
+        {"name": name, "about": f"{about} and what else is known of each"}
+        for name, about in known.items()
+    ]
     return {"tables": tables, "rules": rules, "tools": tools}
 
 
@@ -75,7 +84,11 @@ def world_tool(asked: Asked) -> Answer:
 def planned(asked: Asked) -> operations.Operation:
     """The operation that a tool is asked for."""
     name = asked.fields["tool"].partition("(")[0]
-    return next(operation for operation in _tools(_skeleton(asked.fields["topic"])) if operation.name == name)
+    return next(
+        operation
+        for operation in _tools(_skeleton(asked.fields["topic"]))
+        if operation.name == name
+    )
 
 
 def world_tester(asked: Asked) -> Answer:
@@ -83,36 +96,50 @@ def world_tester(asked: Asked) -> Answer:
     sampler = Sampler(asked.chance)
     if "refused" not in asked.fields["wanted"]:
         sampler.learn("", asked.state)
-    call = sampler.call(asked.chance.choice([_tool(json.loads(line)) for line in asked.fields["tools"].splitlines()]))
+    call = sampler.call(
+        asked.chance.choice(
+            [_tool(json.loads(line)) for line in asked.fields["tools"].splitlines()]
+        )
+    )
     return {"tool": call.name, "arguments": dict(call.arguments)}
 
 
 def world_checker(asked: Asked) -> Answer:
     """Wrong is a refusal that has changed something."""
-    refused, changed = asked.fields["result"].startswith("refused"), asked.fields["changes"] != "(nothing)"
+    refused = asked.fields["result"].startswith("refused")
+    changed = asked.fields["changes"] != "(nothing)"
     return {"verdict": "wrong" if refused and changed else "right"}
 
 
 def scenario_state(asked: Asked) -> Answer:
     """A state; for a variant, one in which a task like the seed can begin, where it finds one."""
-    topic, number = _topic(asked), int(asked.fields["number"])
+    topic = _topic(asked)
+    number = int(asked.fields["number"])
     if TICKET.search(asked.fields["seed"]):
         same = ONLY in asked.fields["shape"]
         for more in range(VARIANTS):
             with suppress(LookupError):
-                return {"state": dict(_scenario(topic, _variant(asked, (number + more) % VARIANTS, same)).state)}
+                return {
+                    "state": dict(
+                        _scenario(topic, _variant(asked, (number + more) % VARIANTS, same)).state
+                    )
+                }
     return {"state": skeletons.draw_state(_skeleton(topic), number % TICKETS, 0)}
 
 
 def scenario_task(asked: Asked) -> Answer:
     ticket = _ticket(asked)
     scenario = _scenario(_topic(asked), ticket)
-    further = {f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)}
+    further = {
+        f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)
+    }
     return {
         "task": f"{' '.join(scenario.requests)} (ticket {ticket})",
         "query": f"{scenario.brief} (ticket {ticket})",
         "manner": "Says one thing at a time.",
-        "knows": [{"topic": topic, "words": told} for topic, told in {**scenario.knows, **further}.items()],
+        "knows": [
+            {"topic": topic, "words": told} for topic, told in {**scenario.knows, **further}.items()
+        ],
     }
 
 
@@ -120,7 +147,10 @@ def scenario_checklist(asked: Asked) -> Answer:
     scenario = _scenario(_topic(asked), int(TICKET.findall(asked.fields["task"])[-1]))
     kept = list(map(_condition, scenario.guards))
     wanted = asked.fields["kept"]
-    return {"conditions": list(map(_condition, scenario.checks)), "kept": kept[: int(wanted)] if wanted else kept}
+    return {
+        "conditions": list(map(_condition, scenario.checks)),
+        "kept": kept[: int(wanted)] if wanted else kept,
+    }
 
 
 def scenario_check(asked: Asked) -> Answer:
@@ -128,7 +158,9 @@ def scenario_check(asked: Asked) -> Answer:
     scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
     wanted = (*scenario.checks, *scenario.guards)
     check = next(call for call in wanted if _condition(call) == asked.fields["condition"])
-    operation = next(known for known in operations.operations(_skeleton(topic)) if known.name == check.name)
+    operation = next(
+        known for known in operations.operations(_skeleton(topic)) if known.name == check.name
+    )
     given = [f"{name} = {value!r}" for name, value in check.arguments.items()]
     body = "\n".join(f"    {line}" for line in ("db = world", *given, *operation.body))
     return {"code": f"def check(world: World) -> bool:\n{body}\n"}
@@ -171,8 +203,12 @@ def _scenario(topic: str, ticket: int) -> Scenario:
     """Raises LookupError where the world takes none of what was drawn."""
     of, number = divmod(ticket, TICKETS)
     if of:
-        skeleton, environment, same = _skeleton(topic), _environment(topic), number >= VARIANTS
-        return draw_like(skeleton, environment, _scenario(topic, of - 1), "asked", ticket, same=same)[0]
+        skeleton = _skeleton(topic)
+        environment = _environment(topic)
+        same = number >= VARIANTS
+        return draw_like(
+            skeleton, environment, _scenario(topic, of - 1), "asked", ticket, same=same
+        )[0]
     scenario = draw_scenario(_skeleton(topic), _environment(topic), ticket, 0)
     if scenario is None:
         raise LookupError(f"no scenario {ticket} of {topic}")
@@ -191,14 +227,19 @@ def _variant(asked: Asked, number: int, same: bool) -> int:
 
 def _ticket(asked: Asked) -> int:
     """The number of the state in which a task begins."""
-    topic, begins = _topic(asked), json.loads(asked.fields["state"])
+    topic = _topic(asked)
+    begins = json.loads(asked.fields["state"])
     if TICKET.search(asked.fields["seed"]):
         for number in range(VARIANTS):
             ticket = _variant(asked, number, ONLY in asked.fields["shape"])
             with suppress(LookupError):
                 if _scenario(topic, ticket).state == begins:
                     return ticket
-    return next(number for number in range(TICKETS) if skeletons.draw_state(_skeleton(topic), number, 0) == begins)
+    return next(
+        number
+        for number in range(TICKETS)
+        if skeletons.draw_state(_skeleton(topic), number, 0) == begins
+    )
 
 
 def _condition(check: Call) -> str:
@@ -209,7 +250,8 @@ def _condition(check: Call) -> str:
 def _tool(document: dict[str, Any]) -> Tool:
     taken = document["parameters"]
     parameters = [
-        Parameter(name, schema, required=name in taken["required"]) for name, schema in taken["properties"].items()
+        Parameter(name, schema, required=name in taken["required"])
+        for name, schema in taken["properties"].items()
     ]
     return Tool(document["name"], "any", document["description"], tuple(parameters))
 
@@ -217,7 +259,15 @@ def _tool(document: dict[str, Any]) -> Tool:
 ROLES = {
     role.__name__: Role(role)
     for role in (
-        *(topic_filter, topic_inference, world_plan, world_state, world_tool, world_tester, world_checker),
+        *(
+            topic_filter,
+            topic_inference,
+            world_plan,
+            world_state,
+            world_tool,
+            world_tester,
+            world_checker,
+        ),
         *(scenario_state, scenario_task, scenario_checklist, scenario_check, scenario_solver),
     )
 }

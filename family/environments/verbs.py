@@ -1,4 +1,5 @@
-"""`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them; and `rods env write`."""
+"""`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them; and
+`rods env write`."""
 
 import asyncio
 from collections import Counter
@@ -24,16 +25,21 @@ from rods.tasks import OpenTask, Split, read_tasks, task_lines
 
 Topics = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
 Conversation = Annotated[
-    Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
+    Literal["told", "asked", "both"],
+    Parameter(help="Whether users say everything at once, are asked, or both."),
 ]
 LowestTier = Annotated[
-    Literal["limits", "landlock", "bubblewrap"], Parameter(help="What the sandbox must reach (docs/sandbox.md).")
+    Literal["limits", "landlock", "bubblewrap"],
+    Parameter(help="What the sandbox must reach (docs/sandbox.md)."),
 ]
 
 
 def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
-    """What these options mean: the modes of tasks, and the sandbox in which worlds are controlled."""
-    return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(update={"lowest_tier": lowest_tier})
+    """What these options mean: the modes of tasks, and the sandbox in which worlds are
+    controlled."""
+    return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(
+        update={"lowest_tier": lowest_tier}
+    )
 
 
 def generate_worlds(
@@ -42,22 +48,28 @@ def generate_worlds(
     *,
     worlds: Annotated[PositiveInt, Parameter(help="How many worlds to draw.")] = 10,
     scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to draw in each.")] = 20,
-    requests: Annotated[PositiveInt, Parameter(help="How many requests a scenario has at most.")] = 4,
+    requests: Annotated[
+        PositiveInt, Parameter(help="How many requests a scenario has at most.")
+    ] = 4,
     held_out: Annotated[
-        NonNegativeInt, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")
+        NonNegativeInt,
+        Parameter(help="How many of the worlds, the last ones, have their tasks held out."),
     ] = 0,
-    held_out_topics: Annotated[Topics, Parameter(help="Topics whose worlds are held out as well.")] = (),
+    held_out_topics: Annotated[
+        Topics, Parameter(help="Topics whose worlds are held out as well.")
+    ] = (),
     topics: Annotated[Topics, Parameter(help="Topics of the worlds. All when left out.")] = (),
     small: Annotated[
-        bool, Parameter(help="Two kinds of things with one attribute each, and no places.", negative=())
+        bool,
+        Parameter(help="Two kinds of things with one attribute each, and no places.", negative=()),
     ] = False,
     mode: Conversation = "told",
     random_seed: RandomSeed = 0,
     lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:
-    """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
-    task is left."""
+    """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass.
+    Exits 1 where no task is left."""
     for option, named in (("--topics", topics), ("--held-out-topics", held_out_topics)):
         if unknown := set(named) - set(topic_names()):
             what = f"no topic is called {', '.join(sorted(unknown))}"
@@ -67,9 +79,23 @@ def generate_worlds(
     refused: dict[str, list[str]] = {}
     dropped: Counter[str] = Counter()
     for number in range(worlds):
-        apart = number >= worlds - held_out or draw_skeleton(random_seed, number, topics).topic in held_out_topics
+        apart = (
+            number >= worlds - held_out
+            or draw_skeleton(random_seed, number, topics).topic in held_out_topics
+        )
         split: Split = "test" if apart else "train"
-        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests), topics, small)
+        grown = grow(
+            folder,
+            random_seed,
+            number,
+            scenarios,
+            modes,
+            split,
+            sandbox,
+            (1, requests),
+            topics,
+            small,
+        )
         if not grown.report.ok:
             refused[grown.name] = [str(fault) for fault in grown.report.faults]
         tasks += grown.tasks
@@ -78,49 +104,85 @@ def generate_worlds(
             say(f"{grown.name} ({grown.skeleton.topic}): {len(grown.tasks)} tasks", aside=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
-    told = {"worlds": worlds - len(refused), "refused": refused, "tasks": len(tasks), "dropped": dropped}
+    told = {
+        "worlds": worlds - len(refused),
+        "refused": refused,
+        "tasks": len(tasks),
+        "dropped": dropped,
+    }
     lines = [f"{name} refused: {'; '.join(faults)}" for name, faults in refused.items()]
-    lines.append(f"{worlds - len(refused)} of {worlds} worlds, {len(tasks)} tasks in {folder / 'tasks.jsonl'}")
+    lines.append(
+        f"{worlds - len(refused)} of {worlds} worlds, {len(tasks)} tasks in "
+        f"{folder / 'tasks.jsonl'}"
+    )
     if dropped:
-        lines.append(f"  dropped: {', '.join(f'{count} {control}' for control, count in dropped.most_common())}")
+        lines.append(
+            f"  dropped: "
+            f"{', '.join(f'{count} {control}' for control, count in dropped.most_common())}"
+        )
     print_result(as_json, told, lines)
     return 0 if tasks else 1
 
 
 def write_worlds(
-    folder: Annotated[Path, Parameter(help="Where to write environments/, tasks.jsonl and written.jsonl.")],
+    folder: Annotated[
+        Path, Parameter(help="Where to write environments/, tasks.jsonl and written.jsonl.")
+    ],
     /,
     *,
     config: Annotated[
-        Path, Parameter(help="The TOML file with [[operation.endpoints]], [operation.writing] and its roles.")
+        Path,
+        Parameter(
+            help="The TOML file with [[operation.endpoints]], [operation.writing] and its roles."
+        ),
     ],
     topics: Annotated[Path | None, Parameter(help="A file of topics, one a line.")] = None,
     from_tasks: Annotated[
-        Path | None, Parameter(help="Instead: texts to infer topics from, a file of tasks (.jsonl) or one a line.")
+        Path | None,
+        Parameter(
+            help="Instead: texts to infer topics from, a file of tasks (.jsonl) or one a line."
+        ),
     ] = None,
-    worlds: Annotated[NonNegativeInt, Parameter(help="How many topics to take, the first ones; 0: all.")] = 0,
-    scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to write in each world.")] = 10,
+    worlds: Annotated[
+        NonNegativeInt, Parameter(help="How many topics to take, the first ones; 0: all.")
+    ] = 0,
+    scenarios: Annotated[
+        PositiveInt, Parameter(help="How many scenarios to write in each world.")
+    ] = 10,
     held_out: Annotated[
-        NonNegativeInt, Parameter(help="How many of the topics, the last ones, have their tasks held out.")
+        NonNegativeInt,
+        Parameter(help="How many of the topics, the last ones, have their tasks held out."),
     ] = 0,
     mode: Conversation = "told",
     random_seed: RandomSeed = 0,
     lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:
-    """Have language models write worlds and scenarios, hold them to their controls, and write those that pass. Given
-    again, it goes on where it was interrupted. Exits 1 where no task is left."""
+    """Have language models write worlds and scenarios, hold them to their controls, and write those
+    that pass. Given again, it goes on where it was interrupted. Exits 1 where no task is left."""
     if (topics is None) == (from_tasks is None):
-        raise UserError("give --topics or --from-tasks", where="rods env write", remedy="one of the two, and a file")
+        raise UserError(
+            "give --topics or --from-tasks",
+            where="rods env write",
+            remedy="one of the two, and a file",
+        )
     logs.configure("rods", "warning")
     operation = read_config(config).operation
     texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
     order = writing.WorldOrder(scenarios, *made_so(mode, lowest_tier))
     named = operation.writing.embeddings
     writers = [host.giving_up for host in operation.endpoints if (host.name or host.model) != named]
-    embedders = [host.giving_up for host in operation.endpoints if not named or (host.name or host.model) == named]
+    embedders = [
+        host.giving_up
+        for host in operation.endpoints
+        if not named or (host.name or host.model) == named
+    ]
     if named and not embedders:
-        raise UserError("no endpoint has this name", where="operation.writing.embeddings", remedy=f"{named!r} is none")
+        raise UserError(
+            "no endpoint has this name",
+            where="operation.writing.embeddings",
+            remedy=f"{named!r} is none",
+        )
 
     async def all_of_it(record: WritingRecord) -> list[writing.WrittenWorld]:
         budget = Budget(operation.budgets, tokens=record.tokens, requests=record.requests)
@@ -129,17 +191,28 @@ def write_worlds(
             Client(embedders, budget=budget, sink=record.use) as embedder,
         ):
             authors = CachedQuestioner(client, record, operation, random_seed)
-            chosen = await writing.find_topics(authors, texts, are_tasks=from_tasks is not None, embedder=embedder)
+            chosen = await writing.find_topics(
+                authors, texts, are_tasks=from_tasks is not None, embedder=embedder
+            )
             chosen = chosen[: worlds or None]
-            splits: list[Split] = ["train" if at < len(chosen) - held_out else "test" for at in range(len(chosen))]
-            return await writing.write_worlds(authors, list(zip(chosen, splits, strict=True)), folder, order)
+            splits: list[Split] = [
+                "train" if at < len(chosen) - held_out else "test" for at in range(len(chosen))
+            ]
+            return await writing.write_worlds(
+                authors, list(zip(chosen, splits, strict=True)), folder, order
+            )
 
     with WritingRecord(folder) as record:
         written = asyncio.run(all_of_it(record))
     tasks = [task for world in written for task in world.tasks]
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
     told = [
-        {"topic": world.topic, "name": world.name, "reasons": world.reasons, "tasks": len(world.tasks)}
+        {
+            "topic": world.topic,
+            "name": world.name,
+            "reasons": world.reasons,
+            "tasks": len(world.tasks),
+        }
         | {"facts": world.facts, "dropped": world.dropped}
         for world in written
     ]
@@ -147,16 +220,28 @@ def write_worlds(
     return 0 if tasks else 1
 
 
-def _told(written: Sequence[writing.WrittenWorld], record: WritingRecord, folder: Path) -> Iterator[str]:
+def _told(
+    written: Sequence[writing.WrittenWorld], record: WritingRecord, folder: Path
+) -> Iterator[str]:
     for world in written:
-        ended = f"{world.name}, {len(world.tasks)} tasks" if world.name else f"dropped: {', '.join(world.reasons)}"
+        ended = (
+            f"{world.name}, {len(world.tasks)} tasks"
+            if world.name
+            else f"dropped: {', '.join(world.reasons)}"
+        )
         yield f"{world.topic[:80]}: {ended}"
         if world.dropped:
-            yield f"  scenarios dropped: {', '.join(f'{n} {why}' for why, n in world.dropped.most_common())}"
+            yield (
+                f"  scenarios dropped: "
+                f"{', '.join(f'{n} {why}' for why, n in world.dropped.most_common())}"
+            )
     kept = [world for world in written if world.name]
     tasks = sum(len(world.tasks) for world in kept)
     yield f"{len(kept)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}"
-    yield f"  {record.requests} requests, {record.tokens} tokens; what was dropped and why: {record.path}"
+    yield (
+        f"  {record.requests} requests, {record.tokens} tokens; what was dropped and why: "
+        f"{record.path}"
+    )
 
 
 def _texts(path: Path, *, tasks: bool) -> list[str]:
@@ -167,7 +252,9 @@ def _texts(path: Path, *, tasks: bool) -> list[str]:
         try:
             texts = [line.strip() for line in read_regular(path).decode("utf-8").splitlines()]
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot be read: {error}", where=str(path), remedy="a text file, one a line") from error
+            raise UserError(
+                f"cannot be read: {error}", where=str(path), remedy="a text file, one a line"
+            ) from error
     if not (texts := [text for text in texts if text]):
         raise UserError("holds no text", where=str(path), remedy="write one a line")
     return texts

@@ -1,10 +1,12 @@
-"""`rods data select`: which worlds of a file of tasks are trained on: so many, others than in another file, those most
-or least like the held-out worlds, tasks of one mode (003 §5.1, §5.3 to §5.5).
+"""`rods data select`: which worlds of a file of tasks are trained on: so many, others than in
+another file, those most or least like the held-out worlds, tasks of one mode (003 §5.1, §5.3 to
+§5.5).
 
-Held-out tasks stay as they are, so that what is trained on different selections is scored on the same. How alike two
-worlds are is the cosine of the words of their tools' names and of their tasks' documentation (`system`), each word
-weighted by how few of the worlds have it (tf-idf). 003 compares embeddings of topics and tools. A world is as like the
-held-out ones as it is on average to each of them.
+Held-out tasks stay as they are, so that what is trained on different selections is scored on the
+same. How alike two worlds are is the cosine of the words of their tools' names and of their tasks'
+documentation (`system`), each word weighted by how few of the worlds have it (tf-idf). 003 compares
+embeddings of topics and tools. A world is as like the held-out ones as it is on average to each of
+them.
 """
 
 import math
@@ -35,10 +37,15 @@ def select_tasks(
     out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
     /,
     *,
-    worlds: Annotated[NonNegativeInt, Parameter(help="In how many worlds training tasks are kept; 0: all.")] = 0,
-    without: Annotated[Path | None, Parameter(help="Another such file: no world that it trains on.")] = None,
+    worlds: Annotated[
+        NonNegativeInt, Parameter(help="In how many worlds training tasks are kept; 0: all.")
+    ] = 0,
+    without: Annotated[
+        Path | None, Parameter(help="Another such file: no world that it trains on.")
+    ] = None,
     mode: Annotated[
-        ConversationMode | None, Parameter(help="Only tasks whose user says all at once, or is asked.")
+        ConversationMode | None,
+        Parameter(help="Only tasks whose user says all at once, or is asked."),
     ] = None,
     alike: Annotated[
         Alike | None, Parameter(help="The worlds most or least like the held-out, not drawn ones.")
@@ -49,7 +56,9 @@ def select_tasks(
     """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are."""
     other = () if without is None else read_tasks(without)
     tasks = list(read_tasks(file))
-    chosen = select(tasks, worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed)
+    chosen = select(
+        tasks, worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed
+    )
     write_tasks(chosen, out, as_json)
 
 
@@ -62,15 +71,25 @@ def select(
     alike: Alike | None = None,
     random_seed: int = 0,
 ) -> list[AnyTask]:
-    """The training tasks of the first `worlds` worlds (0: all), and all held-out ones, in their order.
+    """The training tasks of the first `worlds` worlds (0: all), and all held-out ones, in their
+    order.
 
-    Worlds come by a draw from `random_seed` of which fewer are a part of more, or with `alike` by how like they are to
-    the held-out ones. None is taken that a training task of `without` is in. `mode`: tasks whose user says everything
-    at once, or is asked. Raises UserError where there are not so many worlds, or none is held out to compare with.
+    Worlds come by a draw from `random_seed` of which fewer are a part of more, or with `alike` by
+    how like they are to the held-out ones. None is taken that a training task of `without` is in.
+    `mode`: tasks whose user says everything at once, or is asked. Raises UserError where there are
+    not so many worlds, or none is held out to compare with.
     """
     barred = {task.environment.name for task in without if task.split not in HELD_OUT_SPLITS}
-    trained = [task for task in tasks if task.split not in HELD_OUT_SPLITS and task.environment.name not in barred]
-    told = {task.id for task in trained if not isinstance(task, OpenTask) or isinstance(task.user, Script)}
+    trained = [
+        task
+        for task in tasks
+        if task.split not in HELD_OUT_SPLITS and task.environment.name not in barred
+    ]
+    told = {
+        task.id
+        for task in trained
+        if not isinstance(task, OpenTask) or isinstance(task.user, Script)
+    }
     given = [task for task in trained if mode is None or (task.id in told) == (mode == "told")]
     names = sorted({task.environment.name for task in given})
     if not names or len(names) < worlds:
@@ -87,11 +106,14 @@ def select(
 
 
 def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:
-    """How like each training world is to the held-out ones, in [0, 1] to 12 decimals. Raises UserError without any."""
+    """How like each training world is to the held-out ones, in [0, 1] to 12 decimals. Raises
+    UserError without any."""
     texts: dict[str, Counter[str]] = {}
     for task in tasks:
         if task.environment.name not in texts:
-            texts[task.environment.name] = Counter(WORD.findall(" ".join((*task.tools, task.system)).lower()))
+            texts[task.environment.name] = Counter(
+                WORD.findall(" ".join((*task.tools, task.system)).lower())
+            )
     found_in = Counter(word for text in texts.values() for word in text)
     vectors = {
         name: {word: count * math.log(len(texts) / found_in[word]) for word, count in text.items()}
@@ -99,15 +121,23 @@ def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:
     }
     others = sorted({task.environment.name for task in tasks if task.split in HELD_OUT_SPLITS})
     if not others:
-        raise UserError("no world is held out to compare with", where="--alike", remedy="generate with --held-out")
+        raise UserError(
+            "no world is held out to compare with",
+            where="--alike",
+            remedy="generate with --held-out",
+        )
     trained = sorted({task.environment.name for task in tasks if task.split not in HELD_OUT_SPLITS})
     return {
-        name: round(math.fsum(_cosine(vectors[name], vectors[other]) for other in others) / len(others), 12)
+        name: round(
+            math.fsum(_cosine(vectors[name], vectors[other]) for other in others) / len(others), 12
+        )
         for name in trained
     }
 
 
 def _cosine(vector: Mapping[str, float], other: Mapping[str, float]) -> float:
     shared = math.fsum(weight * other[word] for word, weight in vector.items() if word in other)
-    sizes = math.fsum(weight**2 for weight in vector.values()) * math.fsum(weight**2 for weight in other.values())
+    sizes = math.fsum(weight**2 for weight in vector.values()) * math.fsum(
+        weight**2 for weight in other.values()
+    )
     return shared / math.sqrt(sizes) if sizes else 0.0

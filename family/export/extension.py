@@ -5,7 +5,12 @@ from rods.extension import Extension
 
 class Export(Extension):
     name = "export"
-    verbs = {"data export": ("verbs:export", "Write what a run holds as tables for other tools, with a data card.")}
+    verbs = {
+        "data export": (
+            "verbs:export",
+            "Write what a run holds as tables for other tools, with a data card.",
+        )
+    }
 
 
 EXTENSION = Export()

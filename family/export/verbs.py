@@ -1,7 +1,9 @@
-"""`rods data export`: what a run holds as tables for other tools, and a card that says what they are; or tasks alone.
+"""`rods data export`: what a run holds as tables for other tools, and a card that says what they
+are; or tasks alone.
 
-A row of JSON lines has plain columns for filters and joins, and `record`, the text of the whole of what the run has on
-record: as an object the free form of states and arguments would break one column's type.
+A row of JSON lines has plain columns for filters and joins, and `record`, the text of the whole of
+what the run has on record: as an object the free form of states and arguments would break one
+column's type.
 """
 
 import tomllib
@@ -31,32 +33,45 @@ from rods.tasks import read_tasks
 Row = dict[str, Any]
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
 TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
-FORMATS = "jsonl" + "".join(f", {name} (the pool in that benchmark's own)" for name in registry.having("format"))
+FORMATS = "jsonl" + "".join(
+    f", {name} (the pool in that benchmark's own)" for name in registry.having("format")
+)
 
 
 def export(
-    run: Annotated[Path, Parameter(help="The run folder; for a benchmark's own format a JSONL file of tasks, too.")],
+    run: Annotated[
+        Path,
+        Parameter(help="The run folder; for a benchmark's own format a JSONL file of tasks, too."),
+    ],
     folder: Annotated[Path, Parameter(help="A new folder for the tables.")],
     /,
     *,
     format: Annotated[str, Parameter(help=FORMATS)] = "jsonl",
     as_json: Json = False,
 ) -> None:
-    """Write tasks, variants, groups and kept traces of a run as tables, with a data card that `datasets` reads, and the
-    files of generated worlds as they lie in the run."""
+    """Write tasks, variants, groups and kept traces of a run as tables, with a data card that
+    `datasets` reads, and the files of generated worlds as they lie in the run."""
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError("is not empty", where=str(folder), remedy="name a new folder")
     own = registry.having("format")
     if format not in (known := ["jsonl", *own]):
-        raise UserError(f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}")
+        raise UserError(
+            f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}"
+        )
     counts: Mapping[str, int]
     tables = None if format in own and run.is_file() else _Tables(Run.open(run))
-    tasks = list(read_tasks(run)) if tables is None else [tables.state.task(task) for task in tables.state.active]
+    tasks = (
+        list(read_tasks(run))
+        if tables is None
+        else [tables.state.task(task) for task in tables.state.active]
+    )
     with made_whole(folder.absolute()) as part:
         if tables is None or format in own:
             counts = named_function(own[format], where=f"--format {format}")(tasks, part)
         else:
-            counts = {name: _write(part / f"{name}.jsonl", getattr(tables, name)()) for name in TABLES}
+            counts = {
+                name: _write(part / f"{name}.jsonl", getattr(tables, name)()) for name in TABLES
+            }
             (part / "README.md").write_text(_card(tables, counts), encoding="utf-8")
             bring(tables.run.named(), [tables.run.path], part)
     text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
@@ -64,10 +79,12 @@ def export(
 
 
 class _Tables:
-    """The rows of a run's tables (`TABLES`), a method each. What the card counts is known once they were read."""
+    """The rows of a run's tables (`TABLES`), a method each. What the card counts is known once they
+    were read."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.state = run, read_state(run)
+        self.run = run
+        self.state = read_state(run)
         self.models: Counter[str] = Counter()
         self.prompts: Counter[str] = Counter()
 
@@ -87,12 +104,18 @@ class _Tables:
         for record in self.state.decisions():
             kind = record["kind"]
             if kind in ("injected", "refused"):
-                fates[record["expanded"]] = ("active" if kind == "injected" else kind, record.get("why", ""))
+                fates[record["expanded"]] = (
+                    "active" if kind == "injected" else kind,
+                    record.get("why", ""),
+                )
                 injected |= {record["expanded"]: record["step"]} if kind == "injected" else {}
             elif kind in ("retired", "revived") and record["task"] in places:
-                fates[places[record["task"]]] = ("active", "") if kind == "revived" else (kind, record["rule"])
+                fates[places[record["task"]]] = (
+                    ("active", "") if kind == "revived" else (kind, record["rule"])
+                )
         for record in self.state.records(EXPANDED):
-            task, about = record["task"], record["task"].get("provenance", {})
+            task = record["task"]
+            about = record["task"].get("provenance", {})
             state, why = fates.get(record["seq"], ("staged", ""))
             self.models[about.get("model", "")] += 1
             self.prompts.update(f"{name} {mark}" for name, mark in about.get("prompts", {}).items())
@@ -100,7 +123,11 @@ class _Tables:
                 **{"task": task["id"], "type": task["type"]},
                 **{name: about.get(name, "") for name in ("seed", "root", "model")},
                 **{"state": state, "why": why, "generation": about.get("generation", 1)},
-                **{"picked": record["step"], "injected": injected.get(record["seq"]), "record": task},
+                **{
+                    "picked": record["step"],
+                    "injected": injected.get(record["seq"]),
+                    "record": task,
+                },
             }
 
     def groups(self) -> Iterator[Row]:
@@ -108,7 +135,11 @@ class _Tables:
             for record in step.records:
                 with believed((record,)):
                     known = (rollout["reward"] for rollout in record["rollouts"])
-                    mean = fmean(rewards) if (rewards := [each for each in known if each is not None]) else None
+                    mean = (
+                        fmean(rewards)
+                        if (rewards := [each for each in known if each is not None])
+                        else None
+                    )
                 yield {
                     **{name: record[name] for name in ("attempt", "step", "stage", "task", "role")},
                     "epoch": step.epoch,
@@ -127,7 +158,10 @@ class _Tables:
                 yield {
                     "attempt": step.attempt,
                     "step": step.step,
-                    **{name: trace[name] for name in ("slot", "rollout", "task", "end", "resolved", "expected")},
+                    **{
+                        name: trace[name]
+                        for name in ("slot", "rollout", "task", "end", "resolved", "expected")
+                    },
                     "reward": groups[trace["slot"]]["rollouts"][trace["rollout"]]["reward"],
                     "record": trace,
                 }
@@ -138,7 +172,9 @@ class _Tables:
             known = self.run.environments.load(task.environment.name).tools()
             tools = [{"type": "function", "function": known[name].schema()} for name in task.tools]
             yield {
-                **{name: row[name] for name in ("step", "slot", "rollout", "task", "end", "reward")},
+                **{
+                    name: row[name] for name in ("step", "slot", "rollout", "task", "end", "reward")
+                },
                 "tools": orjson.dumps(tools).decode(),
                 "messages": row["record"]["messages"],
             }
@@ -156,24 +192,38 @@ def _write(path: Path, rows: Iterable[Row]) -> int:
 
 def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     """The data card, with the header by which `datasets` finds the tables."""
-    run, config = tables.run, tables.run.config
-    licences = {name: held for extension in extensions() for name, held in extension.licences.items()}
+    run = tables.run
+    config = tables.run.config
+    licences = {
+        name: held for extension in extensions() for name, held in extension.licences.items()
+    }
     licences |= registry.having("licence")
     unknown = "not known here: say it before you pass this on"
-    facts = [("policy", f"{config.policy.model or config.policy.kind}, dialect {config.policy.dialect}")]
+    facts = [
+        ("policy", f"{config.policy.model or config.policy.kind}, dialect {config.policy.dialect}")
+    ]
     facts += [("tasks given", f"{len(run.tasks)}, from `{config.data.tasks}`")]
     facts += [
         ("environment", f"{name} ({run.named()[name]}); licence {licences.get(name, unknown)}")
         for name in sorted({task.environment.name for task in run.tasks})
     ]
     facts += [("author", config.pipeline.author)]
-    facts += [("written by", f"{name}: {count} variants") for name, count in sorted(tables.models.items()) if name]
-    facts += [("prompt", f"{name} in {count} variants") for name, count in sorted(tables.prompts.items())]
+    facts += [
+        ("written by", f"{name}: {count} variants")
+        for name, count in sorted(tables.models.items())
+        if name
+    ]
+    facts += [
+        ("prompt", f"{name} in {count} variants") for name, count in sorted(tables.prompts.items())
+    ]
     return CARD.format(
         files="\n".join(f"- config_name: {name}\n  data_files: {name}.jsonl" for name in counts),
         name=run.path.name,
         version=run.manifest["versions"].get("rods", ""),
-        identity=f"{run.manifest.get('identity_hash', '')} (configuration: `config.toml` of the run).".lstrip(),
-        tables="\n".join(f"| {name} | {count} | {TABLES[name]['about']} |" for name, count in counts.items()),
+        identity=f"{run.manifest.get('identity_hash', '')} (configuration: `config.toml` of the "
+        f"run).".lstrip(),
+        tables="\n".join(
+            f"| {name} | {count} | {TABLES[name]['about']} |" for name, count in counts.items()
+        ),
         facts="\n".join(f"| {name} | {value} |" for name, value in facts),
     )

@@ -1,5 +1,6 @@
-"""The fold of feedback.jsonl and dropped.jsonl, from which the daemon continues: which failures agents were asked
-about, and which texts are in force. Every question counts as an attempt, unless no endpoint answered it."""
+"""The fold of feedback.jsonl and dropped.jsonl, from which the daemon continues: which failures
+agents were asked about, and which texts are in force. Every question counts as an attempt, unless
+no endpoint answered it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from rods.family.feedback.settings import DROPPED, FEEDBACK, settings_of
 
 @dataclass(slots=True)
 class FeedbackCase:
-    """A kind of failure that somebody was asked about. `questions` were put, `attempts` of them count; `objection` is
-    what the last one that was answered met with."""
+    """A kind of failure that somebody was asked about. `questions` were put, `attempts` of them
+    count; `objection` is what the last one that was answered met with."""
 
     failure: str
     environment: str
@@ -41,7 +42,8 @@ class FeedbackFold:
         self.cases: dict[str, FeedbackCase] = {}
         self._approved: list[tuple[int, ApprovedText]] = []  # with its seq
         self._dropped: list[tuple[int, str]] = []  # with its seq
-        self._tail, self._drops = Tail(folder / FEEDBACK, strict=strict), Tail(folder / DROPPED, strict=strict)
+        self._tail = Tail(folder / FEEDBACK, strict=strict)
+        self._drops = Tail(folder / DROPPED, strict=strict)
 
     @property
     def seqs(self) -> tuple[int, int]:
@@ -49,7 +51,8 @@ class FeedbackFold:
         return self._tail.seq, self._drops.seq
 
     def poll(self) -> None:
-        """Reads on. Drops come first: what they name is durable before them, and is there when it is looked up."""
+        """Reads on. Drops come first: what they name is durable before them, and is there when it
+        is looked up."""
         drops = list(self._drops.records())
         for record in (*self._tail.records(), *drops):
             self.apply(record, record["seq"])
@@ -63,32 +66,41 @@ class FeedbackFold:
             names = (record.get(name, "") for name in ("failure", "environment", "tool", "pattern"))
             case = self.cases[record["failure"]] = FeedbackCase(*names)
         if kind == "asked":
-            case.questions, case.attempts = record["number"], case.attempts + 1
+            case.questions = record["number"]
+            case.attempts = case.attempts + 1
         elif kind == "unanswered":
             case.attempts -= 1
         elif kind == "objected":
-            case.objection, case.objected = record["why"], record["text"]
+            case.objection = record["why"]
+            case.objected = record["text"]
         elif kind == "approved":
-            case.state, case.text = "approved", record["text"]
-            self._approved.append((seq, ApprovedText(case.environment, case.tool, case.pattern, case.text)))
+            case.state = "approved"
+            case.text = record["text"]
+            self._approved.append(
+                (seq, ApprovedText(case.environment, case.tool, case.pattern, case.text))
+            )
         else:
-            case.state, case.why = ("dropped" if kind == "dropped" else "given_up"), record["why"]
+            case.state = "dropped" if kind == "dropped" else "given_up"
+            case.why = record["why"]
             if kind == "dropped":
                 self._dropped.append((seq, case.failure))
 
     def in_force(self, seqs: tuple[int, int], *, in_place: bool) -> Approved:
         """The texts that were approved, and not dropped, up to these seqs of the two logs."""
         gone = {failure for seq, failure in self._dropped if seq <= seqs[1]}
-        texts = (text for seq, text in self._approved if seq <= seqs[0] and text.failure not in gone)
+        texts = (
+            text for seq, text in self._approved if seq <= seqs[0] and text.failure not in gone
+        )
         return Approved(tuple(sorted(texts, key=lambda text: text.failure)), in_place)
 
 
 class FeedbackNotes:
-    """What the records that open epochs say of feedback: how far its logs were read, fixed by the first record of the
-    epoch, and the version of the texts that are in force."""
+    """What the records that open epochs say of feedback: how far its logs were read, fixed by the
+    first record of the epoch, and the version of the texts that are in force."""
 
     def __init__(self, run: Run, *, strict: bool = False) -> None:
-        self._path, self._in_place = run.path, settings_of(run.config).form == "in_place"
+        self._path = run.path
+        self._in_place = settings_of(run.config).form == "in_place"
         self._fold = FeedbackFold(run.path, strict=strict)
 
     def files(self) -> Iterable[Path]:
@@ -103,7 +115,12 @@ class FeedbackNotes:
         first = fixed.get("feedback")
         seqs = self._fold.seqs if first is None else (first["approved"], first["dropped"])
         texts = self._fold.in_force(seqs, in_place=self._in_place)
-        told = {"approved": seqs[0], "dropped": seqs[1], "texts": len(texts.texts), "version": texts.version}
+        told = {
+            "approved": seqs[0],
+            "dropped": seqs[1],
+            "texts": len(texts.texts),
+            "version": texts.version,
+        }
         return {"feedback": told}
 
     def opened(self, closing: Mapping[str, Any]) -> Approved | None:
@@ -112,31 +129,45 @@ class FeedbackNotes:
             return None
         texts = self._fold.in_force((said["approved"], said["dropped"]), in_place=self._in_place)
         if texts.version != said["version"]:
-            raise Damage(self._path / FEEDBACK, 0, f"its texts are not those of version {said['version']}")
+            raise Damage(
+                self._path / FEEDBACK, 0, f"its texts are not those of version {said['version']}"
+            )
         return texts
 
 
 def check(run: Run, findings: Findings, *, replay: bool) -> None:
-    """Whether every question about a failure had its turn, every answer follows its question, and every text its
-    verdicts; with `replay` also whether the texts keep to the gates, beside the given tasks."""
-    fold, answered = FeedbackFold(run.path, strict=True), set[str]()
+    """Whether every question about a failure had its turn, every answer follows its question, and
+    every text its verdicts; with `replay` also whether the texts keep to the gates, beside the
+    given tasks."""
+    fold = FeedbackFold(run.path, strict=True)
+    answered = set[str]()
     truth = GroundTruthValues(run.tasks) if replay else None
     for record in read(run.path / FEEDBACK):
-        where, kind, failure = f"{FEEDBACK}, record {record['seq']}", record["kind"], record["failure"]
+        where = f"{FEEDBACK}, record {record['seq']}"
+        kind = record["kind"]
+        failure = record["failure"]
         case = fold.cases.get(failure)
         if case is not None and case.state != "open":
-            findings.problem(where, f"{kind}, though failure {failure} was closed before ({case.state})")
-        if "pattern" in record and failure != failure_id(record["environment"], record["tool"], record["pattern"]):
+            findings.problem(
+                where, f"{kind}, though failure {failure} was closed before ({case.state})"
+            )
+        if "pattern" in record and failure != failure_id(
+            record["environment"], record["tool"], record["pattern"]
+        ):
             findings.problem(where, f"failure {failure} is not that of its tool and pattern")
         if kind == "asked":
             questions, attempts = (case.questions, case.attempts) if case else (0, 0)
             if record["number"] != questions + 1 or attempts >= settings_of(run.config).attempts:
-                what = f"is question {record['number']} after {questions}, {attempts} of them attempts"
+                what = (
+                    f"is question {record['number']} after {questions}, {attempts} of them attempts"
+                )
                 findings.problem(where, what)
             answered.discard(failure)
         elif "number" in record:
             if case is None or record["number"] != case.questions or failure in answered:
-                findings.problem(where, f"{kind} answers question {record['number']}, which was not open")
+                findings.problem(
+                    where, f"{kind} answers question {record['number']}, which was not open"
+                )
             answered.add(failure)
         fold.apply(record, record["seq"])
         if kind == "approved" and case is not None:
@@ -147,6 +178,8 @@ def check(run: Run, findings: Findings, *, replay: bool) -> None:
                 environment = run.environments.load(case.environment)
                 tools = environment.tools()
                 other = tools.get(record["remedy"]["tool"])
-                faults = feedback_faults(environment, tools[case.tool], other, case.pattern, record["text"], truth)
+                faults = feedback_faults(
+                    environment, tools[case.tool], other, case.pattern, record["text"], truth
+                )
                 for fault in faults:
                     findings.problem(where, f"its text does not pass the gates: {fault}")

@@ -1,7 +1,8 @@
-"""Has agents write feedback for failures that repeat: generator, gates, probe, judge, at most three attempts (000
-Appendix C.3), every step on record before the next. Nobody is asked about a failure that cannot be brought about in
-another world. A question is on record before it is sent, so that a kill leaves an attempt less and never one more; one
-that no endpoint answered does not count. Whether a text is approved follows from the judge's four verdicts."""
+"""Has agents write feedback for failures that repeat: generator, gates, probe, judge, at most three
+attempts (000 Appendix C.3), every step on record before the next. Nobody is asked about a failure
+that cannot be brought about in another world. A question is on record before it is sent, so that a
+kill leaves an attempt less and never one more; one that no endpoint answered does not count.
+Whether a text is approved follows from the judge's four verdicts."""
 
 import asyncio
 import math
@@ -58,30 +59,48 @@ class RepeatedFailure:
     @property
     def names(self) -> dict[str, str]:
         """What records name it by."""
-        return {"environment": self.environment, "tool": self.mined.tool, "pattern": self.mined.pattern}
+        return {
+            "environment": self.environment,
+            "tool": self.mined.tool,
+            "pattern": self.mined.pattern,
+        }
 
 
 class _Objection(Exception):
-    """Why a text may not be shown: what the generator, the gates, the probe or the judge (`by`) found."""
+    """Why a text may not be shown: what the generator, the gates, the probe or the judge (`by`)
+    found."""
 
     def __init__(self, by: str, why: str, text: str = "") -> None:
         super().__init__(why)
-        self.by, self.why, self.text = by, why, text
+        self.by = by
+        self.why = why
+        self.text = text
 
 
 class Correcting:
-    """Works on one failure at a time. `tasks`: what may not be given away, read anew for each text."""
+    """Works on one failure at a time. `tasks`: what may not be given away, read anew for each
+    text."""
 
-    def __init__(self, run: Run, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[AnyTask]]) -> None:
-        self.run, self.config, self.settings = run, run.config, settings_of(run.config)
+    def __init__(
+        self, run: Run, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[AnyTask]]
+    ) -> None:
+        self.settings = settings_of(run.config)
+        self.config = run.config
+        self.run = run
         self._log = LogWriter(run.path / FEEDBACK, part_bytes=run.config.operation.log_part_bytes)
         with quarantine():
             self.fold = FeedbackFold(run.path, strict=True)
             self.fold.poll()  # from here on it learns what is written by applying it
         if not writers.able:
-            log.warning("no endpoint is configured: failures are answered by rule alone", key="operation.endpoints")
-        self._writers, self._threads, self._tasks = writers, threads, tasks
-        self._environments: dict[tuple[str, str], str] = {}  # of the first task that a kind of failure was met in
+            log.warning(
+                "no endpoint is configured: failures are answered by rule alone",
+                key="operation.endpoints",
+            )
+        self._writers = writers
+        self._threads = threads
+        self._tasks = tasks
+        # of the first task that a kind of failure was met in
+        self._environments: dict[tuple[str, str], str] = {}
         self._taken: set[str] = set()  # queued or in work
         self.open_at = math.inf  # the earliest step that made due what is not closed
         self._rest_until = 0.0
@@ -112,8 +131,10 @@ class Correcting:
         return fresh
 
     async def work(self, failure: RepeatedFailure) -> None:
-        """Leads one failure to its end, or as far as endpoints and environments let it: then it is due again."""
-        structlog.contextvars.bind_contextvars(failure=failure.id, tool=failure.mined.tool)  # of this task alone
+        """Leads one failure to its end, or as far as endpoints and environments let it: then it is
+        due again."""
+        # of this task alone
+        structlog.contextvars.bind_contextvars(failure=failure.id, tool=failure.mined.tool)
         try:
             await self._work(failure)
         except (EndpointError, BudgetSpent, InfrastructureError) as error:
@@ -126,32 +147,51 @@ class Correcting:
         mined = failure.mined
         environment = self.run.environments.load(failure.environment)
         tool = environment.tools().get(mined.tool)
-        seen = await in_thread(self._threads, lambda: self._brought_about(failure, environment, tool)) if tool else []
+        seen = (
+            await in_thread(self._threads, lambda: self._brought_about(failure, environment, tool))
+            if tool
+            else []
+        )
         if tool is None or not seen:
-            await self._give_up(failure, "it could not be brought about in the world of another task")
+            await self._give_up(
+                failure, "it could not be brought about in the world of another task"
+            )
             return
         while not self._closed(failure):
             case = self.fold.cases.get(failure.id)
             attempts, number = (case.attempts, case.questions + 1) if case else (0, 1)
             if attempts >= self.settings.attempts:
-                await self._give_up(failure, f"{attempts} attempts: {case.objection if case else ''}"[:LONGEST])
+                await self._give_up(
+                    failure, f"{attempts} attempts: {case.objection if case else ''}"[:LONGEST]
+                )
                 return
             facts = {"rollouts": mined.rollouts, "calls": mined.calls, "step": mined.due}
             await self._record("asked", failure.id, number=number, **failure.names, **facts)
             try:
                 await self._attempt(failure, number, environment, tool, seen)
             except _Objection as objection:
-                why, text = objection.why[:LONGEST], objection.text[:LONGEST]
-                await self._record("objected", failure.id, number=number, by=objection.by, why=why, text=text)
+                why = objection.why[:LONGEST]
+                text = objection.text[:LONGEST]
+                await self._record(
+                    "objected", failure.id, number=number, by=objection.by, why=why, text=text
+                )
                 log.info("feedback refused", by=objection.by, why=objection.why)
                 cause = objection.__cause__
-                if isinstance(cause, EndpointError | BudgetSpent) and not isinstance(cause, RequestRefused):
+                if isinstance(cause, EndpointError | BudgetSpent) and not isinstance(
+                    cause, RequestRefused
+                ):
                     raise cause from None
 
     async def _attempt(
-        self, failure: RepeatedFailure, number: int, environment: Environment, tool: Tool, seen: Sequence[RefusedCall]
+        self,
+        failure: RepeatedFailure,
+        number: int,
+        environment: Environment,
+        tool: Tool,
+        seen: Sequence[RefusedCall],
     ) -> None:
-        """One text, from the question to its end. Raises _Objection, EndpointError and BudgetSpent."""
+        """One text, from the question to its end. Raises _Objection, EndpointError and
+        BudgetSpent."""
         asker = self._writers.asker(NAME, failure.id)
         question = Chance(self.config.random_seeds.daemon, "feedback", failure.id, number)
         case = self.fold.cases[failure.id]
@@ -169,25 +209,43 @@ class Correcting:
         if not proposal.needed:
             await self._give_up(failure, "the generator holds that the refusal says enough")
             return
-        text, remedy = proposal.text, proposal.remedy
-        faults = await in_thread(self._threads, lambda: self._faults(failure, environment, tool, proposal))
+        text = proposal.text
+        remedy = proposal.remedy
+        faults = await in_thread(
+            self._threads, lambda: self._faults(failure, environment, tool, proposal)
+        )
         if faults or remedy is None:
             raise _Objection("gates", "; ".join(faults), text)
-        mended = await in_thread(self._threads, lambda: sum(mends(environment, refused, remedy) for refused in seen))
+        mended = await in_thread(
+            self._threads, lambda: sum(mends(environment, refused, remedy) for refused in seen)
+        )
         if 2 * mended < len(seen):
-            why = f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} other worlds"
+            why = (
+                f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} other "
+                f"worlds"
+            )
             raise _Objection("probe", why, text)
         try:
-            opinion = await judge(asker, question, environment, tool, failure.mined.pattern, text, remedy)
+            opinion = await judge(
+                asker, question, environment, tool, failure.mined.pattern, text, remedy
+            )
         except (EndpointError, BudgetSpent, ComposeError) as error:
-            raise _Objection("judge", f"no verdict: {getattr(error, 'detail', error)}", text) from error
+            raise _Objection(
+                "judge", f"no verdict: {getattr(error, 'detail', error)}", text
+            ) from error
         if not opinion.consistent:
-            log.info("the judge contradicts itself; its four verdicts count", failed=list(opinion.failed))
+            log.info(
+                "the judge contradicts itself; its four verdicts count", failed=list(opinion.failed)
+            )
         if opinion.failed:
             raise _Objection("judge", f"fails {', '.join(opinion.failed)}: {opinion.reason}", text)
         wrote = {"text": text, "category": proposal.category, "type": proposal.type}
         tried = {"remedy": asdict(remedy), "probe": {"worlds": len(seen), "mended": mended}}
-        judged = {**opinion.verdicts, "reason": opinion.reason[:LONGEST], "consistent": opinion.consistent}
+        judged = {
+            **opinion.verdicts,
+            "reason": opinion.reason[:LONGEST],
+            "consistent": opinion.consistent,
+        }
         made = {"judge": judged, "model": asker.backbone, "prompts": dict(asker.hashes)}
         await self._record("approved", failure.id, number=number, **wrote, **tried, **made)
         log.info("feedback approved", text=text, attempts=number)
@@ -196,7 +254,8 @@ class Correcting:
         self, failure: RepeatedFailure, environment: Environment, tool: Tool, proposal: "Proposal"
     ) -> list[str]:
         """What the rules hold against a text and its remedy."""
-        remedy, tools = proposal.remedy, environment.tools()
+        remedy = proposal.remedy
+        tools = environment.tools()
         if remedy is None:
             return ["it names no remedy, so it cannot be tried: look_up, first or argument"]
         if faults := remedy.faults(environment, tool, failure.mined.shapes):
@@ -206,11 +265,20 @@ class Correcting:
             return [f"its remedy is about {about.strip()}, of which the text says nothing"]
         truth = gates.GroundTruthValues(self._tasks())
         other = tools.get(remedy.tool)
-        return gates.feedback_faults(environment, tool, other, failure.mined.pattern, proposal.text, truth)
+        return gates.feedback_faults(
+            environment, tool, other, failure.mined.pattern, proposal.text, truth
+        )
 
-    def _brought_about(self, failure: RepeatedFailure, environment: Environment, tool: Tool) -> list[RefusedCall]:
-        mined, given = failure.mined, (task for task in self.run.tasks if task.split == "train")
-        others = [task for task in given if task.environment.name == failure.environment and task.id not in mined.tasks]
+    def _brought_about(
+        self, failure: RepeatedFailure, environment: Environment, tool: Tool
+    ) -> list[RefusedCall]:
+        mined = failure.mined
+        given = (task for task in self.run.tasks if task.split == "train")
+        others = [
+            task
+            for task in given
+            if task.environment.name == failure.environment and task.id not in mined.tasks
+        ]
         rng = keyed_random(self.config.random_seeds.daemon, "feedback", failure.id, "worlds")
         return gates.witnesses(environment, others, tool, mined.pattern, mined.shapes, rng)
 
@@ -219,8 +287,9 @@ class Correcting:
         log.info("no feedback", why=why)
 
     async def _record(self, kind: str, failure: str, **fields: Any) -> None:
-        """Records what came of asking about a kind of failure: `asked` before each question, `unanswered` where no
-        endpoint answered it, `objected`, `approved`, `given_up`. One call at a time."""
+        """Records what came of asking about a kind of failure: `asked` before each question,
+        `unanswered` where no endpoint answered it, `objected`, `approved`, `given_up`. One call at
+        a time."""
         made = record(kind, failure=failure, **fields, time=round(time.time(), 3))
         seq = await asyncio.to_thread(self._log.append, [made])
         self.fold.apply(made, seq)
@@ -232,7 +301,9 @@ class Correcting:
         key = mined.tool, mined.pattern
         if key not in self._environments:
             self._environments[key] = state.task(mined.tasks[0]).environment.name
-        return RepeatedFailure(failure_id(self._environments[key], *key), self._environments[key], mined)
+        return RepeatedFailure(
+            failure_id(self._environments[key], *key), self._environments[key], mined
+        )
 
 
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))
@@ -241,8 +312,8 @@ OTHERS = 60  # tools of the class that are shown
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What the generator wrote. `needed`: whether the refusal should say more at all; `remedy` is None where it names
-    none."""
+    """What the generator wrote. `needed`: whether the refusal should say more at all; `remedy` is
+    None where it names none."""
 
     needed: bool
     category: str
@@ -253,7 +324,8 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the judge found: its four verdicts, why, and whether it said itself what follows from them."""
+    """What the judge found: its four verdicts, why, and whether it said itself what follows from
+    them."""
 
     verdicts: Mapping[str, bool]
     reason: str
@@ -266,7 +338,12 @@ class Opinion:
 
 
 async def propose(
-    asker: Asker, given: Keyed, environment: Environment, tool: Tool, mined: MinedFailure, objection: str
+    asker: Asker,
+    given: Keyed,
+    environment: Environment,
+    tool: Tool,
+    mined: MinedFailure,
+    objection: str,
 ) -> Proposal:
     """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
 
@@ -278,7 +355,10 @@ async def propose(
         return Proposal(answer["needed"] == "yes", answer["category"], answer["type"], text, remedy)
 
     # other names are the policy's words
-    shapes = [{name: shape[name] for name in tool.parameter_names if name in shape} for shape in mined.shapes]
+    shapes = [
+        {name: shape[name] for name in tool.parameter_names if name in shape}
+        for shape in mined.shapes
+    ]
     fields = {
         **_about(environment, tool, mined.pattern),
         "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
@@ -286,11 +366,19 @@ async def propose(
         "examples": _examples(asker, tool.group),
         "objection": objection,
     }
-    return await asker.ask_keyed(given, Question("feedback", fields, FORMS["feedback"], read), "query_gen_failed")
+    return await asker.ask_keyed(
+        given, Question("feedback", fields, FORMS["feedback"], read), "query_gen_failed"
+    )
 
 
 async def judge(
-    asker: Asker, given: Keyed, environment: Environment, tool: Tool, pattern: str, text: str, remedy: Remedy
+    asker: Asker,
+    given: Keyed,
+    environment: Environment,
+    tool: Tool,
+    pattern: str,
+    text: str,
+    remedy: Remedy,
 ) -> Opinion:
     """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
 
@@ -306,12 +394,18 @@ async def judge(
     }[remedy.kind]
     fields = {**_about(environment, tool, pattern), "feedback": text, "remedy": advice}
     return await asker.ask_keyed(
-        given, Question("feedback_judge", fields, FORMS["feedback_judge"], read), "query_verify_no_tag"
+        given,
+        Question("feedback_judge", fields, FORMS["feedback_judge"], read),
+        "query_verify_no_tag",
     )
 
 
 def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, str]:
-    others = [other for other in environment.tools().values() if other.group == tool.group and other.name != tool.name]
+    others = [
+        other
+        for other in environment.tools().values()
+        if other.group == tool.group and other.name != tool.name
+    ]
     told = showing.signatures(others[:OTHERS]) or "(none)"
     return {"tool": showing.schemas([tool]), "others": told, "pattern": line({"refusal": pattern})}
 

@@ -4,7 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rods.extension import DaemonWork, EpochNotes, Extension, StepFold
-from rods.family.feedback.settings import DROPPED, FEEDBACK, Feedback, FeedbackStage, by_agents, fades, mines
+from rods.family.feedback.settings import (
+    DROPPED,
+    FEEDBACK,
+    Feedback,
+    FeedbackStage,
+    by_agents,
+    fades,
+    mines,
+)
 
 FAILURE = {"failure": "text"}
 NAMES = dict.fromkeys(("environment", "tool", "pattern"), "text")
@@ -31,21 +39,34 @@ class AgentsFeedback(Extension):
         "asked": {"number": "count", **FAILURE, **NAMES},
         "unanswered": {"number": "count", "why": "text", **FAILURE},
         "objected": {"number": "count", "by": "text", "why": "text", "text": "text", **FAILURE},
-        "approved": {"number": "count", "text": "text", "remedy": {"tool": "text"}, "judge": "object", **FAILURE},
+        "approved": {
+            "number": "count",
+            "text": "text",
+            "remedy": {"tool": "text"},
+            "judge": "object",
+            **FAILURE,
+        },
         "given_up": {"why": "text", **FAILURE, **NAMES},
         "dropped": {"why": "text", **FAILURE},
     }
-    epoch_fields = {"feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}}
+    epoch_fields = {
+        "feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}
+    }
     verbs = {
         "env feedback": ("", "What agents wrote about failures."),
-        "env feedback list": ("verbs:list_cases", "List failures that agents were asked about, and what was approved."),
+        "env feedback list": (
+            "verbs:list_cases",
+            "List failures that agents were asked about, and what was approved.",
+        ),
         "env feedback show": ("verbs:show", "Show everything on record about one of them."),
         "env feedback drop": ("verbs:drop", "Take an approved text out of force."),
     }
 
     def validate(self, config: Any) -> None:
         if fades(config) and by_agents(config):
-            raise ValueError('a run whose hints fade (feedback_fade_steps) has no stage with feedback = "agents"')
+            raise ValueError(
+                'a run whose hints fade (feedback_fade_steps) has no stage with feedback = "agents"'
+            )
 
     def fold(self, config: Any) -> StepFold | None:
         from rods.family.feedback.failures import Mining
@@ -63,13 +84,17 @@ class AgentsFeedback(Extension):
     def follows(self, stage: Any) -> bool:
         return bool(stage.feedback == "agents" or stage.feedback_fade_steps)
 
-    def rollout(self, trace: Any, task: Any, environments: Any, config: Any, stage: int) -> Mapping[str, Any]:
+    def rollout(
+        self, trace: Any, task: Any, environments: Any, config: Any, stage: int
+    ) -> Mapping[str, Any]:
         from rods.family.feedback.failures import failed_calls
 
         if not mines(config, stage):
             return {}
         steps = (step for turn in trace.turns for step in turn.steps)
-        failures = failed_calls(pair for step in steps for pair in zip(step.calls, step.results, strict=True))
+        failures = failed_calls(
+            pair for step in steps for pair in zip(step.calls, step.results, strict=True)
+        )
         return {"failures": failures} if failures else {}
 
     def epoch_notes(self, run: Any, *, strict: bool = False) -> EpochNotes | None:

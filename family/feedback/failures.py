@@ -1,11 +1,14 @@
-"""What failed calls have in common: the tool, and the words of its refusal without the values in them (000 Appendix C).
+"""What failed calls have in common: the tool, and the words of its refusal without the values in
+them (000 Appendix C).
 
-A *pattern* is a refusal's text in which every value is a placeholder: an argument of the call, wherever it stands, is
-`{argument}`, and so are three words of it in a row, in whatever case and between whatever signs, since a policy chooses
-them and agents read patterns; then quotations are `<text>`, numbers `<number>`, what is no word of a language (paths,
-addresses, identifiers with digits, capitals) or a capitalised word inside a sentence `<name>`. Equal patterns of one
-tool are one kind of failure. A *shape* is what an argument looked like, no value of it: words, also joined by `_`, are
-`a`, runs of digits `9`, signs stay ("letters/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
+A *pattern* is a refusal's text in which every value is a placeholder: an argument of the call,
+wherever it stands, is `{argument}`, and so are three words of it in a row, in whatever case and
+between whatever signs, since a policy chooses them and agents read patterns; then quotations are
+`<text>`, numbers `<number>`, what is no word of a language (paths, addresses, identifiers with
+digits, capitals) or a capitalised word inside a sentence `<name>`. Equal patterns of one tool are
+one kind of failure. A *shape* is what an argument looked like, no value of it: words, also joined
+by `_`, are `a`, runs of digits `9`, signs stay ("letters/plan_2.txt" is "a/a_9.a"); other types are
+their JSON names.
 
 Only refusals of tools count: what breaks a tool's document is answered from that document.
 """
@@ -23,8 +26,12 @@ from rods.environments.base import Result
 from rods.extension import StepFold
 from rods.family.feedback.settings import Feedback
 
-# What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
-MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
+# What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments,
+# characters of a shape.
+MOST_FAILED = 4
+PATTERN_LENGTH = 160
+MOST_SHAPES = 8
+SHAPE_LENGTH = 24
 READ = 1_000  # characters of a refusal that are looked at
 ROW = 3  # words of an argument in a row that no pattern has
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”|`[^`]*`|\[[^\]]*\]")
@@ -34,7 +41,8 @@ _NAME = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
 _CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
-_LETTERS, _DIGITS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*"), re.compile(r"\d+")
+_LETTERS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*")
+_DIGITS = re.compile(r"\d+")
 _JSON = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
@@ -45,10 +53,13 @@ class FailedCall:
     tool: str  #: which one
     pattern: str  #: the refusal without values, at most 160 characters
     count: int = 1  #: how many calls
-    shapes: Mapping[str, str] = field(default_factory=dict)  #: what the arguments of the first looked like, by name
+    #: what the arguments of the first looked like, by name
+    shapes: Mapping[str, str] = field(default_factory=dict)
 
 
-_fault = fault_of([{"tool": "text", "pattern": "text", "count?": "positive", "shapes?": {"*": "text"}}])
+_fault = fault_of(
+    [{"tool": "text", "pattern": "text", "count?": "positive", "shapes?": {"*": "text"}}]
+)
 
 
 def check_failures(failures: Any) -> None:
@@ -56,9 +67,15 @@ def check_failures(failures: Any) -> None:
     if what := _fault(failures):
         raise ValueError(f"failures{what}: {failures!r:.200}")
     if len(failures) > MOST_FAILED or not all(failed["tool"] for failed in failures):
-        raise ValueError(f"failures has {len(failures)} failed calls; allowed are {MOST_FAILED}, each of a tool")
-    if (longest := max((len(failed["pattern"]) for failed in failures), default=0)) > PATTERN_LENGTH:
-        raise ValueError(f"the pattern of a failed call has {longest} characters, at most {PATTERN_LENGTH}")
+        raise ValueError(
+            f"failures has {len(failures)} failed calls; allowed are {MOST_FAILED}, each of a tool"
+        )
+    if (
+        longest := max((len(failed["pattern"]) for failed in failures), default=0)
+    ) > PATTERN_LENGTH:
+        raise ValueError(
+            f"the pattern of a failed call has {longest} characters, at most {PATTERN_LENGTH}"
+        )
 
 
 def refusal_text(result: Result) -> str:
@@ -70,15 +87,28 @@ def refusal_text(result: Result) -> str:
 def pattern(call: Call, result: Result) -> str:
     """The refusal of `call` without values, at most `PATTERN_LENGTH` characters."""
     text = " ".join(refusal_text(result)[:READ].split())
-    given = {name: value for name, value in call.arguments.items() if not isinstance(value, bool | list | dict | None)}
+    given = {
+        name: value
+        for name, value in call.arguments.items()
+        if not isinstance(value, bool | list | dict | None)
+    }
     for name, value in sorted(given.items(), key=lambda pair: (-len(str(pair[1])), pair[0])):
         if not is_small(value) and len(str(value)) <= READ:
             written = re.escape(" ".join(str(value).split()))
             text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)[:READ]
     for name, value in sorted(call.arguments.items()):
-        said = {row for given in _texts(value) for row in _rows([word[0] for word in _WORD.finditer(given)])}
+        said = {
+            row
+            for given in _texts(value)
+            for row in _rows([word[0] for word in _WORD.finditer(given)])
+        }
         text = _between_placeholders(text, partial(_without_rows, said, f"{{{name}}}"))
-    for regex, placeholder in ((_QUOTED, "<text>"), (_NAME, "<name>"), (_NUMBER, "<number>"), (_CAPITALS, "<name>")):
+    for regex, placeholder in (
+        (_QUOTED, "<text>"),
+        (_NAME, "<name>"),
+        (_NUMBER, "<number>"),
+        (_CAPITALS, "<name>"),
+    ):
         text = _between_placeholders(text, partial(regex.sub, placeholder))
     return text[:PATTERN_LENGTH]
 
@@ -99,17 +129,24 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return (tuple(word.casefold() for word in words[at : at + ROW]) for at in range(len(words) - ROW + 1))
+    return (
+        tuple(word.casefold() for word in words[at : at + ROW])
+        for at in range(len(words) - ROW + 1)
+    )
 
 
 def _without_rows(said: Set[tuple[str, ...]], placeholder: str, text: str) -> str:
     """`text` with `placeholder` for every stretch of words whose rows were all `said`."""
     words = list(_WORD.finditer(text)) if said else []
     inside = {
-        at + more for at, row in enumerate(_rows([word[0] for word in words])) if row in said for more in range(ROW)
+        at + more
+        for at, row in enumerate(_rows([word[0] for word in words]))
+        if row in said
+        for more in range(ROW)
     }
     for at in sorted(inside, reverse=True):
-        start, end = words[at].start(), words[at].end()
+        start = words[at].start()
+        end = words[at].end()
         if at + 1 in inside:  # what follows it has just become the placeholder
             end = words[at + 1].start() + len(placeholder)
         text = f"{text[:start]}{placeholder}{text[end:]}"
@@ -124,7 +161,8 @@ def shape(value: Any) -> str:
 
 
 def failed_calls(made: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
-    """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, as `FailedCall`."""
+    """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, as
+    `FailedCall`."""
     kinds: dict[tuple[str, str], FailedCall] = {}
     for call, result in made:
         if result.error != "tool":
@@ -133,7 +171,9 @@ def failed_calls(made: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
         if key in kinds:
             kinds[key].count += 1
         elif len(kinds) < MOST_FAILED:
-            shapes = {name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]}
+            shapes = {
+                name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]
+            }
             kinds[key] = FailedCall(*key, shapes=shapes)
     return [asdict(failed) for failed in kinds.values()]
 
@@ -144,8 +184,9 @@ EXAMPLES = 3  # shapes of arguments, and tasks beyond those that are needed
 
 @dataclass(slots=True)
 class MinedFailure:
-    """Calls of `tool` that were refused in words of one `pattern`: in how many rollouts, how many calls, in which tasks
-    (the first few), with arguments of which shapes (the first few). `due`: the step that made it due; 0: not yet."""
+    """Calls of `tool` that were refused in words of one `pattern`: in how many rollouts, how many
+    calls, in which tasks (the first few), with arguments of which shapes (the first few). `due`:
+    the step that made it due; 0: not yet."""
 
     tool: str
     pattern: str
@@ -174,18 +215,24 @@ class Mining(StepFold):
     def due(self) -> list[MinedFailure]:
         """What is worth asking about, in order; at most `feedback.texts` kinds."""
         due = [kind for kind in self._found.values() if kind.due]
-        return sorted(due, key=lambda kind: (kind.due, kind.tool, kind.pattern))[: self._rules.texts]
+        return sorted(due, key=lambda kind: (kind.due, kind.tool, kind.pattern))[
+            : self._rules.texts
+        ]
 
     def __iter__(self) -> Any:
         """All kinds, the commonest first."""
-        return iter(sorted(self._found.values(), key=lambda kind: (-kind.rollouts, kind.tool, kind.pattern)))
+        return iter(
+            sorted(self._found.values(), key=lambda kind: (-kind.rollouts, kind.tool, kind.pattern))
+        )
 
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
         return [asdict(kind) for kind in self._found.values()]
 
     def load(self, state: Any) -> None:
-        self._found = {(record["tool"], record["pattern"]): MinedFailure(**record) for record in state}
+        self._found = {
+            (record["tool"], record["pattern"]): MinedFailure(**record) for record in state
+        }
 
     def _count(self, step: int, task: str, failed: Mapping[str, Any]) -> None:
         key = failed["tool"], failed["pattern"]
@@ -202,5 +249,9 @@ class Mining(StepFold):
         shapes = failed.get("shapes")
         if shapes and shapes not in known.shapes and len(known.shapes) < EXAMPLES:
             known.shapes.append(dict(shapes))
-        if not known.due and known.rollouts >= self._rules.rollouts and len(known.tasks) >= self._rules.tasks:
+        if (
+            not known.due
+            and known.rollouts >= self._rules.rollouts
+            and len(known.tasks) >= self._rules.tasks
+        ):
             known.due = step

@@ -1,6 +1,6 @@
-"""What a text of feedback may hold: nothing that singles out a value, whoever knows it, and no order of calls. The
-rules, and what they leave open, stand in docs/feedback.md; the vocabulary in plain_words.txt, describing_words.txt and
-barred_words.txt."""
+"""What a text of feedback may hold: nothing that singles out a value, whoever knows it, and no
+order of calls. The rules, and what they leave open, stand in docs/feedback.md; the vocabulary in
+plain_words.txt, describing_words.txt and barred_words.txt."""
 
 import itertools
 import random
@@ -22,71 +22,111 @@ from rods.family.feedback.failures import pattern, shape
 from rods.family.feedback.hints import tools_named
 from rods.tasks import AnyTask, Task
 
-LONGEST, SHORTEST = 300, 20  # characters of a text
+# characters of a text
+LONGEST = 300
+SHORTEST = 20
 MOST_WORDS = 30  # of a text
 SAID = 3  # times that a word of more than three letters may be said
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
-WHOLE, EDGE = 3, 4  # letters of values that may not be spelled by all words of a clause, and by the first of them
+# letters of values that may not be spelled by all words of a clause, and by the first of them
+WHOLE = 3
+EDGE = 4
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
-VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
-ORDINARY = ("and", "the", "not", "for", "with")  # values that prove nothing: no sentence can be made without them
+VERDICTS = {
+    "solution_leakage": False,
+    "exploration_constraint": False,
+    "actionability": True,
+    "hint_quality": True,
+}
+# values that prove nothing: no sentence can be made without them
+ORDINARY = ("and", "the", "not", "for", "with")
 _FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:-]|(?<=[a-z])'s\b|(?<=s)'(?= ))*")
 _RUNS = re.compile(r"[.,;:-]{2,}|_{2,}|(?<=\w) (?=[.,;:])|[.,;:](?=\w)|-(?!\w)|(?<!\w)-")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _LETTERS = re.compile(r"[^\W_]")
-_ENDS, _CLAUSES = re.compile(r"[.;]"), re.compile(r"[.,;:]")
+_ENDS = re.compile(r"[.;]")
+_CLAUSES = re.compile(r"[.,;:]")
 # Words of ranks and numbers where they are none: "at least", "look it up first.", "in order to".
 _IDIOMS = re.compile(
     r"(?i)\b(?:at (?:least|most)|(?<=has )a (?:maximum|minimum)|in order to|two(?= different)"
     r"|(?<!the )(?<!is )(?<!are )(?<!be )(?<!come )(?<!comes )first(?=[.,;]|$))"
 )
 _RULES = re.compile(
-    r"(?i)\b(?:(?:in|of|from|see|that|as) the document|the document (?:gives|lists|explains)|this error)\b"
+    r"(?i)\b(?:(?:in|of|from|see|that|as) the document|the document (?:gives|lists|explains)|this "
+    r"error)\b"
 )
-_BY = "that|which|who|whose|where|with"  # single out, behind those, unless a document or a result speaks
+# single out, behind those, unless a document or a result speaks
+_BY = "that|which|who|whose|where|with"
 _SPEAKS = r"(?! (?:the )?(?:document\b|\w+ (?:gives?|gave|lists?|returns?|returned|shows?)\b))"
-_DESCRIBED = r"(?! (?:returns|shows|lists|tells|gives|finds|does|may|can)\b)"  # may follow the name of a tool
-_QUANTITY = re.compile(r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes) one(?! of))\b")
+# may follow the name of a tool
+_DESCRIBED = r"(?! (?:returns|shows|lists|tells|gives|finds|does|may|can)\b)"
+_QUANTITY = re.compile(
+    r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes) one(?! of))\b"
+)
 _AGAIN = re.compile(r"\b(\w+),? (?:and |or )?\1\b")
-_OPPOSITES = {"old": "new", "closed": "open", "empty": "full", "full": "empty", "taken": "free", "long": "short"}
+_OPPOSITES = {
+    "old": "new",
+    "closed": "open",
+    "empty": "full",
+    "full": "empty",
+    "taken": "free",
+    "long": "short",
+}
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _EXAMPLES = re.compile(r"\(?\b(?:e\.g\.|for example|such as|like)[^.)]*\)?|'[^']*'|\"[^\"]*\"")
 _GLOSS = re.compile(r"'[^']+' (?:for|is|means|=) (\w+)")
-_INFLECTED = ("s", "ed", "ing", "ion", "e", "y", "ly")  # other forms of a word end so, or are in the list
+# other forms of a word end so, or are in the list
+_INFLECTED = ("s", "ed", "ing", "ion", "e", "y", "ly")
 _CHOICE = re.compile(r"\boptions(?: are)?: ([\w ,]+)", re.IGNORECASE)
 
 
 class GroundTruthValues:
-    """The values of the arguments of every ground truth and check among `tasks`, held-out ones included."""
+    """The values of the arguments of every ground truth and check among `tasks`, held-out ones
+    included."""
 
     def __init__(self, tasks: Iterable[AnyTask]) -> None:
         values: dict[Any, str] = {}
         calls = (call for task in tasks for call in task.goal_calls)
-        for text in (leaf for call in calls for _, leaf in leaves(dict(call.arguments)) if isinstance(leaf, str)):
+        for text in (
+            leaf
+            for call in calls
+            for _, leaf in leaves(dict(call.arguments))
+            if isinstance(leaf, str)
+        ):
             if text.strip() and not is_small(text) and text.casefold() not in ORDINARY:
                 values.setdefault(key_of(text), text)
-        self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in values.values()]
+        self._values = [
+            (value, Counter(map(stem, WORD.findall(value)))) for value in values.values()
+        ]
         short = {"".join(_LETTERS.findall(value)).casefold() for value in values.values()}
         self._spelled = {word for word in short if len(word) >= WHOLE and word.isalpha()}
 
     def told(self, text: str, shown: Sequence[str]) -> list[str]:
-        """The words of `text` that tell values which none of `shown` tells: whole, in another form, or word by word,
-        close together in whatever order and with whatever endings."""
-        said, words, told = Text.of(text), list(WORD.finditer(text)), []
+        """The words of `text` that tell values which none of `shown` tells: whole, in another form,
+        or word by word, close together in whatever order and with whatever endings."""
+        said = Text.of(text)
+        words = list(WORD.finditer(text))
+        told = []
         stemmed = [stem(word[0]) for word in words]
         known = [(Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in shown]
         for value, parts in self._values:
             place = _together(parts, stemmed, APART)
             if place is None and not said.contains_any_form(value):
                 continue
-            if not any(passage.contains_any_form(value) or _together(parts, there, 0) for passage, there in known):
-                told.append(text[words[place[0]].start() : words[place[1]].end()] if place else "something")
+            if not any(
+                passage.contains_any_form(value) or _together(parts, there, 0)
+                for passage, there in known
+            ):
+                told.append(
+                    text[words[place[0]].start() : words[place[1]].end()] if place else "something"
+                )
         return told
 
     def spelled(self, text: str) -> bool:
-        """Whether letters at a fixed place of successive words, or of every other or third one, spell a value, forwards
-        or backwards: all of those of a clause, of a sentence or of the text, or so many of them that it is no chance.
-        So do the first letters of sentences, and capitals."""
+        """Whether letters at a fixed place of successive words, or of every other or third one,
+        spell a value, forwards or backwards: all of those of a clause, of a sentence or of the
+        text, or so many of them that it is no chance. So do the first letters of sentences, and
+        capitals."""
         folded = text.replace("'s", "s").casefold()
         units = [WORD.findall(part) for ends in (_CLAUSES, _ENDS) for part in ends.split(folded)]
         units.append([part[0] for part in map(WORD.findall, _ENDS.split(folded)) if part])
@@ -95,12 +135,19 @@ class GroundTruthValues:
             for place, stride in itertools.product((0, 1, 2, -1, -2), (1, 2, 3)):
                 odd = 2 if stride > 1 else {0: -1, -1: 0}.get(place, 1)
                 lines |= {(odd, _letters(unit[first::stride], place)) for first in range(stride)}
-        return any(_spells(line, value, odd) for value in self._spelled for odd, line in lines if len(line) > 2)
+        return any(
+            _spells(line, value, odd)
+            for value in self._spelled
+            for odd, line in lines
+            if len(line) > 2
+        )
 
 
 def _spells(line: str, value: str, odd: int) -> bool:
-    """Whether a line is `value`, begins or ends with it, or holds it, the longer, the odder the line."""
-    both, least = (value, value[::-1]), EDGE + odd
+    """Whether a line is `value`, begins or ends with it, or holds it, the longer, the odder the
+    line."""
+    both = (value, value[::-1])
+    least = EDGE + odd
     return (
         (line in both and len(value) >= WHOLE + max(0, odd // 2 * 2))
         or (len(value) >= least and (line.startswith(both) or line.endswith(both)))
@@ -114,40 +161,65 @@ def _letters(words: Iterable[str], place: int) -> str:
 
 
 def feedback_faults(
-    environment: Environment, tool: Tool, remedy: Tool | None, pattern: str, text: str, truth: GroundTruthValues
+    environment: Environment,
+    tool: Tool,
+    remedy: Tool | None,
+    pattern: str,
+    text: str,
+    truth: GroundTruthValues,
 ) -> list[str]:
-    """Why `text` may not be shown for refusals of `tool` with this pattern; empty where it may. `remedy`: the tool that
-    its remedy names. The reasons tell a writer what to change, and none of the values that it must not know."""
-    words, tools = WORD.findall(text), [tool, *([remedy] if remedy else [])]
+    """Why `text` may not be shown for refusals of `tool` with this pattern; empty where it may.
+    `remedy`: the tool that its remedy names. The reasons tell a writer what to change, and none of
+    the values that it must not know."""
+    words = WORD.findall(text)
+    tools = [tool, *([remedy] if remedy else [])]
     if not SHORTEST <= len(text) <= LONGEST or len(words) > MOST_WORDS:
         allowed = f"it must have {SHORTEST} to {LONGEST}, and at most {MOST_WORDS}"
         return [f"it has {len(text)} characters and {len(words)} words; {allowed}"]
     if not _FORM.fullmatch(text) or _RUNS.search(text):
-        return ["it holds characters other than letters, single signs (. , ; : ' -) and single blanks"]
-    if others := (named := tools_named(environment, text)) - {described.name for described in tools}:
+        return [
+            "it holds characters other than letters, single signs (. , ; : ' -) and single blanks"
+        ]
+    if others := (named := tools_named(environment, text)) - {
+        described.name for described in tools
+    }:
         return [f"it names {len(others)} tools beside {tool.name} and that of its remedy"]
-    refusal, plain = re.sub(r"\{\w+\}|<\w+>", " ", pattern), text.rstrip(".")
+    refusal = re.sub(r"\{\w+\}|<\w+>", " ", pattern)
+    plain = text.rstrip(".")
     for parameter, values in _choices(tools):
         if values and parameter.schema.get("type") != "array":  # of which all may be the value
-            plain = re.sub(r"(?:, (?:and |or )?| and | or )".join(map(re.escape, values)) + "$", "", plain)
+            plain = re.sub(
+                r"(?:, (?:and |or )?| and | or )".join(map(re.escape, values)) + "$", "", plain
+            )
     if odd := _odd(_IDIOMS.sub(lambda found: " " * len(found[0]), plain), tools, refusal):
         some = ", ".join(map(repr, odd[:5]))
         return [f"these are neither plain words nor words of the tool's document: {some}"]
-    if fault := _singled_out(plain, tools, refusal) or _ordered(text, named) or _repeated(text, tools):
+    if (
+        fault := _singled_out(plain, tools, refusal)
+        or _ordered(text, named)
+        or _repeated(text, tools)
+    ):
         return [fault]
     if told := truth.told(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
         some = " and ".join(map(repr, told[:3]))
-        return [f"it says {some}, which may be a value of an argument and stands in no document: say it otherwise"]
+        return [
+            f"it says {some}, which may be a value of an argument and stands in no document: say "
+            f"it otherwise"
+        ]
     return ["letters at fixed places of its words spell a value"] if truth.spelled(text) else []
 
 
 def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:
-    """The words that a text may be made of, in any form: the plain ones, those of the refusal, and those by which
-    documents speak of tools and arguments, but for examples, listed values and what booleans switch."""
-    parts, limited = [refusal], [parameter for parameter, _ in _choices(tools)]
+    """The words that a text may be made of, in any form: the plain ones, those of the refusal, and
+    those by which documents speak of tools and arguments, but for examples, listed values and what
+    booleans switch."""
+    parts = [refusal]
+    limited = [parameter for parameter, _ in _choices(tools)]
     for tool in tools:
         parts += [tool.name, tool.description, *tool.parameter_names]
-        parts += [parameter.description for parameter in tool.parameters if parameter not in limited]
+        parts += [
+            parameter.description for parameter in tool.parameters if parameter not in limited
+        ]
     parts += () if limited else word_list("describing_words")
     shown = _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
     barred = word_list("barred_words").difference(_words(f"{refusal} {tools[0].description}"))
@@ -157,13 +229,16 @@ def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:
 def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
     """The tokens of `text` that are not in the vocabulary, each once."""
     words = vocabulary(tools, refusal)
-    stems, barred = set(map(stem, words)), word_list("barred_words") - words
+    stems = set(map(stem, words))
+    barred = word_list("barred_words") - words
     names = {name for tool in tools for name in (tool.name, *tool.parameter_names)}
     shown = set(_TOKEN.findall(" ".join([refusal, *(tool.description for tool in tools)])))
 
     def admitted(match: re.Match[str]) -> bool:
-        token, before = match[0], text[: match.start()].rstrip()
-        opens, word = not before or before[-1] in ".:;", token.casefold()
+        token = match[0]
+        before = text[: match.start()].rstrip()
+        opens = not before or before[-1] in ".:;"
+        word = token.casefold()
         if token in names or token in ("a", "s") or (opens and token == "A"):
             return True
         written = token.islower() or token in shown or (opens and token[1:].islower())
@@ -175,9 +250,17 @@ def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
 
 
 def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
-    """What `text` says of one of the values that a document lists; empty where it says nothing of any."""
+    """What `text` says of one of the values that a document lists; empty where it says nothing of
+    any."""
     said = set(map(stem, WORD.findall(text)))
-    known = set(map(stem, _words(" ".join([tools[0].name, refusal, *_IDIOMS.findall(text.replace("first,", ""))]))))
+    known = set(
+        map(
+            stem,
+            _words(
+                " ".join([tools[0].name, refusal, *_IDIOMS.findall(text.replace("first,", ""))])
+            ),
+        )
+    )
     nouns = {"one", "ones", "value", "values", "option", "options"}
     for parameter, values in _choices(tools):
         about = _words(parameter.name) if values else frozenset()
@@ -185,12 +268,17 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
         meant = _words(" ".join([*values, *_GLOSS.findall(parameter.description)]))
         hinted = said & {stem(word) for one in meant for word in (one, _OPPOSITES.get(one, one))}
         if hinted - known or (hinted and said & set(map(stem, about))):
-            return f"it says some of what the document lists for {parameter.name}: say all, as it does, or none"
+            return (
+                f"it says some of what the document lists for {parameter.name}: say all, as it "
+                f"does, or none"
+            )
     if re.search(rf"(?<!which )\b(?:{'|'.join(nouns)}) (?:{_BY})\b{_SPEAKS}", text, re.IGNORECASE):
         return "it points at one value among others: say what all of them have in common"
     nouns = nouns.union(*(_words(name) for tool in tools for name in tool.parameter_names))
     if re.search(
-        rf"\b(?:{'|'.join(nouns)})s? (?:earlier|longer|more|shorter|before (?!\w+ing\b))", text, re.IGNORECASE
+        rf"\b(?:{'|'.join(nouns)})s? (?:earlier|longer|more|shorter|before (?!\w+ing\b))",
+        text,
+        re.IGNORECASE,
     ):
         return "it tells a value by another one"
     return ""
@@ -208,7 +296,11 @@ def _repeated(text: str, tools: Sequence[Tool]) -> str:
     """What in `text` counts: words said over and over, numbers of things."""
     words = Counter(stem(word) for word in WORD.findall(text) if len(word) > 3)
     pairs = Counter(itertools.pairwise(WORD.findall(text.casefold())))
-    if max(words.values(), default=0) > SAID or max(pairs.values(), default=0) > 2 or _AGAIN.search(text.casefold()):
+    if (
+        max(words.values(), default=0) > SAID
+        or max(pairs.values(), default=0) > 2
+        or _AGAIN.search(text.casefold())
+    ):
         return f"it says a word again and again; {SAID} times are allowed"
     counted = _QUANTITY.search(text.casefold())
     if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
@@ -217,8 +309,8 @@ def _repeated(text: str, tools: Sequence[Tool]) -> str:
 
 
 def _choices(tools: Iterable[Tool]) -> list[tuple[Parameter, list[str]]]:
-    """The arguments of which few values may be meant, so that a word or two can tell which: those whose documents list
-    values, with these, and booleans."""
+    """The arguments of which few values may be meant, so that a word or two can tell which: those
+    whose documents list values, with these, and booleans."""
     found = []
     for parameter in (parameter for tool in tools for parameter in tool.parameters):
         listed = _CHOICE.search(parameter.description)
@@ -251,8 +343,8 @@ def _document(tool: Tool) -> str:
 
 
 def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[int, int] | None:
-    """The first and the last of successive words that hold all of `parts` and at most `apart` others; None where there
-    are none."""
+    """The first and the last of successive words that hold all of `parts` and at most `apart`
+    others; None where there are none."""
     if not parts or not parts.keys() <= set(stemmed):
         return None
     for first, word in enumerate(stemmed):
@@ -265,41 +357,53 @@ def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[
 
 RemedyKind = Literal["look_up", "first", "argument"]
 DOCUMENTED = "documented"
-WORLDS, WITNESSES = 40, 4  # tasks that are looked through, and failures that are brought about, at most
+# tasks that are looked through, and failures that are brought about, at most
+WORLDS = 40
+WITNESSES = 4
 TRIES = 40  # calls of another tool, or values of an argument, that are tried
 FILLED = 3  # values that are made of one shape
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What a text advises. `tool`: the other one of `look_up` and `first`; `argument`: of the failing tool, for
-    `look_up` and `argument`; `shape`: for `argument`."""
+    """What a text advises. `tool`: the other one of `look_up` and `first`; `argument`: of the
+    failing tool, for `look_up` and `argument`; `shape`: for `argument`."""
 
     kind: RemedyKind
     tool: str = ""
     argument: str = ""
     shape: str = ""
 
-    def faults(self, environment: Environment, failing: Tool, seen: Iterable[Mapping[str, str]]) -> list[str]:
+    def faults(
+        self, environment: Environment, failing: Tool, seen: Iterable[Mapping[str, str]]
+    ) -> list[str]:
         """Why it cannot be followed; `seen` are the shapes of arguments that failed."""
-        tools, wanted = environment.tools(), []
-        if self.kind in ("look_up", "first") and (self.tool not in tools or self.tool == failing.name):
+        tools = environment.tools()
+        wanted = []
+        if self.kind in ("look_up", "first") and (
+            self.tool not in tools or self.tool == failing.name
+        ):
             wanted.append(f"{self.kind} needs another tool of the environment, not {self.tool!r}")
         if self.kind in ("look_up", "argument") and self.argument not in failing.parameter_names:
             wanted.append(f"{self.kind} needs an argument of {failing.name}, not {self.argument!r}")
         elif self.kind == "argument":
-            parameter = next(declared for declared in failing.parameters if declared.name == self.argument)
+            parameter = next(
+                declared for declared in failing.parameters if declared.name == self.argument
+            )
             if self.shape == DOCUMENTED and not documented(parameter):
                 wanted.append(f"the document of {failing.name} lists no values for {self.argument}")
             elif not self.shape or self.shape in {shapes.get(self.argument) for shapes in seen}:
-                wanted.append("argument needs the shape of values that are accepted, unlike that of those which failed")
+                wanted.append(
+                    "argument needs the shape of values that are accepted, unlike that of those "
+                    "which failed"
+                )
         return wanted
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
-    """A refused call in the world of another task; `known` are values that its conversation speaks of, `calls` its
-    ground truth."""
+    """A refused call in the world of another task; `known` are values that its conversation speaks
+    of, `calls` its ground truth."""
 
     task: str
     world: Instance
@@ -316,8 +420,8 @@ def witnesses(
     shapes: Sequence[Mapping[str, str]],
     rng: random.Random,
 ) -> list[RefusedCall]:
-    """At most `WITNESSES` refusals of `tool` in these words, each in the world of another one of `tasks`. Empty where
-    the environment cannot be forked or gives other results each time."""
+    """At most `WITNESSES` refusals of `tool` in these words, each in the world of another one of
+    `tasks`. Empty where the environment cannot be forked or gives other results each time."""
     features = environment.features
     if not (features.fork and features.deterministic):
         return []
@@ -332,19 +436,32 @@ def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> boo
     """Whether the refused call goes through once the remedy is followed."""
     failing = environment.tools()[witness.call.name]
     if remedy.kind == "argument":
-        parameter = next(declared for declared in failing.parameters if declared.name == remedy.argument)
+        parameter = next(
+            declared for declared in failing.parameters if declared.name == remedy.argument
+        )
         if remedy.shape == DOCUMENTED:
             values = documented(parameter)
         else:
-            values = [value for value in options(parameter, witness.known, TRIES) if shape(value) == remedy.shape]
-        return any(_goes_through(witness.world, _with(witness.call, remedy.argument, value)) for value in values)
+            values = [
+                value
+                for value in options(parameter, witness.known, TRIES)
+                if shape(value) == remedy.shape
+            ]
+        return any(
+            _goes_through(witness.world, _with(witness.call, remedy.argument, value))
+            for value in values
+        )
     for world, result in _called(environment, witness, remedy.tool):
         if remedy.kind == "first":
             if _goes_through(world, witness.call):
                 return True
             continue
-        gifts = dict.fromkeys(leaf for _, leaf in leaves(value_of(result), keys=True) if isinstance(leaf, str | int))
-        looked_up = (_with(witness.call, remedy.argument, value) for value in itertools.islice(gifts, TRIES))
+        gifts = dict.fromkeys(
+            leaf for _, leaf in leaves(value_of(result), keys=True) if isinstance(leaf, str | int)
+        )
+        looked_up = (
+            _with(witness.call, remedy.argument, value) for value in itertools.islice(gifts, TRIES)
+        )
         if any(_goes_through(world, call) for call in looked_up):
             return True
     return False
@@ -358,7 +475,8 @@ def _witness(
     shapes: Sequence[Mapping[str, str]],
     rng: random.Random,
 ) -> RefusedCall | None:
-    calls, known = task.goal_calls, KnownValues()
+    calls = task.goal_calls
+    known = KnownValues()
     for text in task.script:
         known.add_text(text)
     worlds = [environment.reset(task.state)]
@@ -380,7 +498,9 @@ def _witness(
     return None
 
 
-def _reshaped(call: Call, shapes: Sequence[Mapping[str, str]], rng: random.Random) -> Iterator[Call]:
+def _reshaped(
+    call: Call, shapes: Sequence[Mapping[str, str]], rng: random.Random
+) -> Iterator[Call]:
     """The call with an argument of a shape that was seen to fail."""
     for seen in shapes:
         for name, wanted in seen.items():
@@ -388,10 +508,15 @@ def _reshaped(call: Call, shapes: Sequence[Mapping[str, str]], rng: random.Rando
             if not isinstance(value, str) or wanted == shape(value):
                 continue
             for _ in range(FILLED):
-                # its own value inside the shape where it has room, else words that mean nothing here
+                # its own value inside the shape where it has room, else words that mean nothing
+                # here
                 own = wanted.replace(shape(value), value, 1) if shape(value) in wanted else wanted
                 rest = own.replace(value, "\0") if own is not wanted else own
-                made = re.sub("[a9]", lambda gap: rng.choice(WORDS) if gap[0] == "a" else str(rng.randint(1, 99)), rest)
+                made = re.sub(
+                    "[a9]",
+                    lambda gap: rng.choice(WORDS) if gap[0] == "a" else str(rng.randint(1, 99)),
+                    rest,
+                )
                 yield _with(call, name, made.replace("\0", value))
 
 
@@ -399,17 +524,24 @@ def _misplaced(call: Call, known: KnownValues, rng: random.Random) -> Iterator[C
     """The call with a value in an argument that belongs elsewhere, or nowhere."""
     for name, value in call.arguments.items():
         if isinstance(value, str):
-            texts = [other for _, other in known.values if isinstance(other, str) and other != value]
+            texts = [
+                other for _, other in known.values if isinstance(other, str) and other != value
+            ]
             for text in (rng.choice(WORDS), *texts[:8]):
                 yield _with(call, name, text)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            others = [other for _, other in known.values if type(other) is type(value) and other != value]
+            others = [
+                other for _, other in known.values if type(other) is type(value) and other != value
+            ]
             for number in (type(value)(99_999), type(value)(7), *others[:8]):
                 yield _with(call, name, number)
 
 
-def _called(environment: Environment, witness: RefusedCall, name: str) -> Iterator[tuple[Instance, Result]]:
-    """The world after each call of the tool `name` that goes through, those of the ground truth first."""
+def _called(
+    environment: Environment, witness: RefusedCall, name: str
+) -> Iterator[tuple[Instance, Result]]:
+    """The world after each call of the tool `name` that goes through, those of the ground truth
+    first."""
     own = [call for call in witness.calls if call.name == name]
     tried = plausible([environment.tools()[name]], witness.known, TRIES)
     for call in itertools.islice(itertools.chain(own, tried), TRIES):

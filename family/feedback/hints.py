@@ -1,7 +1,8 @@
-"""Actionable feedback (000 §3.3, Appendix C): a failed call is answered with what may help, by rule or in the words of
-agents that passed judge and gates. Rules name visible tools, parameters and documented rules, never a value that was
-not documented; a terse policy reads a few words. A result has one hint: an approved text comes first, then what `base`
-shows, then the rules. A text that names a tool which the policy does not see now is not shown."""
+"""Actionable feedback (000 §3.3, Appendix C): a failed call is answered with what may help, by rule
+or in the words of agents that passed judge and gates. Rules name visible tools, parameters and
+documented rules, never a value that was not documented; a terse policy reads a few words. A result
+has one hint: an approved text comes first, then what `base` shows, then the rules. A text that
+names a tool which the policy does not see now is not shown."""
 
 import json
 import re
@@ -17,21 +18,36 @@ from rods.extension import Record, StepFold
 from rods.family.feedback.failures import pattern, refusal_text
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
 from rods.interfaces import IDENTITY, Interface, Shown, beside
-from rods.interfaces.remedies import Advice, Misuse, alike, constraints, lookups, misuses, named, related, similar
+from rods.interfaces.remedies import (
+    Advice,
+    Misuse,
+    alike,
+    constraints,
+    lookups,
+    misuses,
+    named,
+    related,
+    similar,
+)
 from rods.rules.curriculum import stage_rules
 
-VERSION = "hints-2"  # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
+# raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
+VERSION = "hints-2"
 
 
 class Hints:
-    """Adds hints to the results that `base` shows, `brief` ones for a terse dialect; all else stays that of `base`."""
+    """Adds hints to the results that `base` shows, `brief` ones for a terse dialect; all else stays
+    that of `base`."""
 
     def __init__(self, base: Interface = IDENTITY, *, brief: bool = False) -> None:
-        self.base, self.brief = base, brief
+        self.base = base
+        self.brief = brief
         own = f"{VERSION}-terse" if brief else VERSION
         self.version = own if base is IDENTITY else f"{base.version}+{own}"
         self.lineage = own if base is IDENTITY else f"{base.lineage}+{own}"
-        self.guidelines, self.complaint, self.documents = base.guidelines, base.complaint, base.documents
+        self.guidelines = base.guidelines
+        self.complaint = base.complaint
+        self.documents = base.documents
 
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         seen = self.base.observation(shown, call, result)
@@ -40,8 +56,9 @@ class Hints:
 
 
 class FadingHints(Hints):
-    """Hints after a share of the failed calls, `left`. Which, is drawn by its version and by what the episode has shown
-    so far: of equal failures in one step either all are answered or none, in the next step others."""
+    """Hints after a share of the failed calls, `left`. Which, is drawn by its version and by what
+    the episode has shown so far: of equal failures in one step either all are answered or none, in
+    the next step others."""
 
     def __init__(self, base: Interface, left: float, *, brief: bool = False) -> None:
         super().__init__(base, brief=brief)
@@ -61,7 +78,8 @@ class Faded(StepFold):
     """The fold: how many steps of fading stages are over."""
 
     def __init__(self, curriculum: Any) -> None:
-        self._curriculum, self.faded = curriculum, 0
+        self._curriculum = curriculum
+        self.faded = 0
 
     def apply(self, step: int, groups: Sequence[Record]) -> None:
         stage: Any = stage_rules(self._curriculum, groups[0]["stage"]) if groups else None
@@ -80,8 +98,8 @@ def hinted(result: Result) -> bool:
 
 
 def hint(shown: Shown, call: Call, result: Result, *, brief: bool = False) -> str:
-    """What may help after `result`, in sentences or in a few words; empty after a success, or where nothing helpful is
-    known."""
+    """What may help after `result`, in sentences or in a few words; empty after a success, or where
+    nothing helpful is known."""
     kind = result.error
     if kind is None:
         return ""
@@ -90,7 +108,11 @@ def hint(shown: Shown, call: Call, result: Result, *, brief: bool = False) -> st
         close = alike(call.name, shown.tools)
         if brief:
             return similar(close)
-        return f"Similar tools: {named(close)}." if close else "No such tool is available; if none fits, say so."
+        return (
+            f"Similar tools: {named(close)}."
+            if close
+            else "No such tool is available; if none fits, say so."
+        )
     if kind in WRONG_ARGUMENTS:
         return _said(misuses(tool, call.arguments)[:2], brief)
     if kind in OVER_LIMIT:
@@ -98,7 +120,8 @@ def hint(shown: Shown, call: Call, result: Result, *, brief: bool = False) -> st
     if kind != "tool":
         return ""
     refusal = refusal_text(result)
-    explain = getattr(shown.environment, "explain", None)  # what the environment itself has more to say
+    # what the environment itself has more to say
+    explain = getattr(shown.environment, "explain", None)
     told = explain(call, result) if callable(explain) else ""
     told = told if isinstance(told, Advice) else Advice(str(told), "")
     rule = told.brief if brief else told.sentence
@@ -137,14 +160,16 @@ def failure_id(environment: str, tool: str, pattern: str) -> str:
 
 @dataclass(frozen=True)
 class Approved:
-    """The texts in force, and whether they stand in the place of the refusal. Picklable: rank 0 broadcasts it."""
+    """The texts in force, and whether they stand in the place of the refusal. Picklable: rank 0
+    broadcasts it."""
 
     texts: tuple[ApprovedText, ...] = ()
     in_place: bool = False
 
     @cached_property
     def version(self) -> str:
-        """Names the texts and their form; it does not depend on the order in which they were approved."""
+        """Names the texts and their form; it does not depend on the order in which they were
+        approved."""
         parts = sorted([text.failure, text.text] for text in self.texts)
         return f"{self.lineage}-{content_id(parts)[:12]}"
 
@@ -156,20 +181,29 @@ class Approved:
     def find(self, environment: str, tool: str, pattern: str) -> str:
         """The text for a kind of failure; empty where there is none."""
         key = environment, tool, pattern
-        return next((text.text for text in self.texts if (text.environment, text.tool, text.pattern) == key), "")
+        return next(
+            (
+                text.text
+                for text in self.texts
+                if (text.environment, text.tool, text.pattern) == key
+            ),
+            "",
+        )
 
 
 NOTHING_APPROVED = Approved()
 
 
 class AgentFeedback(Hints):
-    """Shows approved texts after refusals, and everything else as `base` with hints by rule does."""
+    """Shows approved texts after refusals, and everything else as `base` with hints by rule
+    does."""
 
     def __init__(self, base: Interface, approved: Approved, *, brief: bool = False) -> None:
         super().__init__(base, brief=brief)
         self.approved = approved
         self.version = f"{self.version}+{approved.version}"
-        self.lineage = f"{self.lineage}+{approved.lineage}"  # texts come and go, the policy's windows stay
+        # texts come and go, the policy's windows stay
+        self.lineage = f"{self.lineage}+{approved.lineage}"
 
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         text = ""
@@ -191,10 +225,13 @@ def instead(result: Result, text: str) -> Result:
 
 
 def tools_named(environment: Environment, text: str) -> set[str]:
-    """The tools whose names a text holds, but for names that are plain words, which may mean just these."""
+    """The tools whose names a text holds, but for names that are plain words, which may mean just
+    these."""
     return set(_WORD.findall(text)) & _marked(environment)
 
 
 @kept
 def _marked(environment: Environment) -> frozenset[str]:
-    return frozenset(name for name in environment.tools() if not (name.isalpha() and name.islower()))
+    return frozenset(
+        name for name in environment.tools() if not (name.isalpha() and name.islower())
+    )

@@ -1,4 +1,5 @@
-"""What feedback adds to the configuration: what answers a failed call in a stage, and when agents are asked."""
+"""What feedback adds to the configuration: what answers a failed call in a stage, and when agents
+are asked."""
 
 from typing import Any, Literal
 
@@ -11,32 +12,37 @@ DROPPED = "dropped.jsonl"  # texts that a person has taken out of force
 
 
 class Feedback(Section):
-    """Corrective feedback that agents write while training goes on, for stages with `feedback = "agents"` (000 §3.3,
-    Appendix C; docs/feedback.md)."""
+    """Corrective feedback that agents write while training goes on, for stages with `feedback =
+    "agents"` (000 §3.3, Appendix C; docs/feedback.md)."""
 
     # where an approved text stands: beside the refusal, as a hint does, or in its place (000)
     form: Literal["beside", "in_place"] = "beside"
-    rollouts: int = Field(8, ge=1)  # in so many rollouts a failure must have occurred before anybody is asked about it
+    # in so many rollouts a failure must have occurred before anybody is asked about it
+    rollouts: int = Field(8, ge=1)
     tasks: int = Field(2, ge=1)  # and in those of so many tasks
-    attempts: int = Field(3, ge=1, le=3)  # texts that are asked for until one is approved (000: at most 3)
-    texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, those first due; 0: none
+    # texts that are asked for until one is approved (000: at most 3)
+    attempts: int = Field(3, ge=1, le=3)
+    # kinds of failure that are asked about in a run, those first due; 0: none
+    texts: int = Field(200, ge=0)
 
 
 class FeedbackStage(Section):
     """Keys of a curriculum stage."""
 
-    # what answers a failed call: hints add what may help (family/feedback/hints.py), agents what language models wrote
-    # for failures that repeat, and hints for all others (docs/feedback.md); where seal-full has a hint, no rule adds
-    # another; never in validation and evaluation
+    # what answers a failed call: hints add what may help (family/feedback/hints.py), agents what
+    # language models wrote for failures that repeat, and hints for all others (docs/feedback.md);
+    # where seal-full has a hint, no rule adds another; never in validation and evaluation
     feedback: Literal["plain", "hints", "agents"] = "plain"
-    # feedback=hints: the share of failed calls that are answered with a hint falls from all to none over so many steps
-    # of the stages that have this key, counted over the run; 0: all are answered
+    # feedback=hints: the share of failed calls that are answered with a hint falls from all to none
+    # over so many steps of the stages that have this key, counted over the run; 0: all are answered
     feedback_fade_steps: int = Field(0, ge=0)
 
     @model_validator(mode="after")
     def _fades(self) -> "FeedbackStage":
         if self.feedback_fade_steps and self.feedback != "hints":
-            raise ValueError('feedback_fade_steps fades hints by rule: set feedback = "hints", or leave it out')
+            raise ValueError(
+                'feedback_fade_steps fades hints by rule: set feedback = "hints", or leave it out'
+            )
         return self
 
 
@@ -51,7 +57,8 @@ def fades(config: Any) -> bool:
 
 
 def mines(config: Any, stage: int) -> bool:
-    """Whether that stage (from 1) or a later one shows feedback of agents: then failures are mined."""
+    """Whether that stage (from 1) or a later one shows feedback of agents: then failures are
+    mined."""
     return any(rules.feedback == "agents" for rules in config.curriculum.stages[stage - 1 :])
 
 

@@ -1,12 +1,13 @@
-"""The roles of models that write corrective feedback (000, docs/feedback.md), played by rule: what a refusal should
-say, and whether that may be shown."""
+"""The roles of models that write corrective feedback (000, docs/feedback.md), played by rule: what
+a refusal should say, and whether that may be shown."""
 
 import json
 import re
 
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 
-ABSENT = re.compile(r"\bno\b|not found|invalid|unknown|does not exist", re.IGNORECASE)  # a refusal of a value
+# a refusal of a value
+ABSENT = re.compile(r"\bno\b|not found|invalid|unknown|does not exist", re.IGNORECASE)
 LOOKS = re.compile(r"(?:find|search|list|get|view|look)")  # names of tools that look something up
 WHEN = "of a failure that repeats, not of a seed"
 
@@ -20,21 +21,36 @@ def feedback(asked: Asked) -> Answer:
     for name in sorted(others, key=lambda name: not LOOKS.match(name)):
         if unknown and LOOKS.match(name):
             for argument in failing["arguments"]:
-                text = f"The {argument} is not known by this name. It may have to be looked up, as {name} does."
-                remedies.append({"remedy": "look_up", "tool": name, "argument": argument, "feedback": text})
+                text = (
+                    f"The {argument} is not known by this name. It may have to be looked up, as "
+                    f"{name} does."
+                )
+                remedies.append(
+                    {"remedy": "look_up", "tool": name, "argument": argument, "feedback": text}
+                )
         elif not unknown:
-            text = f"The state is not what this tool needs. Something may have to be done before, perhaps {name}."
+            text = (
+                f"The state is not what this tool needs. Something may have to be done before, "
+                f"perhaps {name}."
+            )
             remedies.append({"remedy": "first", "tool": name, "argument": "", "feedback": text})
     empty = {"remedy": "none", "tool": "", "argument": "", "feedback": ""}
     chosen = asked.chance.choice(remedies[:4]) if remedies else empty
-    category, kind = "state_prerequisite", "suggest_prerequisite"
+    category = "state_prerequisite"
+    kind = "suggest_prerequisite"
     if unknown:
-        category, kind = "dependency_missing", "explain_dependency"
+        category = "dependency_missing"
+        kind = "explain_dependency"
     return {"needed": "yes", "category": category, "type": kind, "shape": "", **chosen}
 
 
 def judge_feedback(asked: Asked) -> Answer:
-    good = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
+    good = {
+        "solution_leakage": False,
+        "exploration_constraint": False,
+        "actionability": True,
+        "hint_quality": True,
+    }
     return {**good, "approved": True, "suggestion": ""}
 
 

@@ -1,4 +1,5 @@
-"""`rods env feedback`: the failures that agents were asked about, what was approved, and a text that is taken back."""
+"""`rods env feedback`: the failures that agents were asked about, what was approved, and a text
+that is taken back."""
 
 import time
 from collections import Counter
@@ -26,55 +27,88 @@ Why = Annotated[str, Parameter(help="The reason, which is kept on record.")]
 
 
 def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
-    """List the failures that agents were asked about: what was approved, given up, dropped, or is open."""
+    """List the failures that agents were asked about: what was approved, given up, dropped, or is
+    open."""
     listed = cases(Run.open(run))
-    told = {"run": str(run), "counts": counts(listed), "failures": [asdict(case) for case in listed]}
+    told = {
+        "run": str(run),
+        "counts": counts(listed),
+        "failures": [asdict(case) for case in listed],
+    }
     lines = [_summary(counts(listed)) if listed else "nobody was asked about a failure so far"]
     for case in listed:
-        lines.append(f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}")
+        lines.append(
+            f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}"
+        )
         lines.append(f"          {case.text or case.why or case.objection}")
     print_result(as_json, told, lines)
 
 
 def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
-    """Show everything on record about one failure: how often it was met, each attempt, and what became of it."""
+    """Show everything on record about one failure: how often it was met, each attempt, and what
+    became of it."""
     opened = Run.open(run)
     case = find(opened, failure)
     state = read_state(opened, strict=False)
     records = [
-        {key: value for key, value in entry.items() if key not in ("seq", "id", "crc", "mac", "failure")}
+        {
+            key: value
+            for key, value in entry.items()
+            if key not in ("seq", "id", "crc", "mac", "failure")
+        }
         for log in (FEEDBACK, DROPPED)
         for entry in state.records(log)
         if entry.get("failure") == case.failure
     ]
     mining: Any = state.folds.get("feedback", ())
-    met = next((mined for mined in mining if (mined.tool, mined.pattern) == (case.tool, case.pattern)), None)
-    counts = {} if met is None else {"rollouts": met.rollouts, "calls": met.calls, "last_step": met.last}
-    lines = [f"{case.failure}  {case.state.replace('_', ' ')}", f"{case.environment}, {case.tool}: {case.pattern}"]
+    met = next(
+        (mined for mined in mining if (mined.tool, mined.pattern) == (case.tool, case.pattern)),
+        None,
+    )
+    counts = (
+        {} if met is None else {"rollouts": met.rollouts, "calls": met.calls, "last_step": met.last}
+    )
+    lines = [
+        f"{case.failure}  {case.state.replace('_', ' ')}",
+        f"{case.environment}, {case.tool}: {case.pattern}",
+    ]
     if counts:
-        lines.append("met by {calls} calls in {rollouts} rollouts, last in step {last_step}".format(**counts))
-    print_result(as_json, {**asdict(case), "met": counts, "records": records}, lines, map(_line, records))
+        lines.append(
+            "met by {calls} calls in {rollouts} rollouts, last in step {last_step}".format(**counts)
+        )
+    print_result(
+        as_json, {**asdict(case), "met": counts, "records": records}, lines, map(_line, records)
+    )
 
 
 def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
-    """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody is asked again."""
+    """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody
+    is asked again."""
     opened = Run.open(run)
     with Ownership(opened.path, DROPPED, "feedback"):
         case = find(opened, failure)
         if case.state != "approved":
             what = f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})"
             raise RefusedError(what, where=str(opened.path))
-        case.state, case.why = "dropped", why[:LONGEST]
+        case.state = "dropped"
+        case.why = why[:LONGEST]
         with closing(LogWriter(opened.path / DROPPED)) as writer:
-            writer.append([record("dropped", failure=case.failure, why=case.why, time=round(time.time(), 3))])
+            writer.append(
+                [record("dropped", failure=case.failure, why=case.why, time=round(time.time(), 3))]
+            )
     told = f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"
     print_result(as_json, asdict(case), told)
 
 
 def _summary(counts: Mapping[str, Any]) -> str:
     given = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
-    states = "{approved} approved, {dropped} dropped, {open} open, {given_up} given up".format(**counts)
-    return f"{counts['failures']} failures, {counts['questions']} questions: {states}{f' ({given})' if given else ''}"
+    states = "{approved} approved, {dropped} dropped, {open} open, {given_up} given up".format(
+        **counts
+    )
+    return (
+        f"{counts['failures']} failures, {counts['questions']} questions: "
+        f"{states}{f' ({given})' if given else ''}"
+    )
 
 
 def _line(record: dict[str, Any]) -> str:
@@ -94,8 +128,9 @@ def cases(run: Run) -> list[FeedbackCase]:
 
 
 def counts(listed: Sequence[FeedbackCase]) -> dict[str, Any]:
-    """How many failures there are in each state, how many questions were put about them, and how many were given up for
-    which reason (up to its colon: what the last answer met with is its own)."""
+    """How many failures there are in each state, how many questions were put about them, and how
+    many were given up for which reason (up to its colon: what the last answer met with is its
+    own)."""
     states = Counter(case.state for case in listed)
     reasons = Counter(case.why.partition(":")[0] for case in listed if case.state == "given_up")
     return {
@@ -111,5 +146,7 @@ def find(run: Run, failure: str) -> FeedbackCase:
     matching = [case for case in cases(run) if case.failure.startswith(failure)]
     if len(matching) != 1:
         what = f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}"
-        raise UserError(what, where=str(run.path), remedy=f"`rods env feedback list {run.path}` shows the ids")
+        raise UserError(
+            what, where=str(run.path), remedy=f"`rods env feedback list {run.path}` shows the ids"
+        )
     return matching[0]

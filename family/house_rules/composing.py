@@ -1,4 +1,5 @@
-"""What composing needs of a world with house rules: desk's catalogue, with recipes whose calls keep to the rules."""
+"""What composing needs of a world with house rules: desk's catalogue, with recipes whose calls keep
+to the rules."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,17 +13,21 @@ T = TypeVar("T")
 
 
 def catalogue(rules: Mapping[str, Rule]) -> Catalogue:
-    """Desk's for a world with these rules, by tool: what a rule wants is a step or an argument more. Recipes that break
-    a rule of the kind `form` are left out: no source of an argument joins two values."""
+    """Desk's for a world with these rules, by tool: what a rule wants is a step or an argument
+    more. Recipes that break a rule of the kind `form` are left out: no source of an argument joins
+    two values."""
     kept = {name: _kept(rules, recipe) for name, recipe in of_desk().recipes.items()}
-    return replace(of_desk(), recipes={name: recipe for name, recipe in kept.items() if recipe is not None})
+    return replace(
+        of_desk(), recipes={name: recipe for name, recipe in kept.items() if recipe is not None}
+    )
 
 
 def _kept(rules: Mapping[str, Rule], recipe: Recipe) -> Recipe | None:
     steps: list[RecipeStep] = []
     places: list[int] = []  # where each step of desk's recipe stands now
     for step in recipe.steps:
-        rule, arguments = rules.get(step.tool), {name: _moved(of, places) for name, of in step.arguments.items()}
+        rule = rules.get(step.tool)
+        arguments = {name: _moved(of, places) for name, of in step.arguments.items()}
         if rule is not None and rule.kind == "form":
             return None
         if rule is not None and rule.first:
@@ -32,7 +37,9 @@ def _kept(rules: Mapping[str, Rule], recipe: Recipe) -> Recipe | None:
             arguments[VIA] = Constant(rule.value)
         places.append(len(steps))
         steps.append(RecipeStep(step.tool, arguments))
-    gives = {kind: replace(gift, value=_moved(gift.value, places)) for kind, gift in recipe.gives.items()}
+    gives = {
+        kind: replace(gift, value=_moved(gift.value, places)) for kind, gift in recipe.gives.items()
+    }
     return replace(recipe, steps=tuple(steps), gives=gives)
 
 

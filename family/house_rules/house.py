@@ -1,6 +1,6 @@
-"""Desk behind house rules. No document tells them, a call that breaks one is `refused`, and `explain` says which rule
-it was. `<seed>.house` draws its rules by that seed; `taught-<seed>.house` draws them from those that no `<seed>.house`
-has, for demonstrations."""
+"""Desk behind house rules. No document tells them, a call that breaks one is `refused`, and
+`explain` says which rule it was. `<seed>.house` draws its rules by that seed; `taught-<seed>.house`
+draws them from those that no `<seed>.house` has, for demonstrations."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,9 @@ class HouseInstance:
     __slots__ = ("_desk", "_house", "_made")
 
     def __init__(self, house: "House", inner: Any, made: frozenset[str]) -> None:
-        self._house, self._desk, self._made = house, inner, made
+        self._house = house
+        self._desk = inner
+        self._made = made
 
     def call(self, call: Call) -> Result:
         plain = self._house.plain(call)
@@ -47,7 +49,8 @@ class HouseInstance:
 
     def broken(self, call: Call) -> Rule | None:
         """The rule that a call breaks now; None for one that breaks its document."""
-        rule, plain = self._house.rules.get(call.name), self._house.plain(call)
+        rule = self._house.rules.get(call.name)
+        plain = self._house.plain(call)
         if rule is None or plain is None or fault(REGISTRY[call.name], plain.arguments):
             return None
         return None if rule.holds(call, self._desk.state, self._made) else rule
@@ -70,16 +73,25 @@ class House:
 
     def __init__(self, random_seed: int, taught: bool = False) -> None:
         self.name = f"{'taught-' if taught else ''}{random_seed}{ENDING}"
-        self.rules, inner = drawn(random_seed, taught), desk.environment()
+        self.rules = drawn(random_seed, taught)
+        inner = desk.environment()
         self.firsts = frozenset(rule.first for rule in self.rules.values() if rule.kind == "order")
-        via = Parameter(VIA, {"type": "string", "enum": list(VALUES)}, DATA["channel"]["about"], required=False)
+        via = Parameter(
+            VIA, {"type": "string", "enum": list(VALUES)}, DATA["channel"]["about"], required=False
+        )
         self._tools = {
-            name: replace(tool, parameters=(*tool.parameters, *((via,) if name in possible() else ())), reads=reads)
+            name: replace(
+                tool,
+                parameters=(*tool.parameters, *((via,) if name in possible() else ())),
+                reads=reads,
+            )
             for name, tool in inner.tools().items()
             for reads in (None if name in self.firsts else tool.reads,)  # a rule remembers these
         }
         told = {tool: [rule.kind, *rule.told] for tool, rule in self.rules.items()}
-        self.hash = content_id({"desk": inner.hash, "rules": told, "values": VALUES, "behaviour": BEHAVIOUR})
+        self.hash = content_id(
+            {"desk": inner.hash, "rules": told, "values": VALUES, "behaviour": BEHAVIOUR}
+        )
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
@@ -99,11 +111,15 @@ class House:
         return Call(call.name, rest) if call.arguments[VIA] in VALUES else None
 
     def parameters(self) -> Mapping[str, Any]:
-        return {"kind": "house_rules", "rules": {tool: rule.told.sentence for tool, rule in self.rules.items()}}
+        return {
+            "kind": "house_rules",
+            "rules": {tool: rule.told.sentence for tool, rule in self.rules.items()},
+        }
 
     def catalogue(self) -> "Catalogue":
         """What composing needs to write tasks for this world."""
-        from rods.family.house_rules.composing import catalogue  # composing imports environments, so only on demand
+        # composing imports environments, so only on demand
+        from rods.family.house_rules.composing import catalogue
 
         return catalogue(self.rules)
 
@@ -118,5 +134,7 @@ def described(name: str) -> House:
     """The world of that name. Raises UserError where it names none."""
     if (found := _NAME.fullmatch(name)) is None:
         remedy = f"write a seed, such as 7{ENDING}"
-        raise UserError("it names no world with house rules", where=f"environment {name!r}", remedy=remedy)
+        raise UserError(
+            "it names no world with house rules", where=f"environment {name!r}", remedy=remedy
+        )
     return House(int(found[2]), taught=found[1] is not None)

@@ -1,4 +1,5 @@
-"""Desk's small tasks as house rules have them: calls put in or amended where the plain one would break a rule."""
+"""Desk's small tasks as house rules have them: calls put in or amended where the plain one would
+break a rule."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,9 +12,11 @@ from rods.tasks import TASK_TYPES, Task
 from rods.worlds.desk.generator import data_set, fresh_task
 
 
-def house_tasks(house: House, random_seed: int, train: int, held_out: int, told: bool = False) -> list[Task]:
-    """`train` originals and `held_out` tasks apart from them, the four types in turn; each needs a rule at least.
-    `told`: a user who asks for such a call says the rule."""
+def house_tasks(
+    house: House, random_seed: int, train: int, held_out: int, told: bool = False
+) -> list[Task]:
+    """`train` originals and `held_out` tasks apart from them, the four types in turn; each needs a
+    rule at least. `told`: a user who asks for such a call says the rule."""
 
     def draw(purpose: str, place: int) -> Task:
         for attempt in itertools.count():
@@ -33,10 +36,12 @@ def keeping(instance: HouseInstance, call: Call) -> Sequence[Call]:
 
 
 def kept(house: House, task: Task) -> Task | None:
-    """The task with calls that keep to the rules of the house; None where they do not go through there. `rules` of the
-    provenance: which tools had to mind one, by turn."""
-    instance, tools = house.reset(task.state), list(task.tools)
-    turns, rules = [], []
+    """The task with calls that keep to the rules of the house; None where they do not go through
+    there. `rules` of the provenance: which tools had to mind one, by turn."""
+    instance = house.reset(task.state)
+    tools = list(task.tools)
+    turns = []
+    rules = []
     hidden = {name for names in task.held_out.values() for name in names}
     for turn, plain in enumerate(task.calls):
         made: list[Call] = []
@@ -52,13 +57,26 @@ def kept(house: House, task: Task) -> Task | None:
         turns.append(tuple(made))
     ordered = tuple(name for name in house.tools() if name in tools)
     provenance = {"generator": "house_rules", "rules": rules}
-    return replace(task, environment=reference(house), calls=tuple(turns), tools=ordered, provenance=provenance, id="")
+    return replace(
+        task,
+        environment=reference(house),
+        calls=tuple(turns),
+        tools=ordered,
+        provenance=provenance,
+        id="",
+    )
 
 
 def with_rules(house: House, task: Task) -> Task:
-    """The task with the rules that the calls of a turn have to mind at the end of what its user says there."""
+    """The task with the rules that the calls of a turn have to mind at the end of what its user
+    says there."""
     minded: dict[int, dict[str, str]] = {}
     for turn, tool in task.provenance["rules"]:
         minded.setdefault(turn, {})[tool] = f"{tool} {house.rules[tool].told.brief}"
-    said = {turn: f"{task.script[turn]} rules {' . '.join(rules.values())}" for turn, rules in minded.items()}
-    return replace(task, script=tuple(said.get(turn, text) for turn, text in enumerate(task.script)), id="")
+    said = {
+        turn: f"{task.script[turn]} rules {' . '.join(rules.values())}"
+        for turn, rules in minded.items()
+    }
+    return replace(
+        task, script=tuple(said.get(turn, text) for turn, text in enumerate(task.script)), id=""
+    )

@@ -1,11 +1,13 @@
-"""Demonstrations of desks with house rules, for nano's warm start: none of their rules is one of a run's world.
+"""Demonstrations of desks with house rules, for nano's warm start: none of their rules is one of a
+run's world.
 
-The teacher does not know the rules of a world. Its first call that breaks one is refused; in `RECOVERS` of the
-episodes it then tries again, in the others it gives the turn up. Told by a hint it keeps the rule, and minds it from
-there on; else it tries `GUESSES` of the rules that the tool may have in any world, until one is right. What an episode
-is shown is drawn independently of that: everything as it is, hints, SEAL's interface, or both. In `KNOWS` of the
-episodes users say the rules that their requests need, and the teacher keeps them from the start. In `carelessness` of
-the turns it has the flaws of desk's teacher (trainer/nano/teacher.py), which are never made good."""
+The teacher does not know the rules of a world. Its first call that breaks one is refused; in
+`RECOVERS` of the episodes it then tries again, in the others it gives the turn up. Told by a hint
+it keeps the rule, and minds it from there on; else it tries `GUESSES` of the rules that the tool
+may have in any world, until one is right. What an episode is shown is drawn independently of that:
+everything as it is, hints, SEAL's interface, or both. In `KNOWS` of the episodes users say the
+rules that their requests need, and the teacher keeps them from the start. In `carelessness` of the
+turns it has the flaws of desk's teacher (trainer/nano/teacher.py), which are never made good."""
 
 import itertools
 import random
@@ -30,16 +32,24 @@ from rods.trainer.nano.teacher import DONE, Teacher
 from rods.worlds import desk
 from rods.worlds.desk.generator import fresh_tasks
 
-WORLDS, EACH = 64, 8  # worlds in a list of demonstrations, and tasks drawn for each
-RECOVERS, KNOWS, GUESSES = 0.9, 0.3, 3
-SHOWN: tuple[tuple[dict[str, str], float], ...] = (  # stages as which episodes are shown, and their shares
+# worlds in a list of demonstrations, and tasks drawn for each
+WORLDS = 64
+EACH = 8
+RECOVERS = 0.9
+KNOWS = 0.3
+GUESSES = 3
+# stages as which episodes are shown, and their shares
+SHOWN: tuple[tuple[dict[str, str], float], ...] = (
     ({}, 0.4),
     ({"feedback": "hints"}, 0.4),
     ({"interface": "seal-full", "evolve": "none"}, 0.1),
     ({"feedback": "hints", "interface": "seal-full", "evolve": "none"}, 0.1),
 )
-ENTRIES, PIECES = model.ENTRIES, model.PIECES  # of the tokenizer
-RECIPE = [WORLDS, EACH, RECOVERS, KNOWS, GUESSES, [list(shown) for shown in SHOWN]]  # what shapes the weights besides
+# of the tokenizer
+ENTRIES = model.ENTRIES
+PIECES = model.PIECES
+# what shapes the weights besides
+RECIPE = [WORLDS, EACH, RECOVERS, KNOWS, GUESSES, [list(shown) for shown in SHOWN]]
 
 
 def demonstrations(
@@ -60,18 +70,27 @@ def demonstrations(
 
 
 def _in_world(
-    house: House, plain: Sequence[Task], teacher: Teacher, aids: Sequence[Interface], rng: random.Random
+    house: House,
+    plain: Sequence[Task],
+    teacher: Teacher,
+    aids: Sequence[Interface],
+    rng: random.Random,
 ) -> list[Trace]:
     teacher.watch(plain)
-    jobs, left = [], []
+    jobs = []
+    left = []
     for task in plain:
         if (case := kept(house, task)) is None:
             continue
         knows = rng.random() < KNOWS
-        shown, (stage, _) = rng.choices([*zip(aids, SHOWN, strict=True)], [share for _, share in SHOWN])[0]
+        shown, (stage, _) = rng.choices(
+            [*zip(aids, SHOWN, strict=True)], [share for _, share in SHOWN]
+        )[0]
         case = with_rules(house, case) if knows else case
         jobs.append(Job(case, house, teacher.dialect, goal_of(house, case), interface=shown))
-        left.append(_replies(house, task, knows, rng.random() < RECOVERS, "feedback" in stage, teacher, rng))
+        left.append(
+            _replies(house, task, knows, rng.random() < RECOVERS, "feedback" in stage, teacher, rng)
+        )
 
     def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         return [Reply(next(left[job])) for job, _ in waiting]
@@ -80,18 +99,31 @@ def _in_world(
 
 
 def _replies(
-    house: House, task: Task, knows: bool, recovers: bool, hinted: bool, teacher: Teacher, rng: random.Random
+    house: House,
+    task: Task,
+    knows: bool,
+    recovers: bool,
+    hinted: bool,
+    teacher: Teacher,
+    rng: random.Random,
 ) -> Iterator[str]:
     """What the teacher says in the episode of a task whose calls are plain desk's."""
-    instance, minded, words = house.reset(task.state), set(house.rules) if knows else set[str](), set[str]()
+    instance = house.reset(task.state)
+    minded = set(house.rules) if knows else set[str]()
+    words = set[str]()
     for turn in range(len(task.script)):
         calls, answer = teacher.plan(task, turn, frozenset(words), False, rng)
         for call in calls:
             wanted = keeping(instance, call) if call.name in task.tools_at(turn) else [call]
-            tries, new = [wanted], wanted != [call] and call.name not in minded
+            tries = [wanted]
+            new = wanted != [call] and call.name not in minded
             if new:
                 yield teacher.dialect.write([call])
-                tries = ([wanted] if hinted else _guessed(call, task.tools_at(turn), rng)) if recovers else []
+                tries = (
+                    ([wanted] if hinted else _guessed(call, task.tools_at(turn), rng))
+                    if recovers
+                    else []
+                )
             for made in itertools.chain.from_iterable(tries):
                 result = instance.call(made)
                 words |= set(result.text.replace('"', " ").split())
@@ -106,6 +138,7 @@ def _replies(
 
 
 def _guessed(call: Call, visible: Collection[str], rng: random.Random) -> list[Sequence[Call]]:
-    """Calls that would keep to one of the tool's possible rules each, of those that ask for no hidden tool."""
+    """Calls that would keep to one of the tool's possible rules each, of those that ask for no
+    hidden tool."""
     fitting = [rule for rule in possible()[call.name] if not rule.first or rule.first in visible]
     return [rule.kept_by(call) for rule in rng.sample(fitting, min(GUESSES, len(fitting)))]

@@ -19,9 +19,12 @@ def draw_house_tasks(
     *,
     train: Annotated[PositiveInt, Parameter(help="How many tasks to train on.")] = 32,
     held_out: Annotated[NonNegativeInt, Parameter(help="How many held-out tasks.")] = 80,
-    told: Annotated[bool, Parameter(help="Users say the rules that their requests need.", negative=())] = False,
+    told: Annotated[
+        bool, Parameter(help="Users say the rules that their requests need.", negative=())
+    ] = False,
     random_seed: RandomSeed = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw a desk with house rules that no document tells, and tasks in it that cannot be done without them."""
+    """Draw a desk with house rules that no document tells, and tasks in it that cannot be done
+    without them."""
     write_tasks(house_tasks(House(random_seed), random_seed, train, held_out, told), out, as_json)

@@ -9,12 +9,14 @@ from rods.extension import Copies, Extension, Section
 
 
 class Hub(Section):
-    """Uploads of checkpoints to a hub, with the token that huggingface_hub finds (HF_TOKEN, or what `hf auth login` has
-    kept), which nothing of ours writes down (docs/training.md)."""
+    """Uploads of checkpoints to a hub, with the token that huggingface_hub finds (HF_TOKEN, or what
+    `hf auth login` has kept), which nothing of ours writes down (docs/training.md)."""
 
-    repository: str = Field("", pattern=r"^([\w.-]+/[\w.-]+)?$")  # such as "me/my-policy", made if need be; empty: none
+    # such as "me/my-policy", made if need be; empty: none
+    repository: str = Field("", pattern=r"^([\w.-]+/[\w.-]+)?$")
     private: bool = True  # a repository that is made here is seen by its owners alone
-    # last: the newest checkpoint, when a start ends by itself; each: also those that find no upload under way
+    # last: the newest checkpoint, when a start ends by itself; each: also those that find no upload
+    # under way
     uploads: Literal["last", "each"] = "last"
 
 
@@ -24,7 +26,9 @@ class Uploading(Extension):
 
     def validate(self, config: Any) -> None:
         if config.operation.hub.repository and config.policy.kind == "simulated":
-            raise ValueError("operation.hub.repository: a simulated policy has no weights to upload")
+            raise ValueError(
+                "operation.hub.repository: a simulated policy has no weights to upload"
+            )
 
     def copies(self, run: Any) -> Copies | None:
         from rods.family.hub.uploads import Uploads
@@ -35,8 +39,15 @@ class Uploading(Extension):
         from rods.family.hub.uploads import state_of
 
         state = state_of(run.path)
-        told = [f"{state['uploaded']} is uploaded: {state.get('commit')}"] if "uploaded" in state else []
-        why = f"not uploaded to {state.get('repository')}: {state.get('why')} (it stays in checkpoints/)"
+        told = (
+            [f"{state['uploaded']} is uploaded: {state.get('commit')}"]
+            if "uploaded" in state
+            else []
+        )
+        why = (
+            f"not uploaded to {state.get('repository')}: {state.get('why')} (it stays in "
+            f"checkpoints/)"
+        )
         return [*told, why] if "why" in state else told
 
 

@@ -1,5 +1,6 @@
-"""Uploads of a run's checkpoints: this module as a program uploads one, in a process of its own, for which the trainer
-waits only at its end. `hub.json` in the run folder says which one is there, and why a later one is not."""
+"""Uploads of a run's checkpoints: this module as a program uploads one, in a process of its own,
+for which the trainer waits only at its end. `hub.json` in the run folder says which one is there,
+and why a later one is not."""
 
 import json
 import os
@@ -27,7 +28,8 @@ class Uploads:
     """The `Copies` (rods.extension) of a run whose configuration names a repository."""
 
     def __init__(self, run: Any) -> None:
-        self._run, self._to = run, run.config.operation.hub
+        self._run = run
+        self._to = run.config.operation.hub
         state = state_of(run.path)
         self._state = state if state.get("repository") == self._to.repository else {}
         self._process: subprocess.Popen[str] | None = None
@@ -51,7 +53,10 @@ class Uploads:
 
     def _due(self) -> bool:
         newest = self._newest
-        return newest is not None and newest.parent.name not in (self._at, self._state.get("uploaded"))
+        return newest is not None and newest.parent.name not in (
+            self._at,
+            self._state.get("uploaded"),
+        )
 
     def _start(self, policy: Path | None) -> None:
         self._at = policy.parent.name if policy else ""
@@ -70,11 +75,19 @@ class Uploads:
         """Whether no upload is under way; takes up what the last one has said."""
         if self._process is None or self._process.poll() is None:
             return self._process is None
-        answer, code, self._process = self._process.communicate()[0], self._process.returncode, None
-        said: dict[str, str] = json.loads(answer) if answer else {"why": f"the upload ended with code {code}"}
+        answer = self._process.communicate()[0]
+        code = self._process.returncode
+        self._process = None
+        said: dict[str, str] = (
+            json.loads(answer) if answer else {"why": f"the upload ended with code {code}"}
+        )
         about = {"checkpoint": self._at, "repository": self._to.repository, **said}
         if "why" in said:
-            log.warning("not uploaded", **about, then="training goes on; the next checkpoint or start tries again")
+            log.warning(
+                "not uploaded",
+                **about,
+                then="training goes on; the next checkpoint or start tries again",
+            )
             self._state = {**self._state, "repository": self._to.repository, **said}
         elif self._at:
             log.info("uploaded", **about)
@@ -92,7 +105,8 @@ def state_of(run: Path) -> dict[str, Any]:
 
 
 def upload(to: str, private: bool, folder: str, message: str) -> dict[str, str]:
-    """The commit's address, or `why` there is none, without the token; no `folder`: the repository is made."""
+    """The commit's address, or `why` there is none, without the token; no `folder`: the repository
+    is made."""
     token = None
     try:
         from huggingface_hub import HfApi, get_token
@@ -102,8 +116,16 @@ def upload(to: str, private: bool, folder: str, message: str) -> dict[str, str]:
         HfApi(token=token).create_repo(to, private=private, exist_ok=True)
         if not folder:
             return {}
-        parts: dict[str, Any] = {"repo_id": to, "folder_path": folder, "ignore_patterns": [*LEFT, "deepspeed/**"]}
-        return {"commit": str(HfApi(token=token).upload_folder(**parts, commit_message=message).commit_url)}
+        parts: dict[str, Any] = {
+            "repo_id": to,
+            "folder_path": folder,
+            "ignore_patterns": [*LEFT, "deepspeed/**"],
+        }
+        return {
+            "commit": str(
+                HfApi(token=token).upload_folder(**parts, commit_message=message).commit_url
+            )
+        }
     except Exception as error:  # noqa: BLE001 - whatever the client raises is the answer
         why = " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
         return {"why": (why.replace(token, "…") if token else why)[:500]}

@@ -1,1 +1,2 @@
-"""`rods init`: a folder with a world of its own to start from. What it holds lies in `template/`."""
+"""`rods init`: a folder with a world of its own to start from. What it holds lies in
+`template/`."""

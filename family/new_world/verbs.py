@@ -15,7 +15,8 @@ TEMPLATE = Path(__file__).with_name("template")
 
 
 def init(folder: Annotated[Path, Parameter(help="The folder to make.")], /) -> None:
-    """Make a folder with a world of its own, tasks, configuration and a README, all of which run as they are."""
+    """Make a folder with a world of its own, tasks, configuration and a README, all of which run as
+    they are."""
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise UserError("is not empty", where=str(folder), remedy="name a new folder")
@@ -25,4 +26,7 @@ def init(folder: Annotated[Path, Parameter(help="The folder to make.")], /) -> N
     with contextlib.chdir(folder):  # which the tasks name their world from
         tasks = Path("tasks.jsonl")
         replace(tasks, rehashed(tasks, Environments())[1])
-    say(f"{folder}: a world, 12 tasks and a run's configuration; {folder / 'README.md'} says how to go on")
+    say(
+        f"{folder}: a world, 12 tasks and a run's configuration; {folder / 'README.md'} says how "
+        f"to go on"
+    )

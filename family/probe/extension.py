@@ -16,13 +16,17 @@ class Probe(Extension):
     record_shapes = {
         "probed": {
             **dict.fromkeys(("attempt", "epoch", "step", "stage", "expanded_seq"), "count"),
-            "variants": [{"pick": "text", "expanded": "count", "task": "text", "rollouts": [ROLLOUT]}],
+            "variants": [
+                {"pick": "text", "expanded": "count", "task": "text", "rollouts": [ROLLOUT]}
+            ],
         }
     }
 
     def validate(self, config: Any) -> None:
         if config.probe.enabled and (config.pipeline.variants_per_seed < 2 or config.pool.static):
-            raise ValueError("probe.enabled needs pipeline.variants_per_seed >= 2, and a pool that is not static")
+            raise ValueError(
+                "probe.enabled needs pipeline.variants_per_seed >= 2, and a pool that is not static"
+            )
 
     def epoch_notes(self, run: Any, *, strict: bool = False) -> EpochNotes | None:
         from rods.family.probe.contest import Probes

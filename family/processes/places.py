@@ -1,4 +1,5 @@
-"""Workers in processes on this machine, each behind a pipe. They end with the daemon, whose end of the pipe closes."""
+"""Workers in processes on this machine, each behind a pipe. They end with the daemon, whose end of
+the pipe closes."""
 
 import asyncio
 import multiprocessing
@@ -21,7 +22,10 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 def places(run: Run, held_out: SimilarityIndex) -> Sequence["Process"]:
     """As many as `operation.compute_places`; 0: one a core that this process may use."""
-    return [Process(run, held_out) for _ in range(run.config.operation.compute_places or len(os.sched_getaffinity(0)))]
+    return [
+        Process(run, held_out)
+        for _ in range(run.config.operation.compute_places or len(os.sched_getaffinity(0)))
+    ]
 
 
 class Process:
@@ -46,7 +50,9 @@ class Process:
     async def renew(self) -> None:
         self.end()
         self._pipe, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_work, args=(theirs, *self._given), name="rods-worker", daemon=True)
+        self.process = _SPAWN.Process(
+            target=_work, args=(theirs, *self._given), name="rods-worker", daemon=True
+        )
         self.process.start()
         theirs.close()
         await self._received()  # that it is ready
@@ -60,7 +66,8 @@ class Process:
 
     async def _received(self) -> Any:
         """What the worker says next. Raises LostWorker."""
-        pipe, loop = self._pipe, asyncio.get_running_loop()
+        pipe = self._pipe
+        loop = asyncio.get_running_loop()
         assert pipe is not None, "renewed"
         said = asyncio.Event()
         loop.add_reader(pipe.fileno(), said.set)

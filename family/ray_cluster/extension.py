@@ -6,7 +6,8 @@ from rods.extension import Extension, Section
 class RaySettings(Section):
     """The cluster that `operation.compute = "ray"` uses."""
 
-    address: str = ""  # of its head, such as "10.0.0.1:6379"; empty: RAY_ADDRESS, else a cluster of this machine alone
+    # of its head, such as "10.0.0.1:6379"; empty: RAY_ADDRESS, else a cluster of this machine alone
+    address: str = ""
 
 
 class RayCluster(Extension):

@@ -1,5 +1,6 @@
-"""Workers as actors of Ray, which end with the daemon that started them. They are given what they need, the index of
-held-out tasks once a node; only generated worlds they read, in the run folder."""
+"""Workers as actors of Ray, which end with the daemon that started them. They are given what
+they need, the index of held-out tasks once a node; only generated worlds they read, in the run
+folder."""
 
 import logging
 import os
@@ -19,7 +20,9 @@ try:
     import ray
     from ray.exceptions import RayError
 except ImportError:
-    raise UserError('compute = "ray" needs the package ray', remedy="pip install '.[ray]' in the clone") from None
+    raise UserError(
+        'compute = "ray" needs the package ray', remedy="pip install '.[ray]' in the clone"
+    ) from None
 
 Given = tuple[Path, Config, SimilarityIndex]
 AT_ONCE = 4  # orders a message, which costs the daemon 1 to 2 ms of CPU time however much is in it
@@ -27,8 +30,8 @@ REACHED = 5.0  # seconds for the head to take a connection
 
 
 def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
-    """As many as `operation.compute_places`; 0: one a core of the cluster as it is now. More than there are cores wait
-    for an autoscaler. Raises UserError where no cluster answers."""
+    """As many as `operation.compute_places`; 0: one a core of the cluster as it is now. More than
+    there are cores wait for an autoscaler. Raises UserError where no cluster answers."""
     operation = run.config.operation
     address = operation.ray.address or os.environ.get("RAY_ADDRESS") or None
     try:
@@ -36,14 +39,22 @@ def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
             host, _, port = address.rpartition(":")
             socket.create_connection((host, int(port)), REACHED).close()
         ray.init(
-            address, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR, ignore_reinit_error=True
+            address,
+            log_to_driver=False,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            ignore_reinit_error=True,
         )
     except (OSError, RuntimeError, ValueError) as error:
         remedy = "start its head with `ray start --head`, and name the address that it prints"
         what = f"no cluster of Ray at {address or 'this machine'}: {error}"
         raise UserError(what, where="operation.ray.address", remedy=remedy) from error
-    given = ray.put((run.path.absolute(), run.config, held_out))  # sent once a node, whose workers share its arrays
-    return [Actor(given, operation.compute_memory_bytes) for _ in range(operation.compute_places or _cores())]
+    # sent once a node, whose workers share its arrays
+    given = ray.put((run.path.absolute(), run.config, held_out))
+    return [
+        Actor(given, operation.compute_memory_bytes)
+        for _ in range(operation.compute_places or _cores())
+    ]
 
 
 def _cores() -> int:
@@ -57,7 +68,8 @@ class Actor:
     at_once = AT_ONCE
 
     def __init__(self, given: "ray.ObjectRef[Given]", memory: int) -> None:
-        self._given, self._memory = given, memory
+        self._given = given
+        self._memory = memory
         self._actor: Any = None
 
     async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
@@ -70,7 +82,12 @@ class Actor:
     async def renew(self) -> None:
         self.end()
         # at most once here: who lost a worker gives the order to another one
-        settings = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD", "memory": self._memory or None}
+        settings = {
+            "num_cpus": 1,
+            "max_restarts": 0,
+            "scheduling_strategy": "SPREAD",
+            "memory": self._memory or None,
+        }
         self._actor = ray.remote(_Worker).options(**settings).remote(self._given)
         try:
             await self._actor.ready.remote()

@@ -1,2 +1,2 @@
-"""SEAL (002): a learning interface whose components come and go as the labels of the last steps ask for them, and
-weights of advantages by label."""
+"""SEAL (002): a learning interface whose components come and go as the labels of the last steps ask
+for them, and weights of advantages by label."""

@@ -1,8 +1,10 @@
-"""Which components of an evolving interface are shown: a fold over the labels of closed steps (002 §3.3, eq. 14–15).
+"""Which components of an evolving interface are shown: a fold over the labels of closed steps (002
+§3.3, eq. 14–15).
 
-A component appears when the share of its labels in the last `curriculum.evolve_steps` steps comes to `evolve_above`,
-and goes when it falls below `evolve_below`. After a step at most one changes, the one farthest beyond its threshold, of
-those that the step's own stage lets come and go. The same labels give the same versions, whoever folds them."""
+A component appears when the share of its labels in the last `curriculum.evolve_steps` steps comes
+to `evolve_above`, and goes when it falls below `evolve_below`. After a step at most one changes,
+the one farthest beyond its threshold, of those that the step's own stage lets come and go. The same
+labels give the same versions, whoever folds them."""
 
 import tomllib
 from collections import Counter
@@ -18,12 +20,15 @@ from rods.rules.curriculum import stage_rules
 
 COMPONENTS = tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))
 # Which labels call for a component.
-ANSWERS: Mapping[str, frozenset[Label]] = {name: frozenset(part["labels"]) for name, part in COMPONENTS.items()}
+ANSWERS: Mapping[str, frozenset[Label]] = {
+    name: frozenset(part["labels"]) for name, part in COMPONENTS.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A component appears or goes with the next step: its labels made up `share` of the `labels` that were given."""
+    """A component appears or goes with the next step: its labels made up `share` of the `labels`
+    that were given."""
 
     component: Component
     shown: bool
@@ -32,7 +37,8 @@ class Change:
 
 
 class Evolution:
-    """The fold. `shown`: the components that the next step shows, of those that its stage lets come and go."""
+    """The fold. `shown`: the components that the next step shows, of those that its stage lets come
+    and go."""
 
     def __init__(self, curriculum: Any) -> None:
         self._curriculum = curriculum
@@ -46,10 +52,12 @@ class Evolution:
 
     def load(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned."""
-        self.shown, self._profile = frozenset(state[0]), list(map(Counter, state[1]))
+        self.shown = frozenset(state[0])
+        self._profile = list(map(Counter, state[1]))
 
     def closing(self, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`evolved`: what a step with these groups (as recorded) changes; nothing where it changes nothing."""
+        """`evolved`: what a step with these groups (as recorded) changes; nothing where it changes
+        nothing."""
         change = self._change(groups, self._with(groups)) if self._any else None
         return {} if change is None else {"evolved": asdict(change)}
 
@@ -63,10 +71,17 @@ class Evolution:
         self._profile = profile
 
     def _with(self, groups: Sequence[Mapping[str, Any]]) -> list[Counter[str]]:
-        labels = (label for group in groups for rollout in group["rollouts"] for label in rollout.get("labels", ()))
+        labels = (
+            label
+            for group in groups
+            for rollout in group["rollouts"]
+            for label in rollout.get("labels", ())
+        )
         return [*self._profile, Counter(labels)][-self._curriculum.evolve_steps :]
 
-    def _change(self, groups: Sequence[Mapping[str, Any]], profile: Sequence[Counter[str]]) -> Change | None:
+    def _change(
+        self, groups: Sequence[Mapping[str, Any]], profile: Sequence[Counter[str]]
+    ) -> Change | None:
         counts = sum(profile, Counter[str]())
         if not (total := counts.total()) or not groups:
             return None
@@ -75,7 +90,12 @@ class Evolution:
         for component in stage.evolving:
             share = rounded(sum(counts[label] for label in ANSWERS[component]) / total)
             shown = component in self.shown
-            beyond = self._curriculum.evolve_below - share if shown else share - self._curriculum.evolve_above
+            beyond = (
+                self._curriculum.evolve_below - share
+                if shown
+                else share - self._curriculum.evolve_above
+            )
             if beyond > 0 or (beyond == 0 and not shown):
                 changes.append((rounded(beyond), Change(component, not shown, share, total)))
-        return max(changes, key=lambda change: change[0])[1] if changes else None  # of equal ones the first
+        # of equal ones the first
+        return max(changes, key=lambda change: change[0])[1] if changes else None

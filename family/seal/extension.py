@@ -10,8 +10,11 @@ from rods.family.seal.settings import SEAL, SealCurriculum, SealStage
 class Seal(Extension):
     name = "seal"
     interfaces = frozenset(SEAL)
-    step_fields = {"evolved": {"component": "text", "shown": "flag", "share": "number", "labels": "count"}}
-    stage, curriculum = SealStage, SealCurriculum
+    step_fields = {
+        "evolved": {"component": "text", "shown": "flag", "share": "number", "labels": "count"}
+    }
+    stage = SealStage
+    curriculum = SealCurriculum
 
     def fold(self, config: Any) -> StepFold:
         from rods.family.seal.evolution import Evolution
@@ -36,7 +39,9 @@ class Seal(Extension):
         from rods.dialects import TERSE
         from rods.family.seal.interface import words
 
-        there = [name for name in stage.components if name in (shown or ()) or name not in stage.evolving]
+        there = [
+            name for name in stage.components if name in (shown or ()) or name not in stage.evolving
+        ]
         return {name: words(name, dialect in TERSE) for name in there}
 
     def before(self, shown: Any, closing: Record) -> Any:
@@ -48,7 +53,9 @@ class Seal(Extension):
         if change is None:
             return None
         said = "appears" if change["shown"] else "goes"
-        share = f"its labels made up {change['share']:.1%} of {change['labels']:,} in the last steps"
+        share = (
+            f"its labels made up {change['share']:.1%} of {change['labels']:,} in the last steps"
+        )
         return {**change, "reason": f"{change['component']} {said}: {share}"}
 
 

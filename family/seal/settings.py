@@ -1,5 +1,5 @@
-"""What SEAL adds to the configuration: which components of its learning interface a stage shows, and when they come and
-go."""
+"""What SEAL adds to the configuration: which components of its learning interface a stage shows,
+and when they come and go."""
 
 from typing import Literal, get_args
 
@@ -15,7 +15,10 @@ Component = Literal[Cue, ErrorHint, Guideline]
 CUES: tuple[Component, ...] = get_args(Cue)
 ERROR_HINTS: tuple[Component, ...] = get_args(ErrorHint)
 GUIDELINES: tuple[Component, ...] = get_args(Guideline)
-SEAL: dict[str, tuple[Component, ...]] = {"seal-active": CUES, "seal-full": CUES + ERROR_HINTS + GUIDELINES}
+SEAL: dict[str, tuple[Component, ...]] = {
+    "seal-active": CUES,
+    "seal-full": CUES + ERROR_HINTS + GUIDELINES,
+}
 
 
 class SealStage(Section):
@@ -23,12 +26,14 @@ class SealStage(Section):
 
     interface: str = ""  # of the stage itself
     without: tuple[Component, ...] = ()  # interface=seal-…: components of it that are left out
-    # interface=seal-…: which of its components are shown only while the labels of the last steps call for them
+    # interface=seal-…: which of its components are shown only while the labels of the last steps
+    # call for them
     evolve: Literal["none", "guidelines", "all"] = "guidelines"
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """What its learning interface may show, in the order of the presets; empty for any other interface."""
+        """What its learning interface may show, in the order of the presets; empty for any other
+        interface."""
         return tuple(name for name in SEAL.get(self.interface, ()) if name not in self.without)
 
     @property
@@ -42,14 +47,21 @@ class SealStage(Section):
         known = SEAL.get(self.interface)
         if known is None:
             if self.interface.startswith("seal"):
-                raise ValueError(f"interface = {self.interface!r} is none; there are {', '.join(SEAL)}")
+                raise ValueError(
+                    f"interface = {self.interface!r} is none; there are {', '.join(SEAL)}"
+                )
             if self.without or self.evolve != "guidelines":
-                raise ValueError("without and evolve switch components of interface = seal-active or seal-full")
+                raise ValueError(
+                    "without and evolve switch components of interface = seal-active or seal-full"
+                )
             return self
         if strangers := [name for name in self.without if name not in known]:
             raise ValueError(f"{self.interface} has no {', '.join(strangers)} to be without")
         if not self.components:
-            raise ValueError(f"{self.interface} without all of its components shows everything as it is: leave it out")
+            raise ValueError(
+                f"{self.interface} without all of its components shows everything as it is: leave "
+                f"it out"
+            )
         return self
 
 
@@ -57,11 +69,15 @@ class SealCurriculum(Section):
     """Keys of [curriculum]."""
 
     evolve_steps: int = Field(10, ge=1)  # an evolving interface reads the labels of so many steps
-    evolve_above: float = Field(0.10, gt=0, le=1)  # a component appears when its labels' share comes to this
+    # a component appears when its labels' share comes to this
+    evolve_above: float = Field(0.10, gt=0, le=1)
     evolve_below: float = Field(0.05, ge=0, le=1)  # and goes when it falls below this
 
     @model_validator(mode="after")
     def _hysteresis(self) -> "SealCurriculum":
         if self.evolve_below >= self.evolve_above:
-            raise ValueError("evolve_below must lie below evolve_above, or a share between them switches every step")
+            raise ValueError(
+                "evolve_below must lie below evolve_above, or a share between them switches every "
+                "step"
+            )
         return self

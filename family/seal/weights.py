@@ -1,12 +1,13 @@
 """SEAL's weights of rollouts, an advantage hook (002 §3.4, eq. 10–12).
 
-`training.advantage_hook = "rods.family.seal.weights:seal"` multiplies the advantage of each rollout by
+`training.advantage_hook = "rods.family.seal.weights:seal"` multiplies the advantage of each rollout
+by
 
     w = clip(Σ p(z)·ρ(z), 0.5, 2)
 
-where p(z) is the share of its turns with the label z (rods/episode/diagnosis.py), and ρ(z) how much is to be learnt
-from such a turn. With these ρ, which lie between 0.6 and 2, the clip never binds. Other values make a hook of your own
-(`weighted`, docs/training.md)."""
+where p(z) is the share of its turns with the label z (rods/episode/diagnosis.py), and ρ(z) how much
+is to be learnt from such a turn. With these ρ, which lie between 0.6 and 2, the clip never binds.
+Other values make a hook of your own (`weighted`, docs/training.md)."""
 
 import math
 import tomllib
@@ -22,12 +23,15 @@ from rods.trainer.advantages import AdvantageEstimate, Array, Hook
 UTILITY: Mapping[str, float] = MappingProxyType(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 )
-LOWEST, HIGHEST = 0.5, 2.0  # 002 Appendix C.2
+# 002 Appendix C.2
+LOWEST = 0.5
+HIGHEST = 2.0
 _WHERE = "training.advantage_hook"
 
 
 def weight(labels: Sequence[Label], utility: Mapping[str, float] = UTILITY) -> float:
-    """w of a rollout, in [LOWEST, HIGHEST]; 1 where none of its turns has a label, which says nothing about it."""
+    """w of a rollout, in [LOWEST, HIGHEST]; 1 where none of its turns has a label, which says
+    nothing about it."""
     if not labels:
         return 1.0
     total = math.fsum(count * utility[label] for label, count in Counter(labels).items())
@@ -35,13 +39,16 @@ def weight(labels: Sequence[Label], utility: Mapping[str, float] = UTILITY) -> f
 
 
 def weighted(**changes: float) -> Hook:
-    """A hook with these values of ρ instead of SEAL's. Raises UserError for an unknown label, and for a value that is
-    negative or not finite."""
+    """A hook with these values of ρ instead of SEAL's. Raises UserError for an unknown label, and
+    for a value that is negative or not finite."""
     for label, value in changes.items():
         if label not in LABELS:
-            raise UserError(f"unknown label {label!r}", where=_WHERE, remedy=f"there are {', '.join(LABELS)}")
+            raise UserError(
+                f"unknown label {label!r}", where=_WHERE, remedy=f"there are {', '.join(LABELS)}"
+            )
         if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-            what, remedy = f"the weight of {label} is {value!r}", "give a finite number that is not negative"
+            what = f"the weight of {label} is {value!r}"
+            remedy = "give a finite number that is not negative"
             raise UserError(what, where=_WHERE, remedy=remedy)
     utility = {label: changes.get(label, value) for label, value in UTILITY.items()}
 

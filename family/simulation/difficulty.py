@@ -1,21 +1,25 @@
-"""How difficult drawn tasks are: an adaptive curriculum that follows the rewards of the last batch (001 §2.3, D).
+"""How difficult drawn tasks are: an adaptive curriculum that follows the rewards of the last batch
+(001 §2.3, D).
 
-Difficulty is a number from 1 to 100. It begins at 1, rises by a step after a batch whose mean reward lies above one
-threshold and falls by a step below another; between the two it stays. It is a fold over closed steps and nothing else,
-so whoever reads the log knows it. From it follows the level of each dimension, low + ⌊difficulty · (high − low) / 100⌋:
-of three levels the second begins at 50, and the highest is reached at 100 alone (§2.3.2).
+Difficulty is a number from 1 to 100. It begins at 1, rises by a step after a batch whose mean
+reward lies above one threshold and falls by a step below another; between the two it stays. It is a
+fold over closed steps and nothing else, so whoever reads the log knows it. From it follows the
+level of each dimension, low + ⌊difficulty · (high − low) / 100⌋: of three levels the second begins
+at 50, and the highest is reached at 100 alone (§2.3.2).
 
 Where the paper disagrees with itself, one reading is taken:
 
-- *Turns.* Table 7 describes three levels of interaction turns, D.4 gives a range of 1–2 for the expected turns and of
-  1–3 for the user's. Here a task expects level + 1 turns of its user, 1 to 3: each description has its level, the
-  easiest task is one exchange, and the highest number is D.4's own cap on the user's turns.
-- *Caps.* D.4 gives ranges for the most turns of user (1–3), tools (1–3) and agent (1–6); §2.3.1 says that they follow
-  the expected turns. An agent of one turn could not both call and answer, and calls are drawn apart from turns: here a
-  conversation has room for the expected turns of its user, as many turns of tools or one a call, and both together of
-  the agent, which is 2 to 6.
-- *Soft sampling.* §2.3.2 names one probability "for each task" and five dimensions: one coin is tossed a task, and a
-  task that is sampled draws each of the five by itself, evenly from its lowest level to the current one.
+- *Turns.* Table 7 describes three levels of interaction turns, D.4 gives a range of 1–2 for the
+  expected turns and of 1–3 for the user's. Here a task expects level + 1 turns of its user, 1 to 3:
+  each description has its level, the easiest task is one exchange, and the highest number is D.4's
+  own cap on the user's turns.
+- *Caps.* D.4 gives ranges for the most turns of user (1–3), tools (1–3) and agent (1–6); §2.3.1
+  says that they follow the expected turns. An agent of one turn could not both call and answer, and
+  calls are drawn apart from turns: here a conversation has room for the expected turns of its user,
+  as many turns of tools or one a call, and both together of the agent, which is 2 to 6.
+- *Soft sampling.* §2.3.2 names one probability "for each task" and five dimensions: one coin is
+  tossed a task, and a task that is sampled draws each of the five by itself, evenly from its lowest
+  level to the current one.
 """
 
 import math
@@ -30,8 +34,11 @@ from rods.family.simulation.settings import DIMENSIONS, DifficultyRules, Dimensi
 from rods.faults import INVALID_ENDS
 from rods.rules.zones import counted_and_truncated
 
-LOWEST, HIGHEST = 1, 100  # difficulty (§2.3.2)
-# From the easiest to the hardest: numbers of tools and of expected calls (D.4), and levels of Table 7, counted from 0.
+# difficulty (§2.3.2)
+LOWEST = 1
+HIGHEST = 100
+# From the easiest to the hardest: numbers of tools and of expected calls (D.4), and levels of Table
+# 7, counted from 0.
 RANGES: Mapping[Dimension, tuple[int, int]] = {
     "tools": (1, 10),
     "calls": (1, 3),
@@ -41,13 +48,14 @@ RANGES: Mapping[Dimension, tuple[int, int]] = {
     "ambiguity": (0, 2),
     "criteria": (0, 4),
 }
-SOFT: frozenset[Dimension] = frozenset({"tools", "calls", "turns", "persona", "ambiguity"})  # §2.3.2
+# §2.3.2
+SOFT: frozenset[Dimension] = frozenset({"tools", "calls", "turns", "persona", "ambiguity"})
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """What one task is drawn with: numbers of tools and calls, and levels from 0 of the rest. `soft`: whether the five
-    dimensions of `SOFT` were sampled below the current difficulty."""
+    """What one task is drawn with: numbers of tools and calls, and levels from 0 of the rest.
+    `soft`: whether the five dimensions of `SOFT` were sampled below the current difficulty."""
 
     tools: int
     calls: int
@@ -76,7 +84,8 @@ def level(difficulty: int, low: int, high: int) -> int:
 
 
 def share(levels: Mapping[str, int]) -> float:
-    """The mean share of the way that each dimension has gone from its lowest to its highest level, 0 to 1."""
+    """The mean share of the way that each dimension has gone from its lowest to its highest level,
+    0 to 1."""
     return fmean((levels[name] - low) / (high - low) for name, (low, high) in RANGES.items())
 
 
@@ -86,9 +95,11 @@ def limits(rules: DifficultyRules, dimension: Dimension) -> tuple[int, int]:
     return low, {"tools": rules.most_tools, "turns": rules.most_turns - 1}.get(dimension, high)
 
 
-def levels(rules: DifficultyRules, difficulty: int, random_seed: int, step: int, slot: int) -> Levels:
-    """The levels of the task in `slot` (from 0) of `step`; a pure function of its arguments. Raises ValueError for a
-    difficulty outside of 1 to 100."""
+def levels(
+    rules: DifficultyRules, difficulty: int, random_seed: int, step: int, slot: int
+) -> Levels:
+    """The levels of the task in `slot` (from 0) of `step`; a pure function of its arguments. Raises
+    ValueError for a difficulty outside of 1 to 100."""
     if not LOWEST <= difficulty <= HIGHEST:
         raise ValueError(f"a difficulty of {difficulty}; it lies between {LOWEST} and {HIGHEST}")
     rng = keyed_random(random_seed, "difficulty", step, slot)
@@ -96,31 +107,39 @@ def levels(rules: DifficultyRules, difficulty: int, random_seed: int, step: int,
     values: dict[str, int] = {}
     for dimension in DIMENSIONS:
         low, high = limits(rules, dimension)
-        drawn = rng.random()  # one draw a dimension, used or not: switches of one dimension leave the others alone
+        # one draw a dimension, used or not: switches of one dimension leave the others alone
+        drawn = rng.random()
         if not rules.adaptive or dimension in rules.hardest:
             values[dimension] = high
             continue
         top = level(difficulty, low, high)
-        values[dimension] = low + int(drawn * (top - low + 1)) if soft and dimension in SOFT else top
+        values[dimension] = (
+            low + int(drawn * (top - low + 1)) if soft and dimension in SOFT else top
+        )
     return Levels(**values, soft=soft)
 
 
 def batch_mean(groups: Iterable[Mapping[str, Any]]) -> float | None:
-    """The mean reward over the valid rollouts of a closed step's groups (as recorded), in the range −1 to 1: what was
-    earned, 2 · resolved / expected − 1, whatever was made of it for training. Groups that do not count are left out.
-    None where nothing is left: broken machinery makes no task easier."""
+    """The mean reward over the valid rollouts of a closed step's groups (as recorded), in the range
+    −1 to 1: what was earned, 2 · resolved / expected − 1, whatever was made of it for training.
+    Groups that do not count are left out. None where nothing is left: broken machinery makes no
+    task easier."""
     shares: list[float] = []
     for group in groups:
         rollouts: Sequence[Mapping[str, Any]] = group["rollouts"]
         if counted_and_truncated([entry["end"] for entry in rollouts])[0]:
-            shares += [entry["resolved"] / entry["expected"] for entry in rollouts if entry["end"] not in INVALID_ENDS]
+            shares += [
+                entry["resolved"] / entry["expected"]
+                for entry in rollouts
+                if entry["end"] not in INVALID_ENDS
+            ]
     return rounded(2 * math.fsum(shares) / len(shares) - 1) if shares else None
 
 
 @dataclass(frozen=True, slots=True)
 class Faced:
-    """What the drawn tasks of a step came to: their `difficulty`, how many `tasks`, and their mean reward from −1 to 1
-    (None where no rollout says anything)."""
+    """What the drawn tasks of a step came to: their `difficulty`, how many `tasks`, and their mean
+    reward from −1 to 1 (None where no rollout says anything)."""
 
     step: int
     difficulty: int
@@ -129,7 +148,8 @@ class Faced:
 
 
 class Difficulty(StepFold):
-    """The fold. `value`: the difficulty of the next step's tasks; `faced`: the latest step that had any."""
+    """The fold. `value`: the difficulty of the next step's tasks; `faced`: the latest step that had
+    any."""
 
     def __init__(self, rules: DifficultyRules) -> None:
         self._rules = rules
@@ -141,11 +161,15 @@ class Difficulty(StepFold):
         return [self.value, None if self.faced is None else list(astuple(self.faced))]
 
     def load(self, state: Any) -> None:
-        """Replaces the whole state by what `state` returned. Raises ValueError for what it never returns."""
+        """Replaces the whole state by what `state` returned. Raises ValueError for what it never
+        returns."""
         value, faced = state
         if type(value) is not int or not LOWEST <= value <= HIGHEST:
-            raise ValueError(f"a difficulty of {value!r}; it is a whole number from {LOWEST} to {HIGHEST}")
-        self.value, self.faced = value, None if faced is None else Faced(*faced)
+            raise ValueError(
+                f"a difficulty of {value!r}; it is a whole number from {LOWEST} to {HIGHEST}"
+            )
+        self.value = value
+        self.faced = None if faced is None else Faced(*faced)
 
     def apply(self, step: int, groups: Iterable[Mapping[str, Any]]) -> None:
         """Folds a closed step: of its groups those of drawn tasks."""
@@ -154,13 +178,17 @@ class Difficulty(StepFold):
             mean = batch_mean(drawn)
             self.faced = Faced(step, self.value, len(drawn), mean)
             rules = self._rules
-            if rules.adaptive and mean is not None and not rules.down_below <= mean <= rules.up_above:
+            if (
+                rules.adaptive
+                and mean is not None
+                and not rules.down_below <= mean <= rules.up_above
+            ):
                 moved = self.value + (rules.step if mean > rules.up_above else -rules.step)
                 self.value = min(max(moved, LOWEST), HIGHEST)
 
     def as_json(self) -> dict[str, Any]:
-        """For people: the difficulty that is next, the latest step with drawn tasks, and the levels that its difficulty
-        allowed them, before any soft sampling."""
+        """For people: the difficulty that is next, the latest step with drawn tasks, and the levels
+        that its difficulty allowed them, before any soft sampling."""
         faced = self.faced
         if faced is None:
             return {"next": self.value}

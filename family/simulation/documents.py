@@ -1,8 +1,9 @@
 """A tool repository: documents of tools by category, without code (001 §2.2.1, D.2).
 
-It is read from a folder of JSON files, whose form docs/trustee.md shows, or from an environment's own tools. `$ref`
-into the same file is written out when it is read, so that a tool's schemas stand alone. `effect` is what
-`rods.family.simulation.ledger` keeps account by; without one, nothing is known of what a tool does.
+It is read from a folder of JSON files, whose form docs/trustee.md shows, or from an environment's
+own tools. `$ref` into the same file is written out when it is read, so that a tool's schemas stand
+alone. `effect` is what `rods.family.simulation.ledger` keeps account by; without one, nothing is
+known of what a tool does.
 """
 
 import re
@@ -22,19 +23,21 @@ MAX_FILE = 1 << 20  # bytes of a file, characters of a listing's largest text
 DEEPEST = 32  # references inside of references
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,127}")
 
-# looks_up: nothing is changed, and equal calls give equal results. finds: a selection of things, while lists gives all
-# that match.
+# looks_up: nothing is changed, and equal calls give equal results. finds: a selection of things,
+# while lists gives all that match.
 Does = Literal["creates", "reads", "lists", "finds", "changes", "removes", "looks_up"]
 DOES: tuple[Does, ...] = get_args(Does)
-OF_ONE: frozenset[Does] = frozenset({"reads", "changes", "removes"})  # of a thing that is named by a parameter
+# of a thing that is named by a parameter
+OF_ONE: frozenset[Does] = frozenset({"reads", "changes", "removes"})
 OF_MANY: frozenset[Does] = frozenset({"lists", "finds"})
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a tool does to things of the kind `entity`, which the field `key` names. Parameters called like a field say
-    what it becomes (creates, changes) or has to be (lists, finds). `sets` are fields that get this value whatever is
-    asked, `touches` those that may change besides. `items`: the field of the result that holds the list."""
+    """What a tool does to things of the kind `entity`, which the field `key` names. Parameters
+    called like a field say what it becomes (creates, changes) or has to be (lists, finds). `sets`
+    are fields that get this value whatever is asked, `touches` those that may change besides.
+    `items`: the field of the result that holds the list."""
 
     does: Does
     entity: str = ""
@@ -46,7 +49,8 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTool:
-    """A tool's document, and what it does where that is known. `where` it was read, for messages."""
+    """A tool's document, and what it does where that is known. `where` it was read, for
+    messages."""
 
     tool: Tool
     effect: Effect | None = None
@@ -55,7 +59,8 @@ class SimulatedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRepository:
-    """Tools by name, in the order in which they were read; `categories` says what each category is about."""
+    """Tools by name, in the order in which they were read; `categories` says what each category is
+    about."""
 
     tools: Mapping[str, SimulatedTool]
     categories: Mapping[str, str]
@@ -67,21 +72,27 @@ class ToolRepository:
 def read_folder(folder: Path) -> ToolRepository:
     """Raises UserError (what, where, what to do) for the first thing that is wrong with it."""
     categories = _read(folder / CATEGORIES)
-    if not isinstance(categories, dict) or not all(isinstance(about, str) and about for about in categories.values()):
+    if not isinstance(categories, dict) or not all(
+        isinstance(about, str) and about for about in categories.values()
+    ):
         remedy = 'write {"category": "what it is about"}'
         raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
     files = sorted(path for path in folder.glob("*.json") if path.name != CATEGORIES)
     tools = [tool for path in files for tool in _of_file(path, categories)]
     if not tools:
-        raise UserError("holds no tools", where=str(folder), remedy="put files of tools there, one a category")
+        raise UserError(
+            "holds no tools", where=str(folder), remedy="put files of tools there, one a category"
+        )
     return ToolRepository(_named(tools), categories)
 
 
 def from_environment(environment: Environment) -> ToolRepository:
-    """The environment's own tools; its API classes are the categories. What they do is known to the environment alone.
-    Raises UserError for a document that is broken."""
+    """The environment's own tools; its API classes are the categories. What they do is known to the
+    environment alone. Raises UserError for a document that is broken."""
     given = environment.tools().items()
-    tools = [_checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given]
+    tools = [
+        _checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given
+    ]
     return ToolRepository(_named(tools), {entry.tool.group: entry.tool.group for entry in tools})
 
 
@@ -90,27 +101,44 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
     category = record.get("category")
     if not isinstance(category, str) or category not in categories:
         remedy = f"name one of {', '.join(categories)}, or add it to {CATEGORIES}"
-        raise UserError(f"has the unknown category {str(category)[:80]!r}", where=str(path), remedy=remedy)
-    tools, entities = record.get("tools"), record.get("entities", {})
+        raise UserError(
+            f"has the unknown category {str(category)[:80]!r}", where=str(path), remedy=remedy
+        )
+    tools = record.get("tools")
+    entities = record.get("entities", {})
     if not isinstance(tools, list) or not isinstance(entities, dict):
         remedy = 'write "tools": [{"name": …}] and "entities": {kind: key}'
-        raise UserError("has no list of tools, or entities that are no object", where=str(path), remedy=remedy)
+        raise UserError(
+            "has no list of tools, or entities that are no object", where=str(path), remedy=remedy
+        )
     for number, document in enumerate(tools):
         where = f"{path}: tools[{number}]"
         _object(document, where)
         if not document.get("result"):
             remedy = "say what it returns, as JSON Schema; models that play it are held to that"
             raise UserError("has no result", where=f"{where} {document.get('name')}", remedy=remedy)
-        made = read_tool(document, category, where, document.get("parameters"), document["result"], record)
-        effect = _effect(document["effect"], made.tool, entities, made.where) if "effect" in document else None
+        made = read_tool(
+            document, category, where, document.get("parameters"), document["result"], record
+        )
+        effect = (
+            _effect(document["effect"], made.tool, entities, made.where)
+            if "effect" in document
+            else None
+        )
         yield SimulatedTool(made.tool, effect, made.where)
 
 
 def read_tool(
-    record: Mapping[str, Any], category: str, where: str, taken: Any, result: Any, root: Mapping[str, Any] | None = None
+    record: Mapping[str, Any],
+    category: str,
+    where: str,
+    taken: Any,
+    result: Any,
+    root: Mapping[str, Any] | None = None,
 ) -> SimulatedTool:
-    """The tool that `record` names and describes, which takes `taken` and returns `result` (None: not known), both JSON
-    Schemas; `root` is what references point into, None: each schema itself. Raises UserError for what is wrong."""
+    """The tool that `record` names and describes, which takes `taken` and returns `result` (None:
+    not known), both JSON Schemas; `root` is what references point into, None: each schema itself.
+    Raises UserError for what is wrong."""
     name = record.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         remedy = "letters, digits and _ . / -, at most 128, not a digit first"
@@ -118,20 +146,39 @@ def read_tool(
     where = f"{where} {name}"
     if not isinstance(taken, dict) or taken.get("type") != "object":
         remedy = 'give its parameters as {"type": "object", "properties": {…}, "required": […]}'
-        raise UserError("has parameters that are no JSON Schema of an object", where=where, remedy=remedy)
+        raise UserError(
+            "has parameters that are no JSON Schema of an object", where=where, remedy=remedy
+        )
     taken = _object(_inlined(taken, root or taken, where), where)
-    properties, required = taken.get("properties", {}), taken.get("required", [])
-    if not isinstance(properties, dict) or not all(isinstance(schema, dict) for schema in properties.values()):
-        raise UserError("has properties that are no schemas", where=where, remedy="give each parameter a schema")
-    if not isinstance(required, list) or (lacking := [key for key in required if str(key) not in properties]):
-        what = f"requires {str(lacking[0])[:80]!r}" if isinstance(required, list) else f"requires {required!r}"
+    properties = taken.get("properties", {})
+    required = taken.get("required", [])
+    if not isinstance(properties, dict) or not all(
+        isinstance(schema, dict) for schema in properties.values()
+    ):
+        raise UserError(
+            "has properties that are no schemas", where=where, remedy="give each parameter a schema"
+        )
+    if not isinstance(required, list) or (
+        lacking := [key for key in required if str(key) not in properties]
+    ):
+        what = (
+            f"requires {str(lacking[0])[:80]!r}"
+            if isinstance(required, list)
+            else f"requires {required!r}"
+        )
         remedy = "declare the parameter, or drop it there"
         raise UserError(f"{what}, which is not among its properties", where=where, remedy=remedy)
-    parameters = tuple(_parameter(key, schema, key in required) for key, schema in properties.items())
+    parameters = tuple(
+        _parameter(key, schema, key in required) for key, schema in properties.items()
+    )
     about = record.get("description")
     returned = None if result is None else _inlined(result, root or _object(result, where), where)
-    if returned is not None and (not isinstance(returned, dict) or returned.get("type") != "object"):
-        raise UserError("returns no object", where=where, remedy='give its result as {"type": "object", …}')
+    if returned is not None and (
+        not isinstance(returned, dict) or returned.get("type") != "object"
+    ):
+        raise UserError(
+            "returns no object", where=where, remedy='give its result as {"type": "object", …}'
+        )
     about = " ".join(about.split()) if isinstance(about, str) else ""
     tool = Tool(name, category, about, parameters, bounded=False, result=returned)
     return _checked(SimulatedTool(tool, where=where))
@@ -140,8 +187,11 @@ def read_tool(
 def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
     kept = {key: value for key, value in schema.items() if key not in ("description", "default")}
-    bare, about = _without_examples(kept), str(schema.get("description", ""))
-    return Parameter(name, bare, about, required, schema.get("default"), kept if bare != kept else {})
+    bare = _without_examples(kept)
+    about = str(schema.get("description", ""))
+    return Parameter(
+        name, bare, about, required, schema.get("default"), kept if bare != kept else {}
+    )
 
 
 def _without_examples(schema: Any) -> Any:
@@ -160,7 +210,8 @@ def _checked(entry: SimulatedTool) -> SimulatedTool:
     """The tool. Raises UserError for the first fault of its document."""
     for about, what, remedy in tool_faults(entry.tool.name, entry.tool):
         if about == "description":
-            what, remedy = "has no description", "say in a sentence what it does: policies and models read nothing else"
+            what = "has no description"
+            remedy = "say in a sentence what it does: policies and models read nothing else"
             raise UserError(what, where=entry.where, remedy=remedy)
         raise UserError(what, where=f"{entry.where}: {about}", remedy=remedy)
     return entry
@@ -169,32 +220,54 @@ def _checked(entry: SimulatedTool) -> SimulatedTool:
 def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) -> Effect:
     """Raises UserError for an effect that the tool's own schemas cannot have."""
     _object(record, where := f"{where}: effect")
-    does, entity = record.get("does"), record.get("entity", "")
-    sets, touches = record.get("sets", {}), record.get("touches", [])
+    does = record.get("does")
+    entity = record.get("entity", "")
+    sets = record.get("sets", {})
+    touches = record.get("touches", [])
     shaped = isinstance(sets, dict) and isinstance(touches, list) and isinstance(entity, str)
     if does not in DOES or not shaped or record.keys() - {"does", "entity", "sets", "touches"}:
-        remedy = f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": […]}}'
+        remedy = (
+            f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": '
+            f"[…]}}"
+        )
         raise UserError(f"is {str(record)[:120]}", where=where, remedy=remedy)
     if does == "looks_up":
         return Effect(does)
     key = entities.get(entity)
     if not isinstance(key, str):
         remedy = 'declare it in "entities", with the field that names one'
-        raise UserError(f"is of the unknown entity {str(entity)[:80]!r}", where=where, remedy=remedy)
+        raise UserError(
+            f"is of the unknown entity {str(entity)[:80]!r}", where=where, remedy=remedy
+        )
     shown: Mapping[str, Any] = (tool.result or {}).get("properties", {})
-    arrays = {name: schema for name, schema in shown.items() if isinstance(schema, dict) and "items" in schema}
-    items = {name: schema["items"] for name, schema in arrays.items() if isinstance(schema["items"], dict)}
+    arrays = {
+        name: schema
+        for name, schema in shown.items()
+        if isinstance(schema, dict) and "items" in schema
+    }
+    items = {
+        name: schema["items"]
+        for name, schema in arrays.items()
+        if isinstance(schema["items"], dict)
+    }
     lists = [name for name, schema in items.items() if key in schema.get("properties", {})]
     if does in OF_MANY and len(lists) != 1:
-        what, remedy = f"has no list of things with {key!r} in its result", "return one array of such objects"
+        what = f"has no list of things with {key!r} in its result"
+        remedy = "return one array of such objects"
         raise UserError(what, where=where, remedy=remedy)
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     if does in OF_ONE and key not in required:
-        raise UserError(f"does not require {key!r}", where=where, remedy="require the parameter that says which one")
+        raise UserError(
+            f"does not require {key!r}",
+            where=where,
+            remedy="require the parameter that says which one",
+        )
     fields = items[lists[0]]["properties"] if does in OF_MANY else shown
     if unknown := [name for name in (key, *sets, *touches) if name not in fields]:
         remedy = "return it, so that it can be compared"
-        raise UserError(f"names {unknown[0]!r}, which is not in the result", where=where, remedy=remedy)
+        raise UserError(
+            f"names {unknown[0]!r}, which is not in the result", where=where, remedy=remedy
+        )
     return Effect(does, entity, key, sets, frozenset(touches), lists[0] if does in OF_MANY else "")
 
 
@@ -203,7 +276,11 @@ def _named(tools: Iterable[SimulatedTool]) -> dict[str, SimulatedTool]:
     for tool in tools:
         if (name := tool.tool.name) in named:
             what = f"has the name of a tool in {named[name].where}"
-            raise UserError(what, where=tool.where, remedy="rename one of the two: calls know a tool by its name alone")
+            raise UserError(
+                what,
+                where=tool.where,
+                remedy="rename one of the two: calls know a tool by its name alone",
+            )
         named[name] = tool
     return named
 
@@ -222,7 +299,9 @@ def _read(path: Path) -> Any:
         return read_exact(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         remedy = "save it as UTF-8"
-        raise UserError(f"is not UTF-8 (byte {error.start})", where=str(path), remedy=remedy) from error
+        raise UserError(
+            f"is not UTF-8 (byte {error.start})", where=str(path), remedy=remedy
+        ) from error
     except ValueError as error:
         raise UserError(f"is no JSON: {error}", where=str(path), remedy="correct it") from error
 
@@ -234,22 +313,31 @@ def _object(value: Any, where: str) -> dict[str, Any]:
 
 
 def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -> Any:
-    """`schema` with the references into `root` replaced by what they name. Raises UserError for one that names nothing,
-    and for schemas that contain themselves, which no prompt could show."""
+    """`schema` with the references into `root` replaced by what they name. Raises UserError for one
+    that names nothing, and for schemas that contain themselves, which no prompt could show."""
     if depth > DEEPEST:
-        raise UserError(f"is nested deeper than {DEEPEST}, or refers to itself", where=where, remedy="write it flatter")
+        raise UserError(
+            f"is nested deeper than {DEEPEST}, or refers to itself",
+            where=where,
+            remedy="write it flatter",
+        )
     if isinstance(schema, list):
         return [_inlined(inner, root, where, depth + 1) for inner in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" not in schema:
-        return {name: _inlined(inner, root, where, depth + 1) for name, inner in schema.items() if name != "$defs"}
+        return {
+            name: _inlined(inner, root, where, depth + 1)
+            for name, inner in schema.items()
+            if name != "$defs"
+        }
     start, *path = str(schema["$ref"]).split("/")
     target: Any = root if start == "#" else None
     for part in path:
         target = target.get(part) if isinstance(target, dict) else None
     if not isinstance(target, dict):
-        what, remedy = f"refers to {str(schema['$ref'])[:80]!r}", 'define it in "$defs" and write "#/$defs/<name>"'
+        what = f"refers to {str(schema['$ref'])[:80]!r}"
+        remedy = 'define it in "$defs" and write "#/$defs/<name>"'
         raise UserError(what, where=where, remedy=remedy)
     beside = {name: inner for name, inner in schema.items() if name != "$ref"}
     return _inlined({**target, **beside}, root, where, depth + 1)

@@ -1,4 +1,5 @@
-"""What simulated conversations (001) add to the core: who plays them, and tasks drawn for the slots of a step."""
+"""What simulated conversations (001) add to the core: who plays them, and tasks drawn for the slots
+of a step."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,11 @@ from rods.family.simulation.settings import DRAWN, DifficultyRules, SimulationSe
 
 class Simulation(Extension):
     name = "simulation"
-    sections = {"source": TaskSource(), "difficulty": DifficultyRules(), "simulation": SimulationSettings()}
+    sections = {
+        "source": TaskSource(),
+        "difficulty": DifficultyRules(),
+        "simulation": SimulationSettings(),
+    }
     environments = {
         "repository": "rods.family.simulation.repository:environment",
         "/": "rods.family.simulation.repository:of_folder",
@@ -18,7 +23,9 @@ class Simulation(Extension):
     licences = {"repository": "Apache-2.0"}
     logs = (DRAWN,)
     record_keys = {"drawn": ("step", "slot", "difficulty")}
-    record_shapes = {"drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}}
+    record_shapes = {
+        "drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}
+    }
     verbs = {"data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository.")}
 
     def fold(self, config: Any) -> StepFold | None:
@@ -30,21 +37,35 @@ class Simulation(Extension):
         return config.difficulty.model_dump(mode="json") if config.source.drawn else None
 
     def validate(self, config: Any) -> None:
-        drawn, batch, slots = config.source.drawn, config.training.batch_tasks, self.slots(config)
+        drawn = config.source.drawn
+        batch = config.training.batch_tasks
+        slots = self.slots(config)
         if 0 < drawn < 1 and not 0 < slots < batch:
-            made = f"source.drawn = {drawn} of training.batch_tasks = {batch} makes {slots} drawn tasks a step"
+            made = (
+                f"source.drawn = {drawn} of training.batch_tasks = {batch} makes {slots} drawn "
+                f"tasks a step"
+            )
             raise ValueError(f"{made}: give a share that leaves both some, or 0 or 1")
         if drawn and any(stage.reward == "toolrl" for stage in config.curriculum.stages):
-            raise ValueError("the reward toolrl compares calls with a ground truth, which drawn tasks do not have")
+            raise ValueError(
+                "the reward toolrl compares calls with a ground truth, which drawn tasks do not "
+                "have"
+            )
         if drawn == 1 and config.pool.static:
             raise ValueError(
-                "pool.static waits until all tasks of the pool were visited, and source.drawn = 1 has none"
+                "pool.static waits until all tasks of the pool were visited, and source.drawn = 1 "
+                "has none"
             )
 
     def check(self, config: Any, environments: Any) -> Sequence[Any]:
-        if (modelled := config.simulation.by_model) and not (config.operation.players or config.operation.endpoints):
+        if (modelled := config.simulation.by_model) and not (
+            config.operation.players or config.operation.endpoints
+        ):
             what = f'simulation.{modelled[0]} is "model", and no model is named that could play'
-            remedy = 'give one [[operation.players]] with model and urls (docs/endpoints.md), or "procedural"'
+            remedy = (
+                "give one [[operation.players]] with model and urls (docs/endpoints.md), or "
+                '"procedural"'
+            )
             raise UserError(what, where="operation.players", remedy=remedy)
         if not config.source.drawn:
             return ()
@@ -69,13 +90,17 @@ class Simulation(Extension):
         return int(config.source.epoch_steps)
 
     def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
-        """Gauges: `difficulty/next`, and of the last step `difficulty/<dimension>`, the level that it allowed."""
+        """Gauges: `difficulty/next`, and of the last step `difficulty/<dimension>`, the level that
+        it allowed."""
         if not config.source.drawn or where == "shares":
             return {}
         if where != "gauges":
             return {"difficulty": fold.as_json() if where == "status" else fold.value}
         levels: dict[str, int] = fold.as_json().get("last", {}).get("levels", {})
-        return {"difficulty/next": fold.value, **{f"difficulty/{name}": at for name, at in levels.items()}}
+        return {
+            "difficulty/next": fold.value,
+            **{f"difficulty/{name}": at for name, at in levels.items()},
+        }
 
     def verify(self, run: Any, findings: Any, *, replay: bool) -> None:
         from rods.family.simulation.source import verify_drawn
@@ -95,7 +120,8 @@ class Simulation(Extension):
     def replayed(self, run: Any, task: Any) -> Sequence[Any] | None:
         from rods.family.simulation.variants import replayed_drawn
 
-        job, environment = run.episode(task), run.environments.load(task.environment.name)
+        job = run.episode(task)
+        environment = run.environments.load(task.environment.name)
         steady = environment.features.deterministic and not job.waits
         return replayed_drawn(environment, task, job) if steady else None
 

@@ -1,7 +1,7 @@
-"""Draws tasks from a tool repository without a model (001 §2.2.1), in the paper's order: a category and as many of its
-tools as the level asks for, further ones only when it has no more (§3.4); the calls that are expected; then a user who
-wants them. Whatever a call needs is said by the user or known to it. A task is a pure function of repository, levels,
-random seed, step and slot."""
+"""Draws tasks from a tool repository without a model (001 §2.2.1), in the paper's order: a category
+and as many of its tools as the level asks for, further ones only when it has no more (§3.4); the
+calls that are expected; then a user who wants them. Whatever a call needs is said by the user or
+known to it. A task is a pure function of repository, levels, random seed, step and slot."""
 
 import random
 import re
@@ -39,16 +39,26 @@ TRIES = 20  # drawings of tools until one of them can be called
 WANTED = "what is wanted"  # the topic of the request itself, without its details
 LONG = 24  # characters from which a text with blanks is quoted
 # The order of calls in a task: what removes or ends something comes last.
-ORDER = {"finds": 0, "lists": 0, "looks_up": 0, "reads": 0, "creates": 1, "changes": 2, "removes": 3}
-CRITERIA = ("intent", "expected_tools", "no_hallucination", "no_redundancy", "efficiency")  # Table 7, level by level
+ORDER = {
+    "finds": 0,
+    "lists": 0,
+    "looks_up": 0,
+    "reads": 0,
+    "creates": 1,
+    "changes": 2,
+    "removes": 3,
+}
+# Table 7, level by level
+CRITERIA = ("intent", "expected_tools", "no_hallucination", "no_redundancy", "efficiency")
 _MACHINE_WORD = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What models that play may be told of a task: the user's `intent` and `manner`, what it `knows` (topic → its
-    words), the `calls` that are expected of the policy, and the `criteria` that count."""
+    """What models that play may be told of a task: the user's `intent` and `manner`, what it
+    `knows` (topic → its words), the `calls` that are expected of the policy, and the `criteria`
+    that count."""
 
     intent: str
     manner: str
@@ -60,15 +70,18 @@ class Errand:
     def of(task: OpenTask) -> "Errand":
         criteria = task.goal.criteria if isinstance(task.goal, Rubric) else ()
         if isinstance(task.user, Persona):
-            return Errand(task.user.intent, task.user.manner, task.user.knows, task.goal_calls, criteria)
+            return Errand(
+                task.user.intent, task.user.manner, task.user.knows, task.goal_calls, criteria
+            )
         return Errand(" ".join(task.user.texts), "", {}, task.goal_calls, criteria)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTask(Errand):
-    """A task of a generator. `tools` are offered to the policy. The user opens with `first_query`; `further` are the
-    requests of its later turns; it knows all that the calls need, and `hidden` are the topics of the first turn that
-    the first query leaves out. The criteria are those of `CRITERIA` that count."""
+    """A task of a generator. `tools` are offered to the policy. The user opens with `first_query`;
+    `further` are the requests of its later turns; it knows all that the calls need, and `hidden`
+    are the topics of the first turn that the first query leaves out. The criteria are those of
+    `CRITERIA` that count."""
 
     levels: Levels
     category: str
@@ -87,13 +100,15 @@ class Wanted(NamedTuple):
     levels: Levels
 
 
-# Draws tasks, one each, in order. May raise InfrastructureError where somebody who was asked does not answer.
+# Draws tasks, one each, in order. May raise InfrastructureError where somebody who was asked does
+# not answer.
 Generator = Callable[[Sequence[Wanted]], Sequence[AnyTask]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """An argument as the user knows it: a `topic` that can be asked about, and how its value is said."""
+    """An argument as the user knows it: a `topic` that can be asked about, and how its value is
+    said."""
 
     topic: str
     label: str
@@ -101,11 +116,18 @@ class _Fact:
     text: str
 
     def told_in(self, text: Text) -> bool:
-        return any(text.contains_any_form(leaf) for _, leaf in leaves(self.value) if not isinstance(leaf, bool))
+        return any(
+            text.contains_any_form(leaf)
+            for _, leaf in leaves(self.value)
+            if not isinstance(leaf, bool)
+        )
 
 
-def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step: int, slot: int) -> DrawnTask:
-    """The task in `slot` of `step`. Raises UserError where the repository has no tool whose arguments can be drawn."""
+def draw_task(
+    repository: ToolRepository, levels: Levels, random_seed: int, step: int, slot: int
+) -> DrawnTask:
+    """The task in `slot` of `step`. Raises UserError where the repository has no tool whose
+    arguments can be drawn."""
     for attempt in range(TRIES):
         rng = keyed_random(random_seed, "drawn task", step, slot, attempt)
         tools = offered(repository, levels.tools, rng)
@@ -117,19 +139,29 @@ def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step
 
 
 def draw_like(
-    repository: ToolRepository, levels: Levels, tools: Sequence[str], calls: int, rng: random.Random, *, same: bool
+    repository: ToolRepository,
+    levels: Levels,
+    tools: Sequence[str],
+    calls: int,
+    rng: random.Random,
+    *,
+    same: bool,
 ) -> DrawnTask | None:
-    """A task at `levels` over as many tools of each category as there are among `tools`: others, as far as there are
-    (`same`: just these), of which so many calls are expected; None where these tools cannot be called so often. Raises
-    KeyError for a tool that the repository lacks."""
+    """A task at `levels` over as many tools of each category as there are among `tools`: others, as
+    far as there are (`same`: just these), of which so many calls are expected; None where these
+    tools cannot be called so often. Raises KeyError for a tool that the repository lacks."""
     offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
     expected = _calls(offered, calls, rng)
-    return _with_user(repository, levels, offered, expected, rng) if len(expected) == calls else None
+    return (
+        _with_user(repository, levels, offered, expected, rng) if len(expected) == calls else None
+    )
 
 
-def others(repository: ToolRepository, tools: Sequence[str], rng: random.Random) -> list[SimulatedTool]:
-    """As many tools of each category as there are among `tools`; these themselves only where there are too few
-    others."""
+def others(
+    repository: ToolRepository, tools: Sequence[str], rng: random.Random
+) -> list[SimulatedTool]:
+    """As many tools of each category as there are among `tools`; these themselves only where there
+    are too few others."""
     chosen: list[SimulatedTool] = []
     for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
         within = rng.sample(repository.of(category), len(repository.of(category)))
@@ -144,33 +176,49 @@ def open_task(
     split: Split = "train",
     provenance: Mapping[str, Any] = MappingProxyType({}),
 ) -> OpenTask:
-    """The task of a run. Its rubric names the criteria that count and has the expected calls; its limits are the caps
-    of its levels. A user whose first query hides something has one text more than these, and the policy one reply: to
-    ask and to be told. The random seed of its world follows from what was drawn."""
+    """The task of a run. Its rubric names the criteria that count and has the expected calls; its
+    limits are the caps of its levels. A user whose first query hides something has one text more
+    than these, and the policy one reply: to ask and to be told. The random seed of its world
+    follows from what was drawn."""
     turns, tool_turns, replies = drawn.levels.caps
     asked = int(bool(drawn.hidden))
-    known = {"levels": asdict(drawn.levels), "category": drawn.category, "hidden": list(drawn.hidden)}
+    known = {
+        "levels": asdict(drawn.levels),
+        "category": drawn.category,
+        "hidden": list(drawn.hidden),
+    }
     return OpenTask(
         environment=environment,
         type="base",
-        user=Persona(drawn.intent, drawn.first_query, drawn.knows, drawn.manner, turns + asked, drawn.further),
+        user=Persona(
+            drawn.intent, drawn.first_query, drawn.knows, drawn.manner, turns + asked, drawn.further
+        ),
         goal=Rubric(drawn.criteria, drawn.calls),
         tools=drawn.tools,
         state={"random_seed": int(content_id(asdict(drawn))[:8], 16)},
         split=split,
         provenance={**known, **provenance},
-        system=said(f"system_{drawn.levels.system}"),  # from a few paragraphs to one sentence (§2.3.1)
+        # from a few paragraphs to one sentence (§2.3.1)
+        system=said(f"system_{drawn.levels.system}"),
         limits=Limits(tool_turns, replies + asked),
     )
 
 
 def levels_of(task: AnyTask) -> Levels | None:
-    """The levels that a task was drawn with; None where it was not drawn: its user is none that is played, nothing says
-    which calls are expected, or its provenance holds no levels."""
-    if not isinstance(task, OpenTask) or not isinstance(task.user, Persona) or not isinstance(task.goal, Rubric):
+    """The levels that a task was drawn with; None where it was not drawn: its user is none that is
+    played, nothing says which calls are expected, or its provenance holds no levels."""
+    if (
+        not isinstance(task, OpenTask)
+        or not isinstance(task.user, Persona)
+        or not isinstance(task.goal, Rubric)
+    ):
         return None
     kept = task.provenance.get("levels")
-    if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
+    if (
+        not task.goal.calls
+        or not isinstance(kept, dict)
+        or kept.keys() != {field.name for field in fields(Levels)}
+    ):
         return None
     return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
 
@@ -195,7 +243,8 @@ def offered(repository: ToolRepository, count: int, rng: random.Random) -> list[
 
 
 def _calls(tools: Sequence[SimulatedTool], count: int, rng: random.Random) -> list[Call]:
-    """`count` different calls in a sensible order, fewer where there are no more; of different tools if possible."""
+    """`count` different calls in a sensible order, fewer where there are no more; of different
+    tools if possible."""
     placed: list[tuple[int, Call]] = []
     known: dict[str, Any] = {}  # identifiers by parameter
     order = rng.sample(list(tools), len(tools))
@@ -217,12 +266,18 @@ def _place(entry: SimulatedTool) -> int:
 
 
 def _call(entry: SimulatedTool, known: dict[str, Any], rng: random.Random) -> Call | None:
-    """A call with drawn arguments; None where they do not conform, since a schema says more than is understood."""
+    """A call with drawn arguments; None where they do not conform, since a schema says more than is
+    understood."""
     optional = [parameter for parameter in entry.tool.parameters if not parameter.required]
-    given = [parameter for parameter in entry.tool.parameters if parameter.required or rng.random() < OPTIONAL]
+    given = [
+        parameter
+        for parameter in entry.tool.parameters
+        if parameter.required or rng.random() < OPTIONAL
+    ]
     if not given and optional:
         given = [rng.choice(optional)]
-    sampler, arguments = Sampler(rng), dict[str, Any]()
+    sampler = Sampler(rng)
+    arguments = dict[str, Any]()
     for parameter in given:
         schema = limits(parameter)
         shared = "pattern" in schema and _place(entry) < ORDER["removes"] and rng.random() < SHARED
@@ -234,7 +289,8 @@ def _call(entry: SimulatedTool, known: dict[str, Any], rng: random.Random) -> Ca
         arguments[parameter.name] = value
         if "pattern" in schema:
             known.setdefault(parameter.name, value)
-    # dates of one call go forward in the order of its parameters: first and last day, check-in and check-out
+    # dates of one call go forward in the order of its parameters: first and last day, check-in and
+    # check-out
     dates = [parameter.name for parameter in given if parameter.schema.get("format") == "date"]
     arguments |= zip(dates, sorted(arguments[name] for name in dates), strict=True)
     return Call(entry.tool.name, arguments)
@@ -251,7 +307,10 @@ def _with_user(
     facts = list(_facts(by_name, calls, plain=levels.persona > 0))
     requests = [_request(by_name[call.name]) for call in calls]
     # the calls are shared out evenly over the turns, the earlier ones taking more
-    turns = [part.tolist() for part in np.array_split(range(len(calls)), min(len(calls), levels.expected_turns))]
+    turns = [
+        part.tolist()
+        for part in np.array_split(range(len(calls)), min(len(calls), levels.expected_turns))
+    ]
     about = repository.categories[by_name[calls[0].name].group].rstrip(".")
     greeting, who, doing = (rng.choice(choices) for choices in _SAID["context"].values())
     context = f"{greeting} {who if greeting.endswith(',') else who[:1].upper() + who[1:]} {doing}."
@@ -283,11 +342,16 @@ def _with_user(
             text = query()
     heard = Text.of(text)
     hidden = [fact.topic for _, fact in unshown() if not fact.told_in(heard)]
-    later = [", and then ".join(_said(requests[call], facts[call]) for call in turn) for turn in turns[1:]]
+    later = [
+        ", and then ".join(_said(requests[call], facts[call]) for call in turn)
+        for turn in turns[1:]
+    ]
     further = [rng.choice(_SAID["further"]["clear"]).format(request=request) for request in later]
     manner = _SAID["manner"][levels.persona]
     wanted = "; ".join(requests)
-    intent = "; ".join(_said(request, known) for request, known in zip(requests, facts, strict=True))
+    intent = "; ".join(
+        _said(request, known) for request, known in zip(requests, facts, strict=True)
+    )
     return DrawnTask(
         levels=levels,
         category=by_name[calls[0].name].group,
@@ -298,13 +362,17 @@ def _with_user(
         further=tuple(further),
         knows={WANTED: wanted, **{fact.topic: fact.text for known in facts for fact in known}},
         hidden=(WANTED, *hidden) if levels.ambiguity == 2 else tuple(hidden),
-        manner=f"The user is {rng.choice(_SAID['people'])}. {manner['who']} The user {rng.choice(manner['talks'])}.",
+        manner=f"The user is {rng.choice(_SAID['people'])}. {manner['who']} The user "
+        f"{rng.choice(manner['talks'])}.",
         criteria=CRITERIA[: levels.criteria + 1],
     )
 
 
-def _facts(tools: Mapping[str, Tool], calls: Sequence[Call], *, plain: bool) -> Iterator[list[_Fact]]:
-    """What the user knows, call by call. Topics are told apart: two calls may have arguments of one name."""
+def _facts(
+    tools: Mapping[str, Tool], calls: Sequence[Call], *, plain: bool
+) -> Iterator[list[_Fact]]:
+    """What the user knows, call by call. Topics are told apart: two calls may have arguments of one
+    name."""
     taken: set[str] = set()
     for call in calls:
         known = []
@@ -312,10 +380,13 @@ def _facts(tools: Mapping[str, Tool], calls: Sequence[Call], *, plain: bool) -> 
             if parameter.name not in call.arguments:
                 continue
             label = parameter.name.replace("_", " ").strip()
-            topic, number = label, 1
+            topic = label
+            number = 1
             while topic in taken:
                 number += 1
-                topic = f"{label} ({_request(tools[call.name])}{f', {number}' if number > 2 else ''})"
+                topic = (
+                    f"{label} ({_request(tools[call.name])}{f', {number}' if number > 2 else ''})"
+                )
             taken.add(topic)
             value = call.arguments[parameter.name]
             known.append(_Fact(topic, label, value, _in_words(value, plain)))
@@ -330,7 +401,9 @@ def _in_words(value: Any, plain: bool) -> str:
         parts = [_in_words(part, plain) for part in value]
         return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     if isinstance(value, dict):
-        return " with ".join(f"{name.replace('_', ' ')} {_in_words(part, plain)}" for name, part in value.items())
+        return " with ".join(
+            f"{name.replace('_', ' ')} {_in_words(part, plain)}" for name, part in value.items()
+        )
     text = str(value)
     if plain and _ISO.fullmatch(text):
         day = date.fromisoformat(text)
@@ -341,7 +414,8 @@ def _in_words(value: Any, plain: bool) -> str:
 
 
 def _request(tool: Tool) -> str:
-    """What a tool does, as it is asked for: "Books a seat on a flight." is to book a seat on a flight."""
+    """What a tool does, as it is asked for: "Books a seat on a flight." is to book a seat on a
+    flight."""
     verb, _, rest = tool.summary.partition(" ")
     if verb.endswith("ies"):
         verb = f"{verb[:-3]}y"

@@ -1,7 +1,8 @@
-"""What a world of simulated tools is known to hold. The paper's tools are stateless (001, Limitations); a `Ledger`
-answers without the model where what was shown decides (`known`), and says what in an answer cannot be
-(`contradictions`). It holds nothing about a thing but what the policy was shown or has set itself. A list by equal
-fields that was answered once is *whole*: whatever matches is known from then on."""
+"""What a world of simulated tools is known to hold. The paper's tools are stateless (001,
+Limitations); a `Ledger` answers without the model where what was shown decides (`known`), and says
+what in an answer cannot be (`contradictions`). It holds nothing about a thing but what the policy
+was shown or has set itself. A list by equal fields that was answered once is *whole*: whatever
+matches is known from then on."""
 
 import copy
 import json
@@ -23,8 +24,9 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a simulated tool answers: a value, or a message why it has none. `not_found`: what was asked for is not
-    there; `refused`: anything else that it will not do. `reward`: what it gives for the call, where it is asked to."""
+    """What a simulated tool answers: a value, or a message why it has none. `not_found`: what was
+    asked for is not there; `refused`: anything else that it will not do. `reward`: what it gives
+    for the call, where it is asked to."""
 
     status: Status
     value: Fields = field(default_factory=dict)
@@ -34,14 +36,17 @@ class ToolAnswer:
     def result(self) -> Result:
         """As the policy is shown it."""
         if self.status == "ok":
-            return Result(json.dumps(self.value, ensure_ascii=False), dict(self.value), reward=self.reward)
+            return Result(
+                json.dumps(self.value, ensure_ascii=False), dict(self.value), reward=self.reward
+            )
         said = {"error": self.message or self.status.replace("_", " ")}
         return Result(json.dumps(said, ensure_ascii=False), said, "tool", self.reward)
 
 
 @dataclass(slots=True)
 class _Thing:
-    """A thing and what was shown of it. Not `there`: it was removed, or was looked for and not found."""
+    """A thing and what was shown of it. Not `there`: it was removed, or was looked for and not
+    found."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     there: bool = True
@@ -49,14 +54,16 @@ class _Thing:
 
 
 class Ledger:
-    """The account of one episode. `tools` are those that it can meet; of calls of others nothing is known, and of tools
-    whose effect is not known nothing but the form of their results. Whether something may be changed or removed is the
-    tool's to say."""
+    """The account of one episode. `tools` are those that it can meet; of calls of others nothing is
+    known, and of tools whose effect is not known nothing but the form of their results. Whether
+    something may be changed or removed is the tool's to say."""
 
     def __init__(self, tools: Mapping[str, SimulatedTool]) -> None:
         self._tools = tools
-        self._things: dict[tuple[str, Any], _Thing] = {}  # by entity and key, what was met last stands last
-        self._whole: dict[str, list[dict[str, Any]]] = {}  # by entity: filters whose matches are all known
+        # by entity and key, what was met last stands last
+        self._things: dict[tuple[str, Any], _Thing] = {}
+        # by entity: filters whose matches are all known
+        self._whole: dict[str, list[dict[str, Any]]] = {}
         self._looked_up: dict[bytes, ToolAnswer] = {}
         self._checker = cache(lambda name: Checker(tools[name].tool.result or {}))
 
@@ -77,7 +84,8 @@ class Ledger:
         return self._built(call, thing.fields) if effect.does == "reads" else None
 
     def contradictions(self, call: Call, answer: ToolAnswer) -> list[str]:
-        """What in a tool's answer cannot be, each as a sentence for whoever gave it; empty where it can be taken up."""
+        """What in a tool's answer cannot be, each as a sentence for whoever gave it; empty where it
+        can be taken up."""
         if call.name not in self._tools:
             return []
         if answer.status == "ok" and (fault := self._checker(call.name).fault(dict(answer.value))):
@@ -85,14 +93,20 @@ class Ledger:
         if (effect := self._effect(call)) is None:
             return []
         if (sure := self.known(call)) is not None:
-            same = sure.status == answer.status and (sure.status != "ok" or _same(sure.value, answer.value))
+            same = sure.status == answer.status and (
+                sure.status != "ok" or _same(sure.value, answer.value)
+            )
             return [] if same else [f"what happened before leaves one answer: {sure.result().text}"]
         if effect.does == "looks_up":
             return []
         if answer.status == "not_found" and effect.does in OF_MANY:
             return ["a list in which nothing stands is an empty list"]
         if answer.status == "not_found" and effect.does in OF_ONE:
-            return [f"{_named(effect, call)} is there"] if self._thing(effect, call.arguments[effect.key]) else []
+            return (
+                [f"{_named(effect, call)} is there"]
+                if self._thing(effect, call.arguments[effect.key])
+                else []
+            )
         if answer.status != "ok":
             return []
         if effect.does in OF_MANY:
@@ -103,7 +117,8 @@ class Ledger:
         return list(self._of_one(call, effect, answer.value))
 
     def record(self, call: Call, answer: ToolAnswer) -> None:
-        """Takes up an answer that the policy is shown. Raises ValueError for one with contradictions."""
+        """Takes up an answer that the policy is shown. Raises ValueError for one with
+        contradictions."""
         if problems := self.contradictions(call, answer):
             raise ValueError(f"{call}: {'; '.join(problems)}")
         effect = self._effect(call)
@@ -113,7 +128,11 @@ class Ledger:
         if effect.does == "looks_up":
             self._looked_up[canonical(call.as_json())] = answer
         elif effect.does in OF_ONE and (answer.status == "not_found" or effect.does == "removes"):
-            self._set(effect, call.arguments[effect.key], _Thing(there=False, changed=effect.does == "removes"))
+            self._set(
+                effect,
+                call.arguments[effect.key],
+                _Thing(there=False, changed=effect.does == "removes"),
+            )
         elif answer.status == "not_found":
             return
         elif effect.does in OF_MANY:
@@ -123,10 +142,13 @@ class Ledger:
             if exact and not self._is_whole(effect.entity, filters):
                 self._whole.setdefault(effect.entity, []).append(filters)
         else:
-            self._learn(effect, {**self.stated(call), **answer.value}, changed=effect.does != "reads")
+            self._learn(
+                effect, {**self.stated(call), **answer.value}, changed=effect.does != "reads"
+            )
 
     def told(self) -> list[dict[str, Any]]:
-        """The things that are known, for the model that plays the tools; what was met last comes last."""
+        """The things that are known, for the model that plays the tools; what was met last comes
+        last."""
         return [
             {entity: thing.fields} if thing.there else {entity: key, "there": False}
             for (entity, key), thing in self._things.items()
@@ -137,7 +159,10 @@ class Ledger:
         if (effect := self._effect(call)) is None:
             return {}
         shown = self._shown(call, effect)
-        return {**{name: value for name, value in call.arguments.items() if name in shown}, **effect.sets}
+        return {
+            **{name: value for name, value in call.arguments.items() if name in shown},
+            **effect.sets,
+        }
 
     def fields(self, entity: str, key: Any) -> Fields:
         """What is known of a thing that is there; empty for any other."""
@@ -145,13 +170,17 @@ class Ledger:
         return thing.fields if thing is not None and thing.there else {}
 
     def matching(self, call: Call) -> Iterator[tuple[Any, Fields]]:
-        """The known things, with their keys, that a call of a tool that lists or finds asks for. A selection goes by
-        what else it is asked with, too: texts that a thing has to say."""
+        """The known things, with their keys, that a call of a tool that lists or finds asks for. A
+        selection goes by what else it is asked with, too: texts that a thing has to say."""
         effect = self._effect(call)
         if effect is None or effect.does not in OF_MANY:
             return
         filters, _ = self._filters(call, effect)
-        others = [value for name, value in call.arguments.items() if name not in filters and isinstance(value, str)]
+        others = [
+            value
+            for name, value in call.arguments.items()
+            if name not in filters and isinstance(value, str)
+        ]
         for key, fields in self._of(effect.entity):
             if _matches(fields, filters) and (
                 effect.does == "lists" or all(map(Text.holding(fields).contains_any_form, others))
@@ -161,28 +190,50 @@ class Ledger:
     def changed(self) -> dict[tuple[str, Any], Fields | None]:
         """What calls have created, changed or removed (None), by kind and key."""
         every = self._things.items()
-        return {name: thing.fields if thing.there else None for name, thing in every if thing.changed}
+        return {
+            name: thing.fields if thing.there else None for name, thing in every if thing.changed
+        }
 
     def state(self) -> dict[str, Any]:
         """The whole account as JSON, for `load`."""
-        things = [[*name, thing.fields, thing.there, thing.changed] for name, thing in self._things.items()]
-        looked_up = [[asked.decode(), said.status, said.value, said.message] for asked, said in self._looked_up.items()]
+        things = [
+            [*name, thing.fields, thing.there, thing.changed]
+            for name, thing in self._things.items()
+        ]
+        looked_up = [
+            [asked.decode(), said.status, said.value, said.message]
+            for asked, said in self._looked_up.items()
+        ]
         return copy.deepcopy({"things": things, "whole": self._whole, "looked_up": looked_up})
 
     def load(self, state: Any) -> None:
-        """Replaces the whole account by what `state` returned. Raises ValueError for what it never returns."""
+        """Replaces the whole account by what `state` returned. Raises ValueError for what it never
+        returns."""
         try:
-            things = {(str(kind), key): _Thing(dict(known), *flags) for kind, key, known, *flags in state["things"]}
-            whole = {str(kind): [dict(fields) for fields in filters] for kind, filters in state["whole"].items()}
-            looked_up = {asked.encode(): ToolAnswer(*answer) for asked, *answer in state["looked_up"]}
+            things = {
+                (str(kind), key): _Thing(dict(known), *flags)
+                for kind, key, known, *flags in state["things"]
+            }
+            whole = {
+                str(kind): [dict(fields) for fields in filters]
+                for kind, filters in state["whole"].items()
+            }
+            looked_up = {
+                asked.encode(): ToolAnswer(*answer) for asked, *answer in state["looked_up"]
+            }
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"the ledger is none: {type(error).__name__}: {error}") from error
         self._things, self._whole, self._looked_up = copy.deepcopy((things, whole, looked_up))
 
     def _effect(self, call: Call) -> Effect | None:
-        """None too for a call without the key that its tool requires: it is refused before anybody is asked."""
+        """None too for a call without the key that its tool requires: it is refused before anybody
+        is asked."""
         effect = self._tools[call.name].effect if call.name in self._tools else None
-        if effect is not None and effect.does in OF_ONE and not isinstance(call.arguments.get(effect.key), (str, int)):
+        if (
+            effect is not None
+            and effect.does in OF_ONE
+            and not isinstance(call.arguments.get(effect.key), (str, int))
+        ):
             return None
         return effect
 
@@ -191,7 +242,11 @@ class Ledger:
 
     def _of(self, entity: str) -> Iterator[tuple[Any, Fields]]:
         """Key and fields of everything of a kind that is there."""
-        return ((key, thing.fields) for (kind, key), thing in self._things.items() if kind == entity and thing.there)
+        return (
+            (key, thing.fields)
+            for (kind, key), thing in self._things.items()
+            if kind == entity and thing.there
+        )
 
     def _set(self, effect: Effect, key: Any, thing: _Thing) -> None:
         self._things.pop((effect.entity, key), None)
@@ -206,17 +261,27 @@ class Ledger:
     def _shown(self, call: Call, effect: Effect) -> Mapping[str, Any]:
         """The schemas of the fields of a thing, as the tool's result shows them."""
         properties: Mapping[str, Any] = (self._tools[call.name].tool.result or {})["properties"]
-        return properties[effect.items]["items"]["properties"] if effect.does in OF_MANY else properties
+        return (
+            properties[effect.items]["items"]["properties"]
+            if effect.does in OF_MANY
+            else properties
+        )
 
     def _filters(self, call: Call, effect: Effect) -> tuple[dict[str, Any], bool]:
-        """The fields that everything in a list has to have, and whether these alone say what is in it."""
+        """The fields that everything in a list has to have, and whether these alone say what is in
+        it."""
         shown = self._shown(call, effect)
         given = call.arguments.items()
-        equal = {name: value for name, value in given if name in shown and isinstance(value, (str, int, float))}
+        equal = {
+            name: value
+            for name, value in given
+            if name in shown and isinstance(value, (str, int, float))
+        }
         return equal, effect.does == "lists" and len(equal) == len(call.arguments)
 
     def _is_whole(self, entity: str, filters: Fields) -> bool:
-        """Whether everything that matches `filters` is known: a thing with these fields stood in a whole list."""
+        """Whether everything that matches `filters` is known: a thing with these fields stood in a
+        whole list."""
         return any(_matches(filters, whole) for whole in self._whole.get(entity, ()))
 
     def _absent(self, call: Call, effect: Effect) -> ToolAnswer:
@@ -228,7 +293,9 @@ class Ledger:
         if any(name not in fields for name in schema.get("required", ())):
             return None
         value = {name: fields[name] for name in schema["properties"] if name in fields}
-        return ToolAnswer("ok", copy.deepcopy(value)) if self._checker(call.name).fits(value) else None
+        return (
+            ToolAnswer("ok", copy.deepcopy(value)) if self._checker(call.name).fits(value) else None
+        )
 
     def _listed(self, call: Call, effect: Effect) -> ToolAnswer | None:
         filters, exact = self._filters(call, effect)
@@ -237,11 +304,18 @@ class Ledger:
         there = [fields for _, fields in self._of(effect.entity)]
         if any(name not in fields for fields in there for name in filters):
             return None
-        shown, schema = self._shown(call, effect), (self._tools[call.name].tool.result or {})
-        items = [{name: item[name] for name in shown if name in item} for item in there if _matches(item, filters)]
+        shown = self._shown(call, effect)
+        schema = self._tools[call.name].tool.result or {}
+        items = [
+            {name: item[name] for name in shown if name in item}
+            for item in there
+            if _matches(item, filters)
+        ]
         value = {effect.items: copy.deepcopy(items)}
         return (
-            ToolAnswer("ok", value) if self._checker(call.name).fits(value) and len(schema["properties"]) == 1 else None
+            ToolAnswer("ok", value)
+            if self._checker(call.name).fits(value) and len(schema["properties"]) == 1
+            else None
         )
 
     def _of_one(self, call: Call, effect: Effect, value: Fields) -> Iterator[str]:
@@ -256,12 +330,21 @@ class Ledger:
             if not isinstance(key, (str, int)):
                 yield f"the result does not say the {effect.key} of what was created"
             if thing is not None and (thing.there or effect.key not in call.arguments):
-                yield f"{effect.entity} {key} exists or existed already: what is created needs an id of its own"
+                yield (
+                    f"{effect.entity} {key} exists or existed already: what is created needs an id "
+                    f"of its own"
+                )
             return
-        unmoved = {name: said for name, said in value.items() if name not in stated and name not in effect.touches}
+        unmoved = {
+            name: said
+            for name, said in value.items()
+            if name not in stated and name not in effect.touches
+        }
         if thing is not None:
             yield from _differing(effect, thing, unmoved)
-        elif effect.does != "removes" and self._is_whole(effect.entity, {**unmoved, effect.key: key}):
+        elif effect.does != "removes" and self._is_whole(
+            effect.entity, {**unmoved, effect.key: key}
+        ):
             yield f"{effect.entity} {key} was in no list that would have shown it"
 
     def _of_list(self, call: Call, effect: Effect, items: list[Fields]) -> Iterator[str]:
@@ -290,19 +373,24 @@ class Ledger:
 def _differing(effect: Effect, thing: _Thing, fields: Fields) -> Iterator[str]:
     for name, value in fields.items():
         if name in thing.fields and not _same(value, thing.fields[name]):
-            key, before = thing.fields[effect.key], _short(thing.fields[name])
+            key = thing.fields[effect.key]
+            before = _short(thing.fields[name])
             yield f"{name} of {effect.entity} {key} is {before}, not {_short(value)}"
 
 
 def _matches(fields: Fields, wanted: Fields) -> bool:
     """Whether `fields` hold all that is `wanted`, as people write it: "lisbon" is Lisbon."""
-    return all(name in fields and key_of(fields[name]) == key_of(value) for name, value in wanted.items())
+    return all(
+        name in fields and key_of(fields[name]) == key_of(value) for name, value in wanted.items()
+    )
 
 
 def _same(value: Any, other: Any) -> bool:
     """Equal as JSON: 5 and 5.0 are, 1 and true are not."""
     if isinstance(value, dict) and isinstance(other, Mapping):
-        return value.keys() == other.keys() and all(_same(value[name], other[name]) for name in value)
+        return value.keys() == other.keys() and all(
+            _same(value[name], other[name]) for name in value
+        )
     if isinstance(value, list) and isinstance(other, list):
         return len(value) == len(other) and all(map(_same, value, other))
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)

@@ -1,6 +1,7 @@
-"""Models that play a task's tools, its user and its verifier, or think up tasks (001 §2.2), one question at a time.
-What no try brings an answer to, and what the endpoint breaks over, is an InfrastructureError: nobody has failed. What a
-question is asked with, its random seeds included, follows from task and conversation alone."""
+"""Models that play a task's tools, its user and its verifier, or think up tasks (001 §2.2), one
+question at a time. What no try brings an answer to, and what the endpoint breaks over, is an
+InfrastructureError: nobody has failed. What a question is asked with, its random seeds included,
+follows from task and conversation alone."""
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -46,11 +47,13 @@ class TooLong(Unusable):
 
 
 class Models:
-    """What all of them share: the settings of `[simulation]` and `[roles]` (of `config`, or the defaults), the random
-    seed, and `line`, through which they are asked while it is open."""
+    """What all of them share: the settings of `[simulation]` and `[roles]` (of `config`, or the
+    defaults), the random seed, and `line`, through which they are asked while it is open."""
 
     def __init__(self, config: Any = None) -> None:
-        self.settings: SimulationSettings = SimulationSettings() if config is None else config.simulation
+        self.settings: SimulationSettings = (
+            SimulationSettings() if config is None else config.simulation
+        )
         self.roles: Roles = Roles() if config is None else config.roles
         self.random_seed: int = 0 if config is None else config.random_seeds.rollouts
         self.line: ModelThread | None = None
@@ -58,70 +61,114 @@ class Models:
     def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """What `question` comes to in the line's loop. Raises UserError where there is no line."""
         if self.line is None:
-            remedy = "let the command that plays open one (rods.buffers.run.run.Run.playing), or play without models"
-            raise UserError("models play, and there is no line to them", where="[simulation]", remedy=remedy)
+            remedy = (
+                "let the command that plays open one (rods.buffers.run.run.Run.playing), or play "
+                "without models"
+            )
+            raise UserError(
+                "models play, and there is no line to them", where="[simulation]", remedy=remedy
+            )
         return self.line.ask(question)
 
     def answer(
-        self, account: str, past: Past, put: Callable[[Past], Question[T]], check: Check[T] = lambda answer: ()
+        self,
+        account: str,
+        past: Past,
+        put: Callable[[Past], Question[T]],
+        check: Check[T] = lambda answer: (),
     ) -> tuple[T, str]:
-        """What the model says to what is `put` of the `past`, and of how much of it, "" for as much as it has `room`: a
-        quarter is left out as long as its server has no room. With what `check` says against an answer, it is asked
-        again. Raises InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        """What the model says to what is `put` of the `past`, and of how much of it, "" for as much
+        as it has `room`: a quarter is left out as long as its server has no room. With what `check`
+        says against an answer, it is asked again. Raises InfrastructureError where no try can be
+        used, and UserError where a budget is spent."""
         room = whole = max(len(past.conversation()), len(past.calls()))
         while True:
             question = put(past if room == whole else replace(past, room=room))
             try:
-                answer = self.put(partial(self.ask, account=account, question=question, check=check))
+                answer = self.put(
+                    partial(self.ask, account=account, question=question, check=check)
+                )
                 break
             except TooLong:
                 if (room := room * 3 // 4) < LEAST:
                     raise
         if room == whole:
             return answer, ""
-        shown = f"shown {room} of {whole} characters of what was said or called: more does not fit its context"
-        log.warning("a player was not shown all of it", role=question.template, of=account, shown=shown)
+        shown = (
+            f"shown {room} of {whole} characters of what was said or called: more does not fit its "
+            f"context"
+        )
+        log.warning(
+            "a player was not shown all of it", role=question.template, of=account, shown=shown
+        )
         return answer, shown
 
     async def ask(self, client: Client, account: str, question: Question[T], check: Check[T]) -> T:
-        """The same in the client's loop, for a question that is whole. Raises TooLong where it does not fit."""
+        """The same in the client's loop, for a question that is whole. Raises TooLong where it does
+        not fit."""
         fields = {name: text for name, text in question.fields.items() if name != "problem"}
         key = content_id([question.template, account, fields])
 
         def read(given: dict[str, Any]) -> T:
             meant = question.read(given)
             if objections := check(meant):
-                raise Unreadable(line({"objections": "; ".join(objections)}, LONGEST))  # they name what a call has said
+                # they name what a call has said
+                raise Unreadable(line({"objections": "; ".join(objections)}, LONGEST))
             return meant
 
         backbone = client.draw(keyed_random(self.random_seed, "player", account))
-        asker = Questioner(client, backbone, Account(account), self.settings.tries, roles=self.roles)
+        asker = Questioner(
+            client, backbone, Account(account), self.settings.tries, roles=self.roles
+        )
         try:
             return await asker.ask(
-                replace(question, fields=fields, read=read, mend="mend" if "problem" in question.fields else ""),
+                replace(
+                    question,
+                    fields=fields,
+                    read=read,
+                    mend="mend" if "problem" in question.fields else "",
+                ),
                 lambda number: keyed_random(self.random_seed, key, number).getrandbits(31),
             )
         except Unanswered as failed:
-            log.warning("a player's answers cannot be used", role=question.template, of=account, why=failed.why[:400])
-            what = f"{question.template} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
+            log.warning(
+                "a player's answers cannot be used",
+                role=question.template,
+                of=account,
+                why=failed.why[:400],
+            )
+            what = (
+                f"{question.template} gave no answer that can be used in {self.settings.tries} "
+                f"tries: {failed.why}"
+            )
             raise (TooLong if isinstance(failed, NoRoom) else Unusable)(what) from failed
         except BudgetSpent as spent:
             remedy = "raise it and start the same command again"
-            raise UserError(str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy) from spent
+            raise UserError(
+                str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy
+            ) from spent
 
     def hidden(self, role: Role) -> Collection[Information]:
         """What this role is not told."""
-        told = {"simulated_tool": "tools_told", "simulated_user": "user_told", "simulated_verifier": "verifier_told"}
+        told = {
+            "simulated_tool": "tools_told",
+            "simulated_user": "user_told",
+            "simulated_verifier": "verifier_told",
+        }
         return set(TOLD[role]).difference(getattr(self.settings, told[role]))
 
 
 class ModelWorld(OnlyCalled):
-    """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their tool's document are
-    refused without it; a ledger answers what is known, and answers that contradict it are asked for again."""
+    """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their
+    tool's document are refused without it; a ledger answers what is known, and answers that
+    contradict it are asked for again."""
 
     def __init__(self, models: Models, task: OpenTask, documents: RepositoryEnvironment) -> None:
-        self.models, self.task, self.documents = models, task, documents
-        self.brief, tools = Errand.of(task), documents.tools()
+        self.models = models
+        self.task = task
+        self.documents = documents
+        self.brief = Errand.of(task)
+        tools = documents.tools()
         self.tools = [tools[name] for name in task.tools]
         self.ledger = Ledger(documents.repository.tools) if models.settings.ledger else None
         self.made: list[tuple[int, Call, Result]] = []
@@ -136,15 +183,23 @@ class ModelWorld(OnlyCalled):
         return result
 
     def _result(self, call: Call, past: Past) -> Result:
-        refused, rewarding = self.documents.refusal(call), self.models.settings.turn_rewards
+        refused = self.documents.refusal(call)
+        rewarding = self.models.settings.turn_rewards
         if refused is not None:
             return refused._replace(reward=-1.0) if rewarding else refused
         ledger = self.ledger
         answer = None if ledger is None else ledger.known(call)
         if answer is None:
-            told: dict[str, Any] = {"known": () if ledger is None else ledger.told(), "rewarding": rewarding}
+            told: dict[str, Any] = {
+                "known": () if ledger is None else ledger.told(),
+                "rewarding": rewarding,
+            }
             told["hidden"] = self.models.hidden("simulated_tool")
-            against = (lambda given: ()) if ledger is None else (lambda given: ledger.contradictions(call, given))
+            against = (
+                (lambda given: ())
+                if ledger is None
+                else (lambda given: ledger.contradictions(call, given))
+            )
             asked = partial(roles.ask_tool, self.brief, self.tools, call=call, **told)
             given = self.models.answer(self.task.id, past, asked, against)
             answer = given[0]
@@ -155,29 +210,38 @@ class ModelWorld(OnlyCalled):
 
 @dataclass(frozen=True, slots=True)
 class ModelUser:
-    """A `rods.episode.users.User`: the personas of one task. What tells unasked what the first query left out is asked
-    for again."""
+    """A `rods.episode.users.User`: the personas of one task. What tells unasked what the first
+    query left out is asked for again."""
 
     models: Models
     task: OpenTask
     tools: Sequence[Tool]
 
     def __call__(self, persona: Persona, said: Exchange) -> UserText:
-        hidden, rewarding = self.models.hidden("simulated_user"), self.models.settings.turn_rewards
-        asked = partial(roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden, rewarding=rewarding)
+        hidden = self.models.hidden("simulated_user")
+        rewarding = self.models.settings.turn_rewards
+        asked = partial(
+            roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden, rewarding=rewarding
+        )
 
         def told(answer: UserText) -> list[str]:
-            if "intent" in hidden:  # it knows nothing that it could tell, and the topics are none of its business
+            # it knows nothing that it could tell, and the topics are none of its business
+            if "intent" in hidden:
                 return []
-            return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]
+            return [
+                f"nobody has asked for this yet: {topic}"
+                for topic in told_unasked(persona, said, answer.text)
+            ]
 
         return self.models.answer(self.task.id, Past(said), asked, told)[0]
 
 
 def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
-    """The topics whose words `text` tells although they were left out so far and nobody asks for them; what belongs to
-    a further request is not left out. A question that names no topic, in whatever words it is put, may be about any."""
-    answer, told = said[-1][1], Text.of(text)
+    """The topics whose words `text` tells although they were left out so far and nobody asks for
+    them; what belongs to a further request is not left out. A question that names no topic, in
+    whatever words it is put, may be about any."""
+    answer = said[-1][1]
+    told = Text.of(text)
     asked = named(persona, answer)
     if "?" in answer and not asked:
         return []
@@ -204,27 +268,44 @@ class ModelVerifier:
         """Raises InfrastructureError where no verdict can be had."""
         if (clear := without_asking(need)) is not None:
             return clear
-        errand, hidden = Errand.of(self.task), self.models.hidden("simulated_verifier")
-        steps = [(number, step) for number, turn in enumerate(need.turns, start=1) for step in turn.steps]
-        made = [(turn, *pair) for turn, step in steps for pair in zip(step.calls, step.results, strict=True)]
+        errand = Errand.of(self.task)
+        hidden = self.models.hidden("simulated_verifier")
+        steps = [
+            (number, step) for number, turn in enumerate(need.turns, start=1) for step in turn.steps
+        ]
+        made = [
+            (turn, *pair)
+            for turn, step in steps
+            for pair in zip(step.calls, step.results, strict=True)
+        ]
         asked = partial(roles.ask_verifier, errand, self.tools, hidden=hidden)
         opinion, shown = self.models.answer(self.task.id, Past(need.said, made), asked)
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         partly = f"partly: {', '.join(opinion.partly)}" if opinion.partly else ""
-        return Outcome(opinion.verdict + 1, RUBRIC_LEVELS, (met, *filter(None, (partly, opinion.reason, shown))))
+        return Outcome(
+            opinion.verdict + 1,
+            RUBRIC_LEVELS,
+            (met, *filter(None, (partly, opinion.reason, shown))),
+        )
 
 
 class ModelGenerator:
-    """A `rods.family.simulation.generating.Generator`: category and tools are drawn as without a model, the rest is the
-    model's. All tasks of a step are asked for together."""
+    """A `rods.family.simulation.generating.Generator`: category and tools are drawn as without a
+    model, the rest is the model's. All tasks of a step are asked for together."""
 
-    def __init__(self, models: Models, environment: RepositoryEnvironment, random_seed: int) -> None:
-        self.models, self.repository, self.random_seed = models, environment.repository, random_seed
+    def __init__(
+        self, models: Models, environment: RepositoryEnvironment, random_seed: int
+    ) -> None:
+        self.models = models
+        self.repository = environment.repository
+        self.random_seed = random_seed
         self.named = reference(environment)
 
     def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
         """Raises InfrastructureError where a task cannot be had."""
-        return self.models.put(lambda client: together([self._task(client, asked) for asked in wanted]))
+        return self.models.put(
+            lambda client: together([self._task(client, asked) for asked in wanted])
+        )
 
     async def _task(self, client: Client, asked: Wanted) -> OpenTask:
         """Over other tools where the model finds nothing for these."""
@@ -234,7 +315,9 @@ class ModelGenerator:
             account = f"step {asked.step} slot {asked.slot}"
             question = roles.ask_for_task(self.repository, tools, asked.levels)
             try:
-                return open_task(await self.models.ask(client, account, question, self._fault), self.named)
+                return open_task(
+                    await self.models.ask(client, account, question, self._fault), self.named
+                )
             except Unusable as error:
                 last = error
         raise last

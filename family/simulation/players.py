@@ -1,6 +1,6 @@
-"""Who plays simulated conversations (001 §2.2): procedures, models behind a line of their own, or what a trace has of
-them. A process whose models play writes usage.<process>.jsonl; the budget (`operation.player_budgets`) begins at what
-all such processes have spent by now."""
+"""Who plays simulated conversations (001 §2.2): procedures, models behind a line of their own, or
+what a trace has of them. A process whose models play writes usage.<process>.jsonl; the budget
+(`operation.player_budgets`) begins at what all such processes have spent by now."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -32,8 +32,9 @@ from rods.worlds.pinned import OnlyCalled
 
 
 class SimulationPlayer(Models):
-    """The `rods.players.Player` of one run, or of one evaluation. `environments` are its worlds, `[simulation]` says
-    who plays. Models are asked through `line`, which is there while `opened`."""
+    """The `rods.players.Player` of one run, or of one evaluation. `environments` are its worlds,
+    `[simulation]` says who plays. Models are asked through `line`, which is there while
+    `opened`."""
 
     def __init__(self, environments: Environments, config: Any = None) -> None:
         super().__init__(config)
@@ -47,13 +48,15 @@ class SimulationPlayer(Models):
     def parts(self, task: AnyTask) -> Mapping[str, Any]:
         if not isinstance(task, OpenTask):
             return {}
-        environment, parts = self.environments.load(task.environment.name), dict[str, Any]()
+        environment = self.environments.load(task.environment.name)
+        parts = dict[str, Any]()
         if isinstance(task.goal, Rubric) and self.settings.verifier == "procedural":
             if why := unjudged(task.goal):
                 raise UserError(
                     f"its rubric cannot be judged without a model: {why}",
                     where=f"task {task.id}",
-                    remedy='let a model judge ([simulation] verifier = "model"), or judge its rollouts in a trainer of '
+                    remedy='let a model judge ([simulation] verifier = "model"), or judge its '
+                    "rollouts in a trainer of "
                     "your own and report them (`rods trainer observe`, kind rubric)",
                 )
             parts["goal"] = ByRule(task, as_repository(environment).repository.tools)
@@ -69,7 +72,8 @@ class SimulationPlayer(Models):
         return parts
 
     def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
-        modelled, parts = self.modelled(task), dict[str, Any]()
+        modelled = self.modelled(task)
+        parts = dict[str, Any]()
         if "verifier" in modelled:
             parts["goal"] = RecordedOutcome(trace)
         if "user" in modelled:
@@ -80,8 +84,9 @@ class SimulationPlayer(Models):
 
     @contextmanager
     def opened(self, run: Run, process: str, heartbeat: Heartbeat | None) -> Iterator[None]:
-        """While this is open, the models can be asked, where any play. `process` names the log of their calls;
-        endpoints and budget are noted in `heartbeat`. Raises UserError for endpoints whose key is missing."""
+        """While this is open, the models can be asked, where any play. `process` names the log of
+        their calls; endpoints and budget are noted in `heartbeat`. Raises UserError for endpoints
+        whose key is missing."""
         if not self.outside:
             yield
             return
@@ -112,13 +117,21 @@ TOLD_SECONDS = 1.0  # between two notes in the heartbeat
 
 @asynccontextmanager
 async def client(run: Run, process: str, heartbeat: Heartbeat | None) -> AsyncIterator[Client]:
-    """The client of the models that play `run` in `process`. Raises UserError for endpoints whose key is missing."""
+    """The client of the models that play `run` in `process`. Raises UserError for endpoints whose
+    key is missing."""
     operation = run.config.operation
     async with UsageLog(run.path, process, part_bytes=operation.log_part_bytes) as log:
-        others = [call for name in players(run.path) if name != process for call in read(run.path / usage(name))]
+        others = [
+            call
+            for name in players(run.path)
+            if name != process
+            for call in read(run.path / usage(name))
+        ]
         tokens = log.tokens + sum(call["tokens_in"] + call["tokens_out"] for call in others)
         requests = log.requests + sum(call["requests"] for call in others)
-        budget = Budget(Budgets(**operation.player_budgets.model_dump()), tokens=tokens, requests=requests)
+        budget = Budget(
+            Budgets(**operation.player_budgets.model_dump()), tokens=tokens, requests=requests
+        )
         endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
         asked = Client(endpoints, budget=budget, sink=log)
         async with asked, _noted(asked, heartbeat):
@@ -175,7 +188,10 @@ class RecordedUser:
             place += 1 + sum(1 + bool(step.calls or step.error) for step in turn.steps)
 
     def __call__(self, persona: Persona, said: Exchange) -> UserText:
-        return UserText(self.texts[len(said)] if len(said) < len(self.texts) else "", self.rewards[len(said) - 1])
+        return UserText(
+            self.texts[len(said)] if len(said) < len(self.texts) else "",
+            self.rewards[len(said) - 1],
+        )
 
 
 class RecordedOutcome:

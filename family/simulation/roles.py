@@ -1,6 +1,7 @@
-"""The questions to models that play a simulated environment (001 §2.2, Appendix A), each with the form of its answer
-and what is made of it. Each role is told what equations 3, 7, 8 and 10 say; `hidden` takes parts of that away (§4.2),
-and what is hidden from a role stands nowhere in its question."""
+"""The questions to models that play a simulated environment (001 §2.2, Appendix A), each with the
+form of its answer and what is made of it. Each role is told what equations 3, 7, 8 and 10 say;
+`hidden` takes parts of that away (§4.2), and what is hidden from a role stands nowhere in its
+question."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,15 +33,16 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
 }
 SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
-WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}  # what a role may give for the policy's latest step (001 §2.2.2)
+# what a role may give for the policy's latest step (001 §2.2.2)
+WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}
 STEP: Schema = {"type": "string", "enum": list(WORTH)}
 MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What has happened in an episode: what user and policy said to each other, and the calls, each with its turn from
-    1 and its result. `room`: characters of either that a role is shown."""
+    """What has happened in an episode: what user and policy said to each other, and the calls, each
+    with its turn from 1 and its result. `room`: characters of either that a role is shown."""
 
     said: Exchange = ()
     made: Sequence[tuple[int, Call, Result]] = ()
@@ -58,7 +60,12 @@ class Past:
     def calls(self) -> str:
         """Taken from what was called and returned; nothing that a text says is a call."""
         made = [
-            {"turn": turn, "call": call.name, "arguments": dict(call.arguments), "result": result.text}
+            {
+                "turn": turn,
+                "call": call.name,
+                "arguments": dict(call.arguments),
+                "result": result.text,
+            }
             for turn, call, result in self.made
         ]
         return transcript(made, self.room) or "(none)"
@@ -66,8 +73,8 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a verifier found: −1, 0 or 1, the criteria that were met and those that were so in part, and its reason,
-    which are kept in the trace."""
+    """What a verifier found: −1, 0 or 1, the criteria that were met and those that were so in part,
+    and its reason, which are kept in the trace."""
 
     verdict: Literal[-1, 0, 1]
     met: tuple[str, ...] = ()
@@ -78,14 +85,25 @@ class Assessment:
 def ask_for_task(
     repository: ToolRepository, tools: Sequence[Tool], levels: Levels, problem: str = ""
 ) -> Question[DrawnTask]:
-    """A task over `tools`; `problem`: what was wrong with the last answer. Tools without a category of the repository
-    are not asked about."""
-    forms = [obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools]
+    """A task over `tools`; `problem`: what was wrong with the last answer. Tools without a category
+    of the repository are not asked about."""
+    forms = [
+        obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools
+    ]
     form = AnswerForm(
         {
             **dict.fromkeys(("intent", "first_query", "manner"), TEXT),
-            "knows": {"type": "array", "items": obj({"topic": TEXT, "words": TEXT}), "maxItems": 20},
-            "calls": {"type": "array", "items": {"anyOf": forms}, "minItems": 1, "maxItems": levels.calls},
+            "knows": {
+                "type": "array",
+                "items": obj({"topic": TEXT, "words": TEXT}),
+                "maxItems": 20,
+            },
+            "calls": {
+                "type": "array",
+                "items": {"anyOf": forms},
+                "minItems": 1,
+                "maxItems": levels.calls,
+            },
         },
         guiding=frozenset({"calls"}),
     )
@@ -93,7 +111,10 @@ def ask_for_task(
         "tools": _documents(tools),
         "area": "; ".join(dict.fromkeys(repository.categories[tool.group] for tool in tools)),
         "calls": f"{levels.calls} call{'s' if levels.calls > 1 else ''}",
-        **{name: said(f"{name}_{min(2, getattr(levels, name))}") for name in ("turns", "persona", "ambiguity")},
+        **{
+            name: said(f"{name}_{min(2, getattr(levels, name))}")
+            for name in ("turns", "persona", "ambiguity")
+        },
         "problem": problem,
     }
 
@@ -101,12 +122,24 @@ def ask_for_task(
         calls = _calls_of(answer["calls"], tools, levels.calls)
         knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
         heard = Text.of(" | ".join([answer["first_query"], *knows.values()]))
-        unsaid = [leaf for _, leaf in leaves(dict(calls[0].arguments)) if not isinstance(leaf, bool)]
+        unsaid = [
+            leaf for _, leaf in leaves(dict(calls[0].arguments)) if not isinstance(leaf, bool)
+        ]
         if missing := [leaf for leaf in unsaid if not heard.contains_any_form(leaf)]:
-            raise Unreadable(f"the first call needs {missing[0]!r}, which is neither said nor known")
-        query, manner = Text.of(answer["first_query"]), Text.of(answer["manner"])
-        values = [leaf for call in calls for _, leaf in leaves(dict(call.arguments)) if isinstance(leaf, str)]
-        if told := [leaf for leaf in values if len(leaf) >= SHORT and manner.contains_any_form(leaf)]:
+            raise Unreadable(
+                f"the first call needs {missing[0]!r}, which is neither said nor known"
+            )
+        query = Text.of(answer["first_query"])
+        manner = Text.of(answer["manner"])
+        values = [
+            leaf
+            for call in calls
+            for _, leaf in leaves(dict(call.arguments))
+            if isinstance(leaf, str)
+        ]
+        if told := [
+            leaf for leaf in values if len(leaf) >= SHORT and manner.contains_any_form(leaf)
+        ]:
             raise Unreadable(f"manner tells {told[0]!r}, which belongs to the wish")
         return DrawnTask(
             levels=levels,
@@ -117,7 +150,9 @@ def ask_for_task(
             first_query=answer["first_query"].strip(),
             further=(),
             knows=knows,
-            hidden=tuple(topic for topic, words in knows.items() if not query.contains_any_form(words)),
+            hidden=tuple(
+                topic for topic, words in knows.items() if not query.contains_any_form(words)
+            ),
             manner=answer["manner"].strip(),
             criteria=CRITERIA[: levels.criteria + 1],
         )
@@ -136,9 +171,9 @@ def ask_tool(
     hidden: Collection[Information] = (),
     rewarding: bool = False,
 ) -> Question[ToolAnswer]:
-    """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the last answer
-    contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool also says what the call is
-    worth. Raises KeyError for a call of none of `tools`."""
+    """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the
+    last answer contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool
+    also says what the call is worth. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = AnswerForm(
@@ -154,14 +189,17 @@ def ask_tool(
     )
     fields, sections = _briefed("simulated_tool", task, tools, past, hidden)
     named = [leaf for _, leaf in leaves(dict(call.arguments))]
-    shown = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))  # what it asks for
+    # what it asks for
+    shown = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
     fields |= {"calls": past.calls(), "known": transcript(shown, past.room // 4)}
     fields |= {"call": line(call.as_json()), "result": _json(result), "problem": problem}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
         reward = WORTH.get(answer.get("step", ""))
         if answer["status"] != "ok":
-            return ToolAnswer(answer["status"], message=answer.get("message", "").strip(), reward=reward)
+            return ToolAnswer(
+                answer["status"], message=answer.get("message", "").strip(), reward=reward
+            )
         if fault := Checker(result).fault(answer["result"]):
             raise Unreadable(f"result {fault}")
         return ToolAnswer("ok", answer["result"], reward=reward)
@@ -172,12 +210,19 @@ def ask_tool(
 
 
 def ask_user(
-    task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = (), *, rewarding: bool = False
+    task: Errand,
+    tools: Sequence[Tool],
+    past: Past,
+    hidden: Collection[Information] = (),
+    *,
+    rewarding: bool = False,
 ) -> Question[UserText]:
     """What the user says next; "" ends the conversation. It is shown what it has heard: no calls.
     `rewarding`: it also says what the latest answer is worth."""
     fields, sections = _briefed("simulated_user", task, tools, past, hidden)
-    form = AnswerForm({"message": {"type": "string", "maxLength": 2_000}, **({"step": STEP} if rewarding else {})})
+    form = AnswerForm(
+        {"message": {"type": "string", "maxLength": 2_000}, **({"step": STEP} if rewarding else {})}
+    )
     added = (*sections, "reward") if rewarding else sections
 
     def read(answer: Mapping[str, Any]) -> UserText:
@@ -189,13 +234,17 @@ def ask_user(
 def ask_verifier(
     task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = ()
 ) -> Question[Assessment]:
-    """Which of the task's criteria the whole conversation meets. One that is none of `CRITERIA` is asked in its own
-    words."""
+    """Which of the task's criteria the whole conversation meets. One that is none of `CRITERIA` is
+    asked in its own words."""
     words = {
-        name if name in CRITERIA else f"criterion_{number}": said(name) if name in CRITERIA else name
+        name if name in CRITERIA else f"criterion_{number}": said(name)
+        if name in CRITERIA
+        else name
         for number, name in enumerate(task.criteria, start=1)
     }
-    form = AnswerForm({**dict.fromkeys(words, MET), "severe": {"type": "string", "enum": ["yes", "no"]}})
+    form = AnswerForm(
+        {**dict.fromkeys(words, MET), "severe": {"type": "string", "enum": ["yes", "no"]}}
+    )
     fields, sections = _briefed("simulated_verifier", task, tools, past, hidden)
     fields |= {
         "calls": past.calls(),
@@ -205,7 +254,9 @@ def ask_verifier(
     }
 
     def read(answer: Mapping[str, Any]) -> Assessment:
-        met, partly = (tuple(name for name in words if answer[name] == found) for found in ("met", "partly"))
+        met, partly = (
+            tuple(name for name in words if answer[name] == found) for found in ("met", "partly")
+        )
         judged = verdict(len(met), len(words), answer["severe"] == "yes", len(partly))
         return Assessment(judged, met, partly, answer["reason"])
 
@@ -213,29 +264,35 @@ def ask_verifier(
 
 
 def verdict(met: int, of: int, severe: bool, partly: int = 0) -> Literal[-1, 0, 1]:
-    """1 where all criteria are met, 0 where most are met or `partly` so, −1 where no more than half are, or after a
-    severe error (§2.2.3). It follows from the answers on each criterion, so that it cannot contradict them."""
+    """1 where all criteria are met, 0 where most are met or `partly` so, −1 where no more than half
+    are, or after a severe error (§2.2.3). It follows from the answers on each criterion, so that it
+    cannot contradict them."""
     if severe or 2 * (met + partly) <= of:
         return -1
     return 1 if met == of else 0
 
 
 def without_asking(need: NeedOutcome) -> Outcome | None:
-    """The verdict on a conversation that needs no verifier: without any call of a tool, or with text that cannot be
-    read as calls, it is −1 (§3.4); None for any other."""
+    """The verdict on a conversation that needs no verifier: without any call of a tool, or with
+    text that cannot be read as calls, it is −1 (§3.4); None for any other."""
     steps = [step for turn in need.turns for step in turn.steps]
     if any(step.error is not None for step in steps):
         return Outcome(0, RUBRIC_LEVELS, ("a reply could not be read",))
-    return None if any(step.calls for step in steps) else Outcome(0, RUBRIC_LEVELS, ("no tool was called",))
+    return (
+        None
+        if any(step.calls for step in steps)
+        else Outcome(0, RUBRIC_LEVELS, ("no tool was called",))
+    )
 
 
 def _briefed(
     role: Role, task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The fields that roles share, and the sections that say what this one is told. What it is not told is left out of
-    the fields, too."""
+    """The fields that roles share, and the sections that say what this one is told. What it is not
+    told is left out of the fields, too."""
     told = tuple(section for section in TOLD[role] if section not in hidden)
-    knows = {"knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())}  # the wish in its details
+    # the wish in its details
+    knows = {"knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())}
     every = {
         "intent": {"intent": task.intent, **({} if role == "simulated_tool" else knows)},
         "persona": {"manner": task.manner},

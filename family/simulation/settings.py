@@ -1,5 +1,5 @@
-"""What simulated conversations add to the configuration: who plays them, which tasks are drawn for steps, and how
-difficult these are."""
+"""What simulated conversations add to the configuration: who plays them, which tasks are drawn for
+steps, and how difficult these are."""
 
 from typing import Literal, get_args
 
@@ -10,48 +10,66 @@ from rods.extension import Section
 DRAWN = "drawn.jsonl"  # in a run folder: tasks that were drawn for a step, outside of the pool
 
 Player = Literal["procedural", "model"]
-Information = Literal["intent", "persona", "expected"]  # of a drawn task, that a policy is not told (001 §4.2)
+# of a drawn task, that a policy is not told (001 §4.2)
+Information = Literal["intent", "persona", "expected"]
 
 
 class SimulationSettings(Section):
-    """Who plays what nothing executes: personas, and tasks with a rubric (001 §2.2; docs/trustee.md). Models that play
-    stand under [[operation.players]]."""
+    """Who plays what nothing executes: personas, and tasks with a rubric (001 §2.2;
+    docs/trustee.md). Models that play stand under [[operation.players]]."""
 
-    tools: Player = "procedural"  # of tasks with a rubric; procedural: their environment answers, as for other tasks
+    # of tasks with a rubric; procedural: their environment answers, as for other tasks
+    tools: Player = "procedural"
     user: Player = "procedural"  # of tasks with a persona
-    verifier: Player = "procedural"  # of tasks with a rubric; procedural: rules over the calls that were made
+    # of tasks with a rubric; procedural: rules over the calls that were made
+    verifier: Player = "procedural"
     generator: Player = "procedural"  # who thinks up drawn tasks
-    ledger: bool = True  # tools=model: answers that contradict earlier ones are refused; false: the paper's stateless
-    tools_told: tuple[Information, ...] = ("intent",)  # what a model that plays tools is told of the task (001 eq. 7)
+    # tools=model: answers that contradict earlier ones are refused; false: the paper's stateless
+    ledger: bool = True
+    # what a model that plays tools is told of the task (001 eq. 7)
+    tools_told: tuple[Information, ...] = ("intent",)
     user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
-    verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")  # and the verifier (eq. 10)
-    # models that play tools and user also say what each step was worth, for the hook turn_level (001 E.1)
+    # and the verifier (eq. 10)
+    verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")
+    # models that play tools and user also say what each step was worth, for the hook turn_level
+    # (001 E.1)
     turn_rewards: bool = False
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
 
     @property
     def by_model(self) -> tuple[str, ...]:
         """The roles that a model plays."""
-        return tuple(name for name in ("tools", "user", "verifier", "generator") if getattr(self, name) == "model")
+        return tuple(
+            name
+            for name in ("tools", "user", "verifier", "generator")
+            if getattr(self, name) == "model"
+        )
 
     @model_validator(mode="after")
     def _known(self) -> "SimulationSettings":
         for name in ("tools", "user", "verifier"):
             may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
-            if beyond := [section for section in getattr(self, f"{name}_told") if section not in may]:
-                raise ValueError(f"{name}_told has {beyond[0]!r}, which that role is never told: {', '.join(may)}")
+            if beyond := [
+                section for section in getattr(self, f"{name}_told") if section not in may
+            ]:
+                raise ValueError(
+                    f"{name}_told has {beyond[0]!r}, which that role is never told: "
+                    f"{', '.join(may)}"
+                )
         if self.turn_rewards and not {"tools", "user"} <= set(self.by_model):
             raise ValueError('turn_rewards are given by models: tools = "model", user = "model"')
         return self
 
 
 class TaskSource(Section):
-    """Which tasks fill the slots of a batch: those of the pool (004), tasks drawn for the step from a repository of
-    tool documents (001; docs/trustee.md), or shares of both."""
+    """Which tasks fill the slots of a batch: those of the pool (004), tasks drawn for the step from
+    a repository of tool documents (001; docs/trustee.md), or shares of both."""
 
-    drawn: float = Field(0.0, ge=0, le=1)  # share of a batch's slots whose tasks are drawn; the pool has the others
+    # share of a batch's slots whose tasks are drawn; the pool has the others
+    drawn: float = Field(0.0, ge=0, le=1)
     epoch_steps: int = Field(20, ge=1)  # drawn = 1: steps from one merge to the next
-    repository: str = "repository"  # whose tools: `repository`, the project's own, or `folder/` of tool documents
+    # whose tools: `repository`, the project's own, or `folder/` of tool documents
+    repository: str = "repository"
 
 
 # What makes a drawn task more or less difficult (001 §2.3.1; family/simulation/difficulty.py).
@@ -60,22 +78,26 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
 class DifficultyRules(Section):
-    """How difficult drawn tasks are (001 §2.3, D): a number from 1 to 100 that follows the mean reward, −1 to 1, of the
-    last step's drawn tasks."""
+    """How difficult drawn tasks are (001 §2.3, D): a number from 1 to 100 that follows the mean
+    reward, −1 to 1, of the last step's drawn tasks."""
 
     adaptive: bool = True  # false: the highest level of everything, always (001 §4.3, "w/o curr.")
     step: int = Field(3, ge=0)  # by how much it rises or falls (001 D.4)
     up_above: float = Field(0.5, ge=-1, le=1)  # mean reward above which it rises (001 D.4)
     down_below: float = Field(0.0, ge=-1, le=1)  # mean reward below which it falls (001 D.4)
-    # share of the tasks that draw tools, calls, turns, persona and ambiguity from their lowest to the current level
+    # share of the tasks that draw tools, calls, turns, persona and ambiguity from their lowest to
+    # the current level
     soft: float = Field(0.5, ge=0, le=1)
     most_tools: int = Field(10, ge=1)  # tools that a task offers at the highest level (001 D.4)
-    most_turns: int = Field(3, ge=1)  # texts of the user at the highest level; calls and replies follow (001 D.4)
+    # texts of the user at the highest level; calls and replies follow (001 D.4)
+    most_turns: int = Field(3, ge=1)
     # dimensions that stay at their highest level (the ablations of 001 §4.3)
     hardest: tuple[Dimension, ...] = ()
 
     @model_validator(mode="after")
     def _thresholds(self) -> "DifficultyRules":
         if self.down_below > self.up_above:
-            raise ValueError(f"down_below ({self.down_below}) must not lie above up_above ({self.up_above})")
+            raise ValueError(
+                f"down_below ({self.down_below}) must not lie above up_above ({self.up_above})"
+            )
         return self

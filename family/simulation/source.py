@@ -1,5 +1,6 @@
-"""Tasks that are drawn for slots of a step, outside of the pool: on record in drawn.jsonl before anybody sees them, by
-step, slot and the difficulty that the steps before give. A start that goes back takes what is on record."""
+"""Tasks that are drawn for slots of a step, outside of the pool: on record in drawn.jsonl before
+anybody sees them, by step, slot and the difficulty that the steps before give. A start that goes
+back takes what is on record."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -27,7 +28,8 @@ from rods.gates.similarity import SimilarityIndex, contamination
 from rods.players import Players
 from rods.tasks import AnyTask
 
-Place = tuple[int, int, int]  # step, slot of its batch (from 0), difficulty: what a task is drawn once for
+# step, slot of its batch (from 0), difficulty: what a task is drawn once for
+Place = tuple[int, int, int]
 
 
 def difficulty_of(observations: Observations) -> Difficulty:
@@ -38,13 +40,14 @@ def difficulty_of(observations: Observations) -> Difficulty:
 
 
 class DrawnSource:
-    """A `rods.buffers.folds.slot_sources.TaskSource`, which follows drawn.jsonl: in memory stay two numbers a task, the
-    contents on the disk."""
+    """A `rods.buffers.folds.slot_sources.TaskSource`, which follows drawn.jsonl: in memory stay two
+    numbers a task, the contents on the disk."""
 
     log = DRAWN
 
     def __init__(self, run: Run, *, strict: bool = False) -> None:
-        self.run, self.path = run, run.path / DRAWN
+        self.run = run
+        self.path = run.path / DRAWN
         self.generate: Generator | None = None  # made when the first task is wanted
         self.seqs: dict[Place, int] = {}
         self._by_id: dict[str, int] = {}
@@ -63,7 +66,8 @@ class DrawnSource:
         return AnyTask.from_json(self._records[self._by_id[task_id]]["task"])
 
     def _at(self, place: Place) -> AnyTask:
-        """What was drawn there, as far as it was read. Raises KeyError where nothing was, or damage took it."""
+        """What was drawn there, as far as it was read. Raises KeyError where nothing was, or damage
+        took it."""
         return AnyTask.from_json(self._records[self.seqs[place]]["task"])
 
     def draw(
@@ -77,18 +81,27 @@ class DrawnSource:
         config: Any = self.run.config
         self.poll()
         wanted = [
-            Wanted(step, slot, difficulty, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot))
+            Wanted(
+                step,
+                slot,
+                difficulty,
+                levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot),
+            )
             for slot in slots
             if (step, slot, difficulty) not in self.seqs
         ]
         if wanted:
             self.generate = self.generate or guarded_generator(self.run)
             records = [
-                record("drawn", step=step, slot=asked.slot, difficulty=difficulty, task=task.as_json())
+                record(
+                    "drawn", step=step, slot=asked.slot, difficulty=difficulty, task=task.as_json()
+                )
                 for asked, task in zip(wanted, self.generate(wanted), strict=True)
             ]
             with held():
-                self._writer = self._writer or LogWriter(self.path, part_bytes=config.operation.log_part_bytes)
+                self._writer = self._writer or LogWriter(
+                    self.path, part_bytes=config.operation.log_part_bytes
+                )
                 self._writer.append(records)
                 self.poll()
         return [self._at((step, slot, difficulty)) for slot in slots]
@@ -97,11 +110,17 @@ class DrawnSource:
         if (faced := difficulty_of(observations).faced) is None:
             return ""
         self.poll()
-        end = next((last for part in reversed(segments(self.path)) if (last := last_record(part)[0])), None)
+        end = next(
+            (last for part in reversed(segments(self.path)) if (last := last_record(part)[0])), None
+        )
         if end is not None and end["seq"] != len(self.seqs):
             return ""  # damage took some, and `rods recover` said so
         missing = [slot for slot in slots if (faced.step, slot, faced.difficulty) not in self.seqs]
-        return f"it lacks {len(missing)} of the tasks that step {faced.step} was made of" if missing else ""
+        return (
+            f"it lacks {len(missing)} of the tasks that step {faced.step} was made of"
+            if missing
+            else ""
+        )
 
     def differs(self, step: int, slot: int, task_id: str, observations: Observations) -> str:
         faced = difficulty_of(observations).faced
@@ -111,7 +130,9 @@ class DrawnSource:
             drawn = self._at((step, slot, faced.difficulty)).id
         except (KeyError, ValueError):
             drawn = "none"
-        return "" if drawn == task_id else f"at difficulty {faced.difficulty} {drawn} was drawn there"
+        return (
+            "" if drawn == task_id else f"at difficulty {faced.difficulty} {drawn} was drawn there"
+        )
 
     def close(self) -> None:
         if self._writer is not None:
@@ -119,17 +140,25 @@ class DrawnSource:
 
 
 def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
-    """The environment whose tools tasks are drawn over. Raises UserError where it is none of tool documents."""
+    """The environment whose tools tasks are drawn over. Raises UserError where it is none of tool
+    documents."""
     environment = environments.load(name)
     if not isinstance(environment, RepositoryEnvironment):
-        remedy = "use `repository`, or `folder/`, a folder of tool documents of your own (docs/trustee.md)"
-        raise UserError(f"{name!r} has no tool repository to draw tasks from", where="source.repository", remedy=remedy)
+        remedy = (
+            "use `repository`, or `folder/`, a folder of tool documents of your own "
+            "(docs/trustee.md)"
+        )
+        raise UserError(
+            f"{name!r} has no tool repository to draw tasks from",
+            where="source.repository",
+            remedy=remedy,
+        )
     return environment
 
 
 def guarded_generator(run: Run) -> Generator:
-    """Who draws the tasks of a run: one that matches a guarded task is drawn again, by another random seed. Raises
-    UserError where the repository cannot be read."""
+    """Who draws the tasks of a run: one that matches a guarded task is drawn again, by another
+    random seed. Raises UserError where the repository cannot be read."""
     config: Any = run.config
     held_out = SimilarityIndex(run.guarded if config.gates.contamination else ())
     first = generator(config, run.players)
@@ -137,14 +166,24 @@ def guarded_generator(run: Run) -> Generator:
     def generate(wanted: Sequence[Wanted]) -> Sequence[AnyTask]:
         made = list(first(wanted))
         for attempt in range(1, TRIES):
-            if not (matching := [place for place, task in enumerate(made) if contamination(task, held_out)]):
+            if not (
+                matching := [
+                    place for place, task in enumerate(made) if contamination(task, held_out)
+                ]
+            ):
                 return made
-            random_seed = keyed_random(config.random_seeds.drawn, "drawn again", attempt).getrandbits(63)
-            again = generator(config, run.players, random_seed)([wanted[place] for place in matching])
+            random_seed = keyed_random(
+                config.random_seeds.drawn, "drawn again", attempt
+            ).getrandbits(63)
+            again = generator(config, run.players, random_seed)(
+                [wanted[place] for place in matching]
+            )
             for place, task in zip(matching, again, strict=True):
                 made[place] = task
         what = f"{TRIES} drawings of a task match guarded ones"
-        raise UserError(what, where="[source]", remedy="draw from another repository, or guard fewer benchmarks")
+        raise UserError(
+            what, where="[source]", remedy="draw from another repository, or guard fewer benchmarks"
+        )
 
     return generate
 
@@ -155,30 +194,37 @@ def generator(config: Any, players: Players, random_seed: int | None = None) -> 
     random_seed = config.random_seeds.drawn if random_seed is None else random_seed
     if config.simulation.generator == "model":
         return ModelGenerator(simulation_of(players), environment, random_seed)
-    repository, named = environment.repository, reference(environment)
+    repository = environment.repository
+    named = reference(environment)
     return lambda wanted: [
-        open_task(draw_task(repository, asked.levels, random_seed, asked.step, asked.slot), named) for asked in wanted
+        open_task(draw_task(repository, asked.levels, random_seed, asked.step, asked.slot), named)
+        for asked in wanted
     ]
 
 
 def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
-    """Whether every task was drawn once for its place, with the levels that its difficulty gives; with `replay` also
-    whether the generator without a model draws the same task again. That steps were made of them is checked where
-    steps are (rods.buffers.audit.verify)."""
+    """Whether every task was drawn once for its place, with the levels that its difficulty gives;
+    with `replay` also whether the generator without a model draws the same task again. That steps
+    were made of them is checked where steps are (rods.buffers.audit.verify)."""
     config: Any = run.config
     places = set[Place]()
-    by_rule = config.simulation.generator == "procedural"  # what a model thought up stands in the record alone
+    # what a model thought up stands in the record alone
+    by_rule = config.simulation.generator == "procedural"
     again = guarded_generator(run) if replay and by_rule and config.source.drawn else None
     for drawn in read(run.path / DRAWN):
         where = f"{DRAWN}, record {drawn['seq']}"
         findings.count("drawn tasks")
         step, slot, difficulty = place = drawn["step"], drawn["slot"], drawn["difficulty"]
         if place in places:
-            findings.problem(where, f"slot {slot} of step {step} at difficulty {difficulty} was drawn before")
+            findings.problem(
+                where, f"slot {slot} of step {step} at difficulty {difficulty} was drawn before"
+            )
         places.add(place)
         try:
             task = AnyTask.from_json(drawn["task"])
-            wanted = Wanted(*place, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot))
+            wanted = Wanted(
+                *place, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot)
+            )
         except ValueError as error:
             findings.problem(where, f"is no task that could be drawn: {error}")
             continue

@@ -1,6 +1,7 @@
-"""The roles of a simulated environment (001 §2.2), played by rule, by what the question says and nothing else: errands
-are drawn, a tool's result from its schema, with what was given and shown; the user answers what it is asked, and the
-verifier holds the calls that were made against those that were expected, or else against the wish."""
+"""The roles of a simulated environment (001 §2.2), played by rule, by what the question says and
+nothing else: errands are drawn, a tool's result from its schema, with what was given and shown; the
+user answers what it is asked, and the verifier holds the calls that were made against those that
+were expected, or else against the wish."""
 
 import json
 import re
@@ -22,11 +23,13 @@ from rods.family.simulation.generating import WANTED, draw_task
 from rods.prompts import load
 
 KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it
-STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")  # of a complaint: what a field has to be
+# of a complaint: what a field has to be
+STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")
 LEFT = re.compile(r"what happened before leaves one answer: (\{.*\})")
 IN_NO_LIST = "that would have shown it"
 WISH = "The user wants the assistant to "  # before the parts of a drawn task's intent
-REWARD = load("simulated_tool").sections["reward"].partition("(")[2]  # of tools and users: what a step is worth
+# of tools and users: what a step is worth
+REWARD = load("simulated_tool").sections["reward"].partition("(")[2]
 
 
 def errand(asked: Asked) -> Answer:
@@ -44,24 +47,40 @@ def errand(asked: Asked) -> Answer:
         criteria=0,
     )
     try:
-        tools = [read_tool(document, "any", "tools", document["parameters"], None) for document in documents]
-        repository = ToolRepository({tool.tool.name: tool for tool in tools}, {"any": fields["area"]})
+        tools = [
+            read_tool(document, "any", "tools", document["parameters"], None)
+            for document in documents
+        ]
+        repository = ToolRepository(
+            {tool.tool.name: tool for tool in tools}, {"any": fields["area"]}
+        )
         drawn = draw_task(repository, levels, asked.chance.getrandbits(32), 0, 0)
-    except UserError:  # arguments that nothing here can make up; whoever asks offers other tools then
-        return {"intent": "None.", "first_query": "None.", "manner": "None.", "knows": [], "calls": []}
+    # arguments that nothing here can make up; whoever asks offers other tools then
+    except UserError:
+        return {
+            "intent": "None.",
+            "first_query": "None.",
+            "manner": "None.",
+            "knows": [],
+            "calls": [],
+        }
     return {
         "intent": drawn.intent,
         "first_query": drawn.first_query,
         "manner": drawn.manner,
-        "knows": [{"topic": topic, "words": words} for topic, words in drawn.knows.items()][:KNOWN_THINGS],
+        "knows": [{"topic": topic, "words": words} for topic, words in drawn.knows.items()][
+            :KNOWN_THINGS
+        ],
         "calls": [call.as_json() for call in drawn.calls],
     }
 
 
 def tool(asked: Asked) -> Answer:
     """What the call gives comes back as it was given, and what was shown before as it was shown."""
-    fields, call = asked.fields, Call.from_json(json.loads(asked.fields["call"]))
-    schema, problem = json.loads(fields["result"]), fields["problem"]
+    fields = asked.fields
+    call = Call.from_json(json.loads(asked.fields["call"]))
+    schema = json.loads(fields["result"])
+    problem = fields["problem"]
     with suppress(ValueError):
         problem = json.loads(problem)["objections"]
     shown = _lines(fields["known"])
@@ -69,61 +88,87 @@ def tool(asked: Asked) -> Answer:
     if left := LEFT.search(problem):
         value = json.loads(left[1])
         return _absent() if "error" in value and "error" not in schema["properties"] else _ok(value)
-    lists = [name for name, form in schema["properties"].items() if "properties" in form.get("items", {})]
-    if any(entry.get("there") is False and any(key in ids for key in entry.values()) for entry in shown):
+    lists = [
+        name for name, form in schema["properties"].items() if "properties" in form.get("items", {})
+    ]
+    if any(
+        entry.get("there") is False and any(key in ids for key in entry.values()) for entry in shown
+    ):
         return _absent()
     if IN_NO_LIST in problem and not lists:
         return _absent()
     things = [thing for entry in shown for thing in entry.values() if isinstance(thing, dict)]
-    sampler, value = Sampler(asked.chance), dict[str, Any]()
+    sampler = Sampler(asked.chance)
+    value = dict[str, Any]()
     said = {name: read_json(text) for name, text in STATED.findall(problem)}
     own = next((name for name in schema["properties"] if name.endswith("id")), "")
     new = own not in call.arguments  # what has no id yet is made by this call
     named = [thing for thing in things if not new and any(key in thing.values() for key in ids)]
     for name, form in schema["properties"].items():
         candidates = [said, call.arguments, *reversed(named)]
-        known = [candidate[name] for candidate in candidates if name in candidate and fits(form, candidate[name])]
+        known = [
+            candidate[name]
+            for candidate in candidates
+            if name in candidate and fits(form, candidate[name])
+        ]
         if known:
             value[name] = known[0]
         elif name in lists:
-            value[name] = list(_items(form["items"], call, things, sampler, only_known="list" in problem))
+            value[name] = list(
+                _items(form["items"], call, things, sampler, only_known="list" in problem)
+            )
         else:
             value[name] = sampler.value(name, form)
     return _ok(value)
 
 
 def user(asked: Asked) -> Answer:
-    """As the user that needs no model: it tells what it is asked for. Asked nothing, it makes its next request, the
-    next part of its wish, and ends when it has no more."""
-    fields, said = asked.fields, _said(asked.fields["conversation"])
+    """As the user that needs no model: it tells what it is asked for. Asked nothing, it makes its
+    next request, the next part of its wish, and ends when it has no more."""
+    fields = asked.fields
+    said = _said(asked.fields["conversation"])
     knows = dict(line.split(": ", 1) for line in fields["knows"].splitlines() if ": " in line)
     last = [text for speaker, text in said if speaker == "assistant"][-1:]
     heard = " ".join(text for speaker, text in said if speaker == "user")
-    heard = heard.replace(knows.get(WANTED, "\n"), "").casefold()  # names all of them and asks for none
+    # names all of them and asks for none
+    heard = heard.replace(knows.get(WANTED, "\n"), "").casefold()
     wishes = fields["intent"].removeprefix(WISH).removesuffix(".").split("; ")
-    made = [place for place, wish in enumerate(wishes) if wish.partition(" (")[0].casefold() in heard]
+    made = [
+        place for place, wish in enumerate(wishes) if wish.partition(" (")[0].casefold() in heard
+    ]
     further = wishes[max(made, default=0) + 1 :][:1]  # a vague first message speaks of the first
     texts = tuple(f"Good. Now please {wish}." for wish in further)
-    return {"message": procedural_user(Persona("-", "-", knows, further=texts), [("-", "".join(last))])}
+    return {
+        "message": procedural_user(Persona("-", "-", knows, further=texts), [("-", "".join(last))])
+    }
 
 
 def verdict(asked: Asked) -> Answer:
-    """Whether all that was expected was done, and nothing besides. A wish that was not fulfilled is severe."""
+    """Whether all that was expected was done, and nothing besides. A wish that was not fulfilled is
+    severe."""
     fields = asked.fields
-    lines, said = _lines(fields["calls"]), _said(fields["conversation"])
+    lines = _lines(fields["calls"])
+    said = _said(fields["conversation"])
     made = [Call(record["call"], record["arguments"]) for record in lines]
-    given = [*(text for speaker, text in said if speaker == "user"), *(str(record["result"]) for record in lines)]
+    given = [
+        *(text for speaker, text in said if speaker == "user"),
+        *(str(record["result"]) for record in lines),
+    ]
     heard = Text.of("\n".join([fields["intent"], fields["knows"], *given]))
     expected = [Call.from_json(json.loads(line)) for line in fields["expected"].splitlines()]
     if expected:
         done = [call in made for call in expected]
     else:  # it is not told of them, so what was wished for decides, if that is told
-        done = [all(heard.contains_any_form(value) for value in _values(call)) for call in made] or [False]
+        done = [
+            all(heard.contains_any_form(value) for value in _values(call)) for call in made
+        ] or [False]
     replies = len(made) + sum(speaker == "assistant" for speaker, _ in said)
     met = {
         "intent": all(done),
         "expected_tools": all(done),
-        "no_hallucination": all(heard.contains_any_form(value) for call in made for value in _values(call)),
+        "no_hallucination": all(
+            heard.contains_any_form(value) for call in made for value in _values(call)
+        ),
         "no_redundancy": len(made) <= len(done) and len(set(map(str, made))) == len(made),
         "efficiency": len(made) <= len(done) and replies <= 2 * len(done) + 2,
     }
@@ -133,13 +178,26 @@ def verdict(asked: Asked) -> Answer:
 
 
 def _items(
-    schema: Mapping[str, Any], call: Call, things: Sequence[Mapping[str, Any]], sampler: Sampler, *, only_known: bool
+    schema: Mapping[str, Any],
+    call: Call,
+    things: Sequence[Mapping[str, Any]],
+    sampler: Sampler,
+    *,
+    only_known: bool,
 ) -> Iterator[dict[str, Any]]:
-    """What stands in a list: things of that form that are known and are what was asked for, and one or two more."""
+    """What stands in a list: things of that form that are known and are what was asked for, and one
+    or two more."""
     fields = schema["properties"]
-    given = {name: value for name, value in call.arguments.items() if name in fields and fits(fields[name], value)}
+    given = {
+        name: value
+        for name, value in call.arguments.items()
+        if name in fields and fits(fields[name], value)
+    }
     for thing in things:
-        if all(name in thing for name in schema.get("required", fields)) and given.items() <= thing.items():
+        if (
+            all(name in thing for name in schema.get("required", fields))
+            and given.items() <= thing.items()
+        ):
             yield {name: thing[name] for name in fields if name in thing}
     for _ in range(0 if only_known else sampler.rng.randint(1, 2)):
         yield {name: sampler.value(name, form) for name, form in fields.items()} | given
@@ -150,8 +208,8 @@ def _ok(value: Mapping[str, Any]) -> Answer:
 
 
 def valued(play: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
-    """With what the step is worth, where the request asks for that: a call that succeeds, and an answer after which
-    nothing is left to say, are good; what a tool has to turn down is bad."""
+    """With what the step is worth, where the request asks for that: a call that succeeds, and an
+    answer after which nothing is left to say, are good; what a tool has to turn down is bad."""
 
     def played(asked: Asked) -> Answer:
         answer = play(asked)
@@ -181,7 +239,12 @@ def _lines(transcript: str) -> list[dict[str, Any]]:
 def _said(conversation: str) -> list[tuple[str, str]]:
     """Who said what."""
     records = _lines(conversation)
-    return [(who, str(record[who])) for record in records for who in ("user", "assistant") if who in record]
+    return [
+        (who, str(record[who]))
+        for record in records
+        for who in ("user", "assistant")
+        if who in record
+    ]
 
 
 def _level(dimension: str, text: str) -> int:

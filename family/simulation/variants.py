@@ -1,6 +1,7 @@
-"""Drawn tasks (001 §2.2.1) as a kind of which variants are written, with or without a model, and their gates. That the
-intent of one can be reached is shown: its calls conform, their values are said, known, or returned before, and a
-*witness* that makes these calls is approved of, while one that leaves a call out is not, played as the run plays."""
+"""Drawn tasks (001 §2.2.1) as a kind of which variants are written, with or without a model, and
+their gates. That the intent of one can be reached is shown: its calls conform, their values are
+said, known, or returned before, and a *witness* that makes these calls is approved of, while one
+that leaves a call out is not, played as the run plays."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,13 +53,23 @@ class DrawnKind(TaskKind[OpenTask]):
     def matches(self, task: AnyTask) -> bool:
         return levels_of(task) is not None
 
-    def author(self, asking: Asking, environment: Environment, seed: OpenTask, pick: str, index: int) -> WholeAuthor:
-        return ModelDrawer(asking.writing(pick, index)) if asking.by_model else ProceduralDrawer(asking.threads)
+    def author(
+        self, asking: Asking, environment: Environment, seed: OpenTask, pick: str, index: int
+    ) -> WholeAuthor:
+        return (
+            ModelDrawer(asking.writing(pick, index))
+            if asking.by_model
+            else ProceduralDrawer(asking.threads)
+        )
 
-    def check(self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex) -> Checked:
-        """Asks every gate that is switched on and holds for a drawn task; witnesses come last, and only where nothing
-        else objects, since models may play in them. Raises InfrastructureError where one of these broke."""
-        environment, tools = given.environment, given.environment.tools()
+    def check(
+        self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex
+    ) -> Checked:
+        """Asks every gate that is switched on and holds for a drawn task; witnesses come last, and
+        only where nothing else objects, since models may play in them. Raises InfrastructureError
+        where one of these broke."""
+        environment = given.environment
+        tools = given.environment.tools()
         strange = unknown(environment, task)
         asked: list[tuple[Gate, list[Reason]]] = [
             ("replay", foreign(environment, task) if gates.replay else []),
@@ -75,14 +86,25 @@ class DrawnKind(TaskKind[OpenTask]):
                 seen = results_of(trace)
             asked += [
                 ("replay", failed(task, seen) if gates.replay else []),
-                ("grounding", ungrounded(tools, task.user, task.goal_calls, seen) if gates.grounding else []),
+                (
+                    "grounding",
+                    ungrounded(tools, task.user, task.goal_calls, seen) if gates.grounding else [],
+                ),
             ]
             if gates.witness and not any(reasons for _, reasons in asked):
                 asked.append(("witness", misjudged(tools, task, self.playing, trace)))
-        return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
+        return Checked(
+            (seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why)
+        )
 
-    def hashes(self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask) -> Mapping[str, str]:
-        return prompt_hashes(environment()) if asking.by_model else super().hashes(asking, environment, seed)
+    def hashes(
+        self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask
+    ) -> Mapping[str, str]:
+        return (
+            prompt_hashes(environment())
+            if asking.by_model
+            else super().hashes(asking, environment, seed)
+        )
 
 
 def _chance(given: Assignment[OpenTask]) -> Chance:
@@ -108,10 +130,17 @@ class ProceduralDrawer:
         return await in_thread(self.threads, lambda: self._drawn(given))
 
     def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, rng, repository = given.seed, _chance(given).rng("draw"), as_repository(given.environment).repository
-        drawn = draw_like(repository, _levels(seed), seed.tools, len(seed.goal_calls), rng, same=given.same)
+        seed = given.seed
+        rng = _chance(given).rng("draw")
+        repository = as_repository(given.environment).repository
+        drawn = draw_like(
+            repository, _levels(seed), seed.tools, len(seed.goal_calls), rng, same=given.same
+        )
         if drawn is None:
-            raise ComposeError("func_sample_failed", f"the tools drawn cannot be called {len(seed.goal_calls)} times")
+            raise ComposeError(
+                "func_sample_failed",
+                f"the tools drawn cannot be called {len(seed.goal_calls)} times",
+            )
         return open_task(drawn, reference(given.environment))
 
 
@@ -120,16 +149,21 @@ class ModelDrawer:
 
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
-        self.name, self.hashes = asker.backbone, asker.hashes
+        self.name = asker.backbone
+        self.hashes = asker.hashes
 
     async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed, chance, levels = given.seed, _chance(given), _levels(given.seed)
+        seed = given.seed
+        chance = _chance(given)
+        levels = _levels(given.seed)
         repository = as_repository(given.environment).repository
         chosen = [repository.tools[name] for name in seed.tools]
         if not given.same:
             chosen = others(repository, seed.tools, chance.rng("tools"))
         asked = replace(levels, calls=len(seed.goal_calls))
-        question = ask_for_task(repository, [entry.tool for entry in chosen], asked, given.problem[:MENDED])
+        question = ask_for_task(
+            repository, [entry.tool for entry in chosen], asked, given.problem[:MENDED]
+        )
         drawn = await self.asker.ask_keyed(chance, question, "conversation_construct_failed")
         return open_task(replace(drawn, levels=levels), reference(given.environment))
 
@@ -138,9 +172,10 @@ Playing = Callable[[OpenTask], Job]  # an episode of the task as the run plays i
 
 
 def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> dict[str, Any]:
-    """What a variant has like the root of its lineage: how many tools of each category, how many expected calls, the
-    levels of its user (turns, expertise, ambiguity of the first query) and of the system prompt, and the criteria.
-    Raises KeyError for a tool that is not among `tools`, ValueError for a task that was not drawn."""
+    """What a variant has like the root of its lineage: how many tools of each category, how many
+    expected calls, the levels of its user (turns, expertise, ambiguity of the first query) and of
+    the system prompt, and the criteria. Raises KeyError for a tool that is not among `tools`,
+    ValueError for a task that was not drawn."""
     levels = _levels(task)
     assert isinstance(task.goal, Rubric)
     return {
@@ -152,8 +187,9 @@ def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> dict[str, Any]:
 
 
 def replayed_drawn(environment: Environment, task: OpenTask, job: Job) -> list[Reason]:
-    """Why a variant of a drawn task does not hold any more; empty when it does: its witness is played again by `job`,
-    gives the results on record, and is approved of. Raises InfrastructureError where a player broke."""
+    """Why a variant of a drawn task does not hold any more; empty when it does: its witness is
+    played again by `job`, gives the results on record, and is approved of. Raises
+    InfrastructureError where a player broke."""
     if strange := foreign(environment, task):
         return strange
     (trace,) = witnesses([(job, task.goal_calls)])
@@ -163,9 +199,12 @@ def replayed_drawn(environment: Environment, task: OpenTask, job: Job) -> list[R
 
 def unfit(environment: Environment, task: OpenTask, gates: Gates) -> list[Reason]:
     """The expected calls that break their tools' documents, or are larger than a policy writes."""
-    tools, reasons = environment.tools(), list[Reason]()
+    tools = environment.tools()
+    reasons = list[Reason]()
     for index, call in enumerate(task.goal_calls):
-        if call.name in tools and (fault := Checker(arguments_schema(tools[call.name])).fault(dict(call.arguments))):
+        if call.name in tools and (
+            fault := Checker(arguments_schema(tools[call.name])).fault(dict(call.arguments))
+        ):
             reasons.append(Reason(f"{call.name}: {fault}", call=index))
         reasons += [Reason(why, call=index) for why in oversized(call, gates)]
     return reasons
@@ -174,31 +213,58 @@ def unfit(environment: Environment, task: OpenTask, gates: Gates) -> list[Reason
 def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Reason]:
     """How the task differs from its root in what variants keep."""
     try:
-        old, new = shape_of(tools, root), shape_of(tools, task)
+        old = shape_of(tools, root)
+        new = shape_of(tools, task)
     except KeyError as error:
         return [Reason(f"there is no tool {error}, so its shape is not known")]
     except ValueError as error:
         return [Reason(str(error))]
-    return [Reason(f"{name}: {now} instead of {old[name]}") for name, now in new.items() if now != old[name]]
+    return [
+        Reason(f"{name}: {now} instead of {old[name]}")
+        for name, now in new.items()
+        if now != old[name]
+    ]
 
 
 def failed(task: OpenTask, seen: Sequence[Result]) -> list[Reason]:
-    """The expected calls that fail, or do not give the results that the task's provenance records."""
-    recorded, reasons = task.provenance.get("results"), list[Reason]()
-    kept = recorded[0] if isinstance(recorded, list) and recorded and isinstance(recorded[0], list) else None
+    """The expected calls that fail, or do not give the results that the task's provenance
+    records."""
+    recorded = task.provenance.get("results")
+    reasons = list[Reason]()
+    kept = (
+        recorded[0]
+        if isinstance(recorded, list) and recorded and isinstance(recorded[0], list)
+        else None
+    )
     for index, (call, result) in enumerate(zip(task.goal_calls, seen, strict=False)):
         if result.error is not None:
-            reasons.append(Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", call=index))
-        elif kept is not None and kept[index : index + 1] not in ([result.text], [brief(result.text)]):
-            reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, on record is something else", call=index))
+            reasons.append(
+                Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", call=index)
+            )
+        elif kept is not None and kept[index : index + 1] not in (
+            [result.text],
+            [brief(result.text)],
+        ):
+            reasons.append(
+                Reason(
+                    f"{call.name} gave {result.text[:200]!r}, on record is something else",
+                    call=index,
+                )
+            )
     if len(seen) < len(task.goal_calls):
-        reasons.append(Reason(f"the conversation ended before {task.goal_calls[len(seen)].name} could be called"))
+        reasons.append(
+            Reason(
+                f"the conversation ended before {task.goal_calls[len(seen)].name} could be called"
+            )
+        )
     return reasons
 
 
-def misjudged(tools: Mapping[str, Tool], task: OpenTask, playing: Playing, trace: Trace) -> list[Reason]:
-    """How the verifier is wrong: about the witness `trace`, which earns everything, or one that is misled, which does
-    not. Raises InfrastructureError."""
+def misjudged(
+    tools: Mapping[str, Tool], task: OpenTask, playing: Playing, trace: Trace
+) -> list[Reason]:
+    """How the verifier is wrong: about the witness `trace`, which earns everything, or one that is
+    misled, which does not. Raises InfrastructureError."""
     if trace.resolved < trace.expected:
         return [Reason(f"a conversation that makes all expected calls {_earned(trace)}")]
     others = list(misled(task, tools))
@@ -216,13 +282,19 @@ def _earned(trace: Trace) -> str:
 
 
 def witnesses(plays: Sequence[tuple[Job, Sequence[Call]]]) -> list[Trace]:
-    """The conversations in which these calls are made, all at once where their players wait for somebody else. Raises
-    InfrastructureError where one of the players broke."""
-    jobs, policies = [job for job, _ in plays], [ReferencePolicy(job, calls) for job, calls in plays]
+    """The conversations in which these calls are made, all at once where their players wait for
+    somebody else. Raises InfrastructureError where one of the players broke."""
+    jobs = [job for job, _ in plays]
+    policies = [ReferencePolicy(job, calls) for job, calls in plays]
     with outside() if any(job.waits for job in jobs) else nullcontext():
-        traces = run_lockstep(jobs, lambda waiting: [policies[index].reply(need) for index, need in waiting])
+        traces = run_lockstep(
+            jobs, lambda waiting: [policies[index].reply(need) for index, need in waiting]
+        )
     if any(trace.outcome is None for trace in traces):
-        what = f"a witness conversation of task {traces[0].task} broke off: its world, user or verifier did not answer"
+        what = (
+            f"a witness conversation of task {traces[0].task} broke off: its world, user or "
+            f"verifier did not answer"
+        )
         raise InfrastructureError(what)
     return traces
 
@@ -233,18 +305,27 @@ def results_of(trace: Trace) -> tuple[Result, ...]:
 
 
 def misled(task: OpenTask, tools: Mapping[str, Tool]) -> Iterator[tuple[str, tuple[Call, ...]]]:
-    """What a conversation might do instead, and how to call that: each time one of the expected calls is left out. A
-    conversation without any call is refused by rule, whoever judges; so a single call is made with another value."""
+    """What a conversation might do instead, and how to call that: each time one of the expected
+    calls is left out. A conversation without any call is refused by rule, whoever judges; so a
+    single call is made with another value."""
     calls = task.goal_calls
     for index, call in enumerate(calls if len(calls) > 1 else ()):
         yield f"without {call.name}", (*calls[:index], *calls[index + 1 :])
     if len(calls) == 1:
-        only, sampler = calls[0], Sampler(keyed_random(0, "misled", task.id))
-        parameters = [parameter for parameter in tools[only.name].parameters if parameter.name in only.arguments]
+        only = calls[0]
+        sampler = Sampler(keyed_random(0, "misled", task.id))
+        parameters = [
+            parameter
+            for parameter in tools[only.name].parameters
+            if parameter.name in only.arguments
+        ]
         for parameter in sorted(parameters, key=lambda parameter: not parameter.required):
             name = parameter.name
             for _ in range(DRAWS):
                 value = sampler.value(name, limits(parameter))
                 if key_of(value) != key_of(only.arguments[name]):
-                    yield f"with another {name}", (Call(only.name, {**only.arguments, name: value}),)
+                    yield (
+                        f"with another {name}",
+                        (Call(only.name, {**only.arguments, name: value}),),
+                    )
                     return

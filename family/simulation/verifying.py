@@ -1,5 +1,6 @@
-"""Judges a conversation by a rubric without a model: by what can be read from its calls (001 §2.2.3). How each
-criterion of drawn tasks (`generating.CRITERIA`) is read, what is severe, and what is not seen: docs/trustee.md."""
+"""Judges a conversation by a rubric without a model: by what can be read from its calls (001
+§2.2.3). How each criterion of drawn tasks (`generating.CRITERIA`) is read, what is severe, and what
+is not seen: docs/trustee.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ def unjudged(rubric: Rubric) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ByRule:
-    """A `WholeGoal`: the rubric of `task`, which is not `unjudged`, by what can be read from the calls. `tools` are all
-    of its world."""
+    """A `WholeGoal`: the rubric of `task`, which is not `unjudged`, by what can be read from the
+    calls. `tools` are all of its world."""
 
     task: OpenTask
     tools: Mapping[str, SimulatedTool]
@@ -41,28 +42,47 @@ class ByRule:
         if (clear := without_asking(need)) is not None:
             return clear
         assert isinstance(self.task.goal, Rubric)
-        criteria, expected = self.task.goal.criteria, self.task.goal.calls
+        criteria = self.task.goal.criteria
+        expected = self.task.goal.calls
         steps = [step for turn in need.turns for step in turn.steps]
         made = [pair for step in steps for pair in zip(step.calls, step.results, strict=True)]
         objections = dict(self._objections(expected, made, [text for text, _ in need.said]))
         missed = [name for name in criteria if objections[name]]
         severe = self._severe(expected, made)
-        why = [f"{name} is missed: {objections[name]}" for name in missed] + ([f"severe: {severe}"] if severe else [])
+        why = [f"{name} is missed: {objections[name]}" for name in missed] + (
+            [f"severe: {severe}"] if severe else []
+        )
         judged = verdict(len(criteria) - len(missed), len(criteria), bool(severe))
         return Outcome(judged + 1, RUBRIC_LEVELS, ("; ".join(why) or "all criteria are met",))
 
-    def _objections(self, expected: Sequence[Call], made: Made, said: Sequence[str]) -> Iterator[tuple[str, str]]:
+    def _objections(
+        self, expected: Sequence[Call], made: Made, said: Sequence[str]
+    ) -> Iterator[tuple[str, str]]:
         """What speaks against each criterion; empty where nothing does."""
         done = [call for call, result in made if result.error is None]
-        wanted = next((call for call in expected if not any(self._serves(past, call) for past in done)), None)
+        wanted = next(
+            (call for call in expected if not any(self._serves(past, call) for past in done)), None
+        )
         yield "intent", f"{wanted} was not carried out" if wanted else ""
-        exact = next((call for call in expected if not any(_equal(past, call) for past in done)), None)
+        exact = next(
+            (call for call in expected if not any(_equal(past, call) for past in done)), None
+        )
         yield "expected_tools", f"{exact} was not carried out as it is" if exact else ""
         yield "no_hallucination", next(self._invented(made, said), "")
         failed = next((call for call, result in made if result.error is not None), None)
         places = enumerate(made)
-        twice = next((call for place, (call, _) in places if any(_equal(call, past) for past, _ in made[:place])), None)
-        yield "no_redundancy", f"{failed} failed" if failed else f"{twice} was made twice" if twice else ""
+        twice = next(
+            (
+                call
+                for place, (call, _) in places
+                if any(_equal(call, past) for past, _ in made[:place])
+            ),
+            None,
+        )
+        yield (
+            "no_redundancy",
+            f"{failed} failed" if failed else f"{twice} was made twice" if twice else "",
+        )
         many = len(made) > len(expected) + SPARE
         yield "efficiency", f"{len(made)} calls, {len(expected)} are expected" if many else ""
 
@@ -70,10 +90,17 @@ class ByRule:
         """Whether `call` does what is expected as far as its tool requires values."""
         if call.name != expected.name:
             return False
-        required = [parameter.name for parameter in self.tools[call.name].tool.parameters if parameter.required]
-        names = [name for name in expected.arguments if name in required] or list(expected.arguments)
+        required = [
+            parameter.name
+            for parameter in self.tools[call.name].tool.parameters
+            if parameter.required
+        ]
+        names = [name for name in expected.arguments if name in required] or list(
+            expected.arguments
+        )
         return all(
-            name in call.arguments and key_of(call.arguments[name]) == key_of(expected.arguments[name])
+            name in call.arguments
+            and key_of(call.arguments[name]) == key_of(expected.arguments[name])
             for name in names
         )
 
@@ -85,17 +112,25 @@ class ByRule:
             if call.name not in self.task.tools:
                 yield f"there is no tool {call.name}"
                 continue
-            defaults = {parameter.name: parameter.default for parameter in self.tools[call.name].tool.parameters}
+            defaults = {
+                parameter.name: parameter.default
+                for parameter in self.tools[call.name].tool.parameters
+            }
             for name, value in call.arguments.items():
                 if defaults.get(name) == value:
                     continue
                 for _, leaf in leaves(value):
-                    if not isinstance(leaf, bool) and not any(source.contains_any_form(leaf) for source in sources):
+                    if not isinstance(leaf, bool) and not any(
+                        source.contains_any_form(leaf) for source in sources
+                    ):
                         yield f"nobody gave {str(leaf)[:80]!r} ({call.name}, {name})"
-            sources.append(Text.shown(result.text) if result.value is None else Text.holding(result.value))
+            sources.append(
+                Text.shown(result.text) if result.value is None else Text.holding(result.value)
+            )
 
     def _severe(self, expected: Sequence[Call], made: Made) -> str:
-        """What was done that nobody asked for, or that nothing was done that somebody has; else empty."""
+        """What was done that nobody asked for, or that nothing was done that somebody has; else
+        empty."""
         served = False
         for call, result in made:
             if result.error is not None:

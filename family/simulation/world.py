@@ -1,6 +1,7 @@
-"""A tool repository as an environment: results are drawn from their schemas, keyed by what they are about (a thing has
-the same fields whichever tool shows it), and a ledger keeps them consistent. Whatever is named is there, unless it was
-removed or was in no list that would have shown it. The state `{"random_seed": 3}` says what else there is."""
+"""A tool repository as an environment: results are drawn from their schemas, keyed by what they are
+about (a thing has the same fields whichever tool shows it), and a ledger keeps them consistent.
+Whatever is named is there, unless it was removed or was in no list that would have shown it. The
+state `{"random_seed": 3}` says what else there is."""
 
 import random
 from collections import defaultdict
@@ -12,7 +13,14 @@ from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.canonical import canonical, content_id, keyed_random
 from rods.environments.base import Environment, Features, Instance, Result, Tool, kept
-from rods.family.simulation.documents import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRepository, from_environment
+from rods.family.simulation.documents import (
+    OF_MANY,
+    OF_ONE,
+    Effect,
+    SimulatedTool,
+    ToolRepository,
+    from_environment,
+)
 from rods.family.simulation.ledger import Ledger, ToolAnswer
 
 BEHAVIOUR = 1  # version of what is drawn; another one gives tasks another environment
@@ -23,13 +31,16 @@ STATE_FIELDS = frozenset({"random_seed", "ledger"})
 
 
 class RepositoryEnvironment:
-    """The tools of a repository as an `Environment`. Their documents, effects and examples are its hash."""
+    """The tools of a repository as an `Environment`. Their documents, effects and examples are its
+    hash."""
 
     def __init__(self, repository: ToolRepository, name: str = "repository") -> None:
-        self.repository, self.name = repository, name
+        self.repository = repository
+        self.name = name
         self.features = Features()
         self._tools = {entry.tool.name: entry.tool for entry in repository.tools.values()}
-        self._checkers = defaultdict[str, dict[str, Checker]](dict)  # by tool and parameter, compiled when asked for
+        # by tool and parameter, compiled when asked for
+        self._checkers = defaultdict[str, dict[str, Checker]](dict)
         self._words = _examples(repository)
         documents = [_document(entry) for entry in repository.tools.values()]
         self.hash = content_id([BEHAVIOUR, dict(repository.categories), documents])
@@ -41,7 +52,8 @@ class RepositoryEnvironment:
         return RepositoryWorld(self, state or {})
 
     def refusal(self, call: Call) -> Result | None:
-        """What a call gets that breaks its tool's document; None for one that can be carried out."""
+        """What a call gets that breaks its tool's document; None for one that can be carried
+        out."""
         tool = self._tools.get(call.name)
         if tool is None:
             return Result(f"no tool is called {call.name!r}", None, "unknown_tool")
@@ -50,9 +62,15 @@ class RepositoryEnvironment:
         except (ValueError, RecursionError) as error:
             return Result(f"the arguments are {error}"[:400], None, "bad_arguments")
         if size > LONGEST:
-            return Result(f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds")
+            return Result(
+                f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds"
+            )
         known = {parameter.name: parameter for parameter in tool.parameters}
-        if missing := [name for name, parameter in known.items() if parameter.required and name not in call.arguments]:
+        if missing := [
+            name
+            for name, parameter in known.items()
+            if parameter.required and name not in call.arguments
+        ]:
             return Result(f"missing arguments: {', '.join(missing)}", None, "bad_arguments")
         if unknown := [name for name in call.arguments if name not in known]:
             return Result(f"unknown arguments: {', '.join(unknown)}"[:400], None, "bad_arguments")
@@ -66,13 +84,21 @@ class RepositoryEnvironment:
         return None
 
     def drawable(self, schema: Mapping[str, Any], name: str, group: str) -> dict[str, Any]:
-        """A result's schema with the examples that parameters of its category have under the same names."""
+        """A result's schema with the examples that parameters of its category have under the same
+        names."""
         made = dict(schema)
         if isinstance(made.get("properties"), Mapping):
-            made["properties"] = {key: self.drawable(form, key, group) for key, form in made["properties"].items()}
+            made["properties"] = {
+                key: self.drawable(form, key, group) for key, form in made["properties"].items()
+            }
         if isinstance(made.get("items"), Mapping):
             made["items"] = self.drawable(made["items"], name, group)
-        plain = made.get("type") == "string" and not made.keys() & {"enum", "pattern", "format", "examples"}
+        plain = made.get("type") == "string" and not made.keys() & {
+            "enum",
+            "pattern",
+            "format",
+            "examples",
+        }
         if plain and (words := self._words.get((group, name))):
             made["examples"] = words
         return made
@@ -84,7 +110,10 @@ class RepositoryWorld:
     def __init__(self, environment: RepositoryEnvironment, state: Mapping[str, Any]) -> None:
         """Raises ValueError for a state that no world of this environment has."""
         if unknown := sorted(set(state) - STATE_FIELDS):
-            raise ValueError(f"unknown field {unknown[0]} in the state; there are {', '.join(sorted(STATE_FIELDS))}")
+            raise ValueError(
+                f"unknown field {unknown[0]} in the state; there are "
+                f"{', '.join(sorted(STATE_FIELDS))}"
+            )
         self.environment = environment
         self.random_seed = state.get("random_seed", 0)
         if type(self.random_seed) is not int:
@@ -97,7 +126,9 @@ class RepositoryWorld:
         refused = self.environment.refusal(call)
         if refused is not None:
             return refused
-        answer = self.ledger.known(call) or self._drawn(call, self.environment.repository.tools[call.name])
+        answer = self.ledger.known(call) or self._drawn(
+            call, self.environment.repository.tools[call.name]
+        )
         self.ledger.record(call, answer)
         return answer.result()
 
@@ -108,29 +139,45 @@ class RepositoryWorld:
         return RepositoryWorld(self.environment, self.snapshot())
 
     def same_state(self, other: Instance) -> bool:
-        """Whether calls have created, changed and removed the same in two worlds of one random seed."""
+        """Whether calls have created, changed and removed the same in two worlds of one random
+        seed."""
         if not isinstance(other, RepositoryWorld):
             return False
-        return self.random_seed == other.random_seed and self.ledger.changed() == other.ledger.changed()
+        return (
+            self.random_seed == other.random_seed
+            and self.ledger.changed() == other.ledger.changed()
+        )
 
     def _drawn(self, call: Call, entry: SimulatedTool) -> ToolAnswer:
-        """An answer that contradicts nothing: what is asked for, else that it is not there, else a refusal."""
+        """An answer that contradicts nothing: what is asked for, else that it is not there, else a
+        refusal."""
         for attempt in range(DRAWS):
             answer = ToolAnswer("ok", self._value(call, entry, attempt))
             if not self.ledger.contradictions(call, answer):
                 return answer
         absent = ToolAnswer("not_found", message="there is no such thing")
-        if entry.effect is not None and entry.effect.does in OF_ONE and not self.ledger.contradictions(call, absent):
+        if (
+            entry.effect is not None
+            and entry.effect.does in OF_ONE
+            and not self.ledger.contradictions(call, absent)
+        ):
             return absent
         return ToolAnswer("refused", message="that cannot be done")
 
     def _value(self, call: Call, entry: SimulatedTool, attempt: int) -> dict[str, Any]:
-        schema = self.environment.drawable(entry.tool.result or {"type": "object"}, "", entry.tool.group)
-        effect, asked, stated = entry.effect, canonical(call.as_json()).decode(), self.ledger.stated(call)
+        schema = self.environment.drawable(
+            entry.tool.result or {"type": "object"}, "", entry.tool.group
+        )
+        effect = entry.effect
+        asked = canonical(call.as_json()).decode()
+        stated = self.ledger.stated(call)
         shown: Mapping[str, Any] = schema.get("properties", {})
         if effect is None or effect.does == "looks_up":
             drawn = self._fields(shown, asked, attempt)
-            return {**drawn, **{name: value for name, value in call.arguments.items() if name in drawn}}
+            return {
+                **drawn,
+                **{name: value for name, value in call.arguments.items() if name in drawn},
+            }
         if effect.does in OF_MANY:
             others = {name: form for name, form in shown.items() if name != effect.items}
             items = self._items(call, effect, shown[effect.items]["items"]["properties"], attempt)
@@ -139,29 +186,44 @@ class RepositoryWorld:
             return {**self._fields(shown, asked, attempt), **stated}
         key = call.arguments[effect.key]
         touched = {name: shown[name] for name in effect.touches - stated.keys()}
-        return self._thing(effect, key, shown) | self._fields(touched, effect.entity, key, asked) | stated
+        return (
+            self._thing(effect, key, shown)
+            | self._fields(touched, effect.entity, key, asked)
+            | stated
+        )
 
-    def _items(self, call: Call, effect: Effect, shown: Mapping[str, Any], attempt: int) -> Iterator[dict[str, Any]]:
+    def _items(
+        self, call: Call, effect: Effect, shown: Mapping[str, Any], attempt: int
+    ) -> Iterator[dict[str, Any]]:
         """What a list holds: the known things that match it, then some that were not met before."""
         for key, _ in self.ledger.matching(call):
             yield self._thing(effect, key, shown)
         asked = canonical(call.as_json()).decode()
-        stated = {name: value for name, value in self.ledger.stated(call).items() if name != effect.key}
-        for number in range(self._random("items", asked, attempt).randint(0 if attempt else 1, ITEMS)):
+        stated = {
+            name: value for name, value in self.ledger.stated(call).items() if name != effect.key
+        }
+        for number in range(
+            self._random("items", asked, attempt).randint(0 if attempt else 1, ITEMS)
+        ):
             drawn = self._fields({effect.key: shown[effect.key]}, asked, number, attempt)
             yield self._thing(effect, drawn[effect.key], shown) | stated
 
     def _thing(self, effect: Effect, key: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
         """A thing as it is known, and drawn as far as it is not."""
         known = self.ledger.fields(effect.entity, key)
-        drawn = self._fields({name: form for name, form in shown.items() if name not in known}, effect.entity, key)
+        drawn = self._fields(
+            {name: form for name, form in shown.items() if name not in known}, effect.entity, key
+        )
         whole = {**known, **drawn, effect.key: key}
         return {name: whole[name] for name in shown}
 
     def _fields(self, shown: Mapping[str, Any], *about: str | int) -> dict[str, Any]:
-        """Values of fields, each keyed by what it is about and by its name: no field depends on which others there
-        are."""
-        return {name: Sampler(self._random("field", name, *about)).value(name, form) for name, form in shown.items()}
+        """Values of fields, each keyed by what it is about and by its name: no field depends on
+        which others there are."""
+        return {
+            name: Sampler(self._random("field", name, *about)).value(name, form)
+            for name, form in shown.items()
+        }
 
     def _random(self, purpose: str, *about: str | int) -> random.Random:
         return keyed_random(self.random_seed, f"repository {purpose}", *about)
@@ -169,8 +231,19 @@ class RepositoryWorld:
 
 def _document(entry: SimulatedTool) -> list[Any]:
     effect = entry.effect
-    told = effect and [effect.does, effect.entity, effect.key, dict(effect.sets), sorted(effect.touches), effect.items]
-    bounds = {parameter.name: dict(parameter.bounds) for parameter in entry.tool.parameters if parameter.bounds}
+    told = effect and [
+        effect.does,
+        effect.entity,
+        effect.key,
+        dict(effect.sets),
+        sorted(effect.touches),
+        effect.items,
+    ]
+    bounds = {
+        parameter.name: dict(parameter.bounds)
+        for parameter in entry.tool.parameters
+        if parameter.bounds
+    }
     return [entry.tool.group, entry.tool.schema(), entry.tool.result, bounds, told]
 
 

@@ -1,1 +1,2 @@
-"""How often what each function is needed for goes well, and variants whose functions are drawn by that."""
+"""How often what each function is needed for goes well, and variants whose functions are drawn by
+that."""

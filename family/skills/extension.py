@@ -1,5 +1,5 @@
-"""What skills add to the configuration and to the core: what became of each function's turns is on record with the
-rollouts; a fold over these says how the functions of variants are drawn."""
+"""What skills add to the configuration and to the core: what became of each function's turns is on
+record with the rollouts; a fold over these says how the functions of variants are drawn."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,21 +10,28 @@ from rods.extension import Extension, Preferring, Section, StepFold, Told
 
 
 class SkillSettings(Section):
-    """Functions of variants that are drawn by how well the policy uses them, those preferred that it gets right half of
-    the time (docs/skills.md). false: all alike."""
+    """Functions of variants that are drawn by how well the policy uses them, those preferred that
+    it gets right half of the time (docs/skills.md). false: all alike."""
 
     enabled: bool = False  # whether they are drawn so
-    discount: float = Field(0.95, gt=0, le=1)  # what a turn counts for one step later, of what it counted before
-    # the weight of a function that was never practised; of one that was, drawn anew for each pick, it lies from 0.01 to
-    # 1, at 0.5 in the mean of one of which nothing is known
+    # what a turn counts for one step later, of what it counted before
+    discount: float = Field(0.95, gt=0, le=1)
+    # the weight of a function that was never practised; of one that was, drawn anew for each pick,
+    # it lies from 0.01 to 1, at 0.5 in the mean of one of which nothing is known
     floor: float = Field(0.5, gt=0, le=1)
 
 
 def _check(value: Any) -> None:
     for name, counts in value.items() if isinstance(value, dict) else [("", value)]:
-        whole = isinstance(counts, list) and len(counts) == 2 and all(type(number) is int for number in counts)
+        whole = (
+            isinstance(counts, list)
+            and len(counts) == 2
+            and all(type(number) is int for number in counts)
+        )
         if not (name and whole and 0 <= counts[1] <= counts[0] > 0):
-            raise ValueError(f"skills says {counts!r} of {name!r}; it must be [turns, turns that went well]")
+            raise ValueError(
+                f"skills says {counts!r} of {name!r}; it must be [turns, turns that went well]"
+            )
 
 
 class SkillMap(Extension):
@@ -35,9 +42,14 @@ class SkillMap(Extension):
 
     def validate(self, config: Any) -> None:
         if config.skills.enabled and config.pipeline.functions == "same":
-            raise ValueError('skills.enabled draws functions, and with pipeline.functions = "same" none are drawn')
+            raise ValueError(
+                'skills.enabled draws functions, and with pipeline.functions = "same" none are '
+                "drawn"
+            )
 
-    def rollout(self, trace: Any, task: Any, environments: Any, config: Any, stage: int) -> Mapping[str, Any]:
+    def rollout(
+        self, trace: Any, task: Any, environments: Any, config: Any, stage: int
+    ) -> Mapping[str, Any]:
         from rods.family.skills.skills import practised
 
         counts = practised(trace, task, environments) if config.skills.enabled else {}
@@ -59,7 +71,10 @@ class SkillMap(Extension):
     def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
         if fold is None or where != "shares":
             return {}
-        shares = {name: (round(well / turns, 3), round(turns, 1)) for name, (turns, well) in fold.known.items()}
+        shares = {
+            name: (round(well / turns, 3), round(turns, 1))
+            for name, (turns, well) in fold.known.items()
+        }
         return {"skills": shares}
 
     def verify(self, run: Any, findings: Any, *, replay: bool) -> None:

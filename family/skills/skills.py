@@ -1,9 +1,10 @@
-"""How often turns that needed a function went well, and how the functions of variants are drawn by that (docs/skills.md
-says what a turn needs, and what counts as failed).
+"""How often turns that needed a function went well, and how the functions of variants are drawn by
+that (docs/skills.md says what a turn needs, and what counts as failed).
 
-A pick draws for each of them from the Beta posterior of its share (Thompson sampling over a uniform prior), keyed by
-the daemon's random seed, the pick and the name. The nearer to one half, the larger its weight; what was never practised
-has the weight `floor`, by which all weights are divided: it is what the core takes for a name without a weight.
+A pick draws for each of them from the Beta posterior of its share (Thompson sampling over a uniform
+prior), keyed by the daemon's random seed, the pick and the name. The nearer to one half, the larger
+its weight; what was never practised has the weight `floor`, by which all weights are divided: it is
+what the core takes for a name without a weight.
 """
 
 from collections import Counter
@@ -30,26 +31,37 @@ Flow = tuple[int, str, int, str]  # turn and function that gives, turn and funct
 
 
 def practised(trace: Trace, task: AnyTask, environments: Any) -> dict[str, list[int]]:
-    """Of each function, and pair of them, that turns of an episode needed: how many turns with a label did, and how
-    many of these it did not fail. Empty for a task that is judged as a whole."""
+    """Of each function, and pair of them, that turns of an episode needed: how many turns with a
+    label did, and how many of these it did not fail. Empty for a task that is judged as a whole."""
     if not isinstance(task, Task):
         return {}
     environment = environments.load(task.environment.name)
     wrong = dict(enumerate(failed(trace, task, environment)))
-    went = {(turn, call.name): call.name not in wrong[turn] for turn in wrong for call in task.calls[turn]}
+    went = {
+        (turn, call.name): call.name not in wrong[turn]
+        for turn in wrong
+        for call in task.calls[turn]
+    }
     for turn, giver, later, taker in _flows(task, environment):
         if later in wrong:
             good = giver not in wrong.get(turn, ()) and taker not in wrong[later]
-            went[later, f"{giver} → {taker}"] = good and went.get((later, f"{giver} → {taker}"), True)
-    turns, well = Counter(name for _, name in went), Counter(name for (_, name), good in went.items() if good)
+            went[later, f"{giver} → {taker}"] = good and went.get(
+                (later, f"{giver} → {taker}"), True
+            )
+    turns = Counter(name for _, name in went)
+    well = Counter(name for (_, name), good in went.items() if good)
     return {name: [turns[name], well[name]] for name in sorted(turns)}
 
 
 def _flows(task: Task, environment: Environment) -> Sequence[Flow]:
-    """The calls of a task of which one feeds the other. That shows when the ground truth is run: worlds that have to be
-    waited for, or answer otherwise each time, have none."""
+    """The calls of a task of which one feeds the other. That shows when the ground truth is run:
+    worlds that have to be waited for, or answer otherwise each time, have none."""
     known = _known_flows(environment)
-    if task.id not in known and environment.features.deterministic and not environment.features.waits:
+    if (
+        task.id not in known
+        and environment.features.deterministic
+        and not environment.features.waits
+    ):
         shape = profile(environment, task)
         known[task.id] = [
             (turn, shape.turns[turn][at].tool, later, shape.turns[later][taking].tool)
@@ -65,8 +77,9 @@ def _known_flows(environment: Environment) -> dict[str, Sequence[Flow]]:
 
 
 class Skills(StepFold):
-    """The fold. `known`: of each function, and pair of them, how many turns of rollouts needed it and how many of these
-    it did not fail, discounted, rounded to 12 decimals. A dictionary that was read here stays as it is."""
+    """The fold. `known`: of each function, and pair of them, how many turns of rollouts needed it
+    and how many of these it did not fail, discounted, rounded to 12 decimals. A dictionary that was
+    read here stays as it is."""
 
     def __init__(self, discount: float) -> None:
         self._discount = discount
@@ -79,7 +92,8 @@ class Skills(StepFold):
         self.known = {name: (turns, well) for name, (turns, well) in state.items()}
 
     def apply(self, step: int, groups: Sequence[Record]) -> None:
-        turns, well = Counter[str](), Counter[str]()
+        turns = Counter[str]()
+        well = Counter[str]()
         for told in (rollout.get(NAME, {}) for group in groups for rollout in group["rollouts"]):
             turns.update({name: many for name, (many, _) in told.items()})
             well.update({name: good for name, (_, good) in told.items()})
@@ -93,7 +107,9 @@ class Skills(StepFold):
 
 def drawing(fold: Skills, config: Any) -> Preferring:
     """How the functions of variants are weighed that are picked after the fold's latest step."""
-    known, floor, random_seed = fold.known, config.skills.floor, config.random_seeds.daemon
+    known = fold.known
+    floor = config.skills.floor
+    random_seed = config.random_seeds.daemon
 
     def weight(pick: str, name: str) -> float:
         turns, well = known[name]
@@ -105,15 +121,20 @@ def drawing(fold: Skills, config: Any) -> Preferring:
 
 
 def check(run: Any, findings: Any) -> None:
-    """Derives the weights of every pick again. A step that a rewound trainer has taken twice gives two: the daemon may
-    have picked after either."""
-    fold, log = Skills(run.config.skills.discount), Tail(run.path / runfolder.OBSERVATIONS, strict=True)
+    """Derives the weights of every pick again. A step that a rewound trainer has taken twice gives
+    two: the daemon may have picked after either."""
+    fold = Skills(run.config.skills.discount)
+    log = Tail(run.path / runfolder.OBSERVATIONS, strict=True)
     after = {0: fold.known}  # the steps so far
     weighed: dict[int, list[Preferring]] = {}  # by step
     for record, groups in log.groups() if run.config.skills.enabled else ():
         if record["kind"] == "start":
             if record["from_step"] not in after:
-                raise misfit(runfolder.OBSERVATIONS, record, f"no step {record['from_step']} stands before it")
+                raise misfit(
+                    runfolder.OBSERVATIONS,
+                    record,
+                    f"no step {record['from_step']} stands before it",
+                )
             fold.known = after[record["from_step"]]
         elif record["kind"] == "step":
             fold.apply(record["step"], groups)
@@ -124,7 +145,10 @@ def check(run: Any, findings: Any) -> None:
             derived = [weigh(made["pick"]) for weigh in weighed.get(made["step"], ())]
             said = made.get("preferences", {}).get(NAME)
             if said not in derived if derived else said is not None:
-                what = f"pick {made['pick']} weighs functions otherwise than the observations up to its step do"
+                what = (
+                    f"pick {made['pick']} weighs functions otherwise than the observations up to "
+                    f"its step do"
+                )
                 findings.problem(f"{runfolder.SEEDS}, record {made['seq']}", what)
             if derived:
                 findings.count("picks whose functions were weighed again")

@@ -1,17 +1,18 @@
 """`rods-train sft --config FILE --out FOLDER`: supervised learning on demonstrations, before GRPO.
 
-A base model that cannot write the dialect earns nothing, and GRPO then learns nothing. This trains it on the training
-tasks of a configuration, and writes a folder that `policy.model` can name. `--export FILE` writes the same
-demonstrations in the common chat format, for any other tool. Held-out tasks are never used.
+A base model that cannot write the dialect earns nothing, and GRPO then learns nothing. This trains
+it on the training tasks of a configuration, and writes a folder that `policy.model` can name.
+`--export FILE` writes the same demonstrations in the common chat format, for any other tool.
+Held-out tasks are never used.
 
-A task is demonstrated by its known solution, played through the engine: its ground truth, the calls that its rubric
-expects, or what an extension knows. There is one call a reply, so that a value which a call returns is in the
-conversation before it is used. Where no call is right the demonstration says so: it asks for what is missing, or says
-that there is no tool for it. A user who is played is asked for what it was not heard to say
-(rods/gates/reference_policy.py).
+A task is demonstrated by its known solution, played through the engine: its ground truth, the calls
+that its rubric expects, or what an extension knows. There is one call a reply, so that a value
+which a call returns is in the conversation before it is used. Where no call is right the
+demonstration says so: it asks for what is missing, or says that there is no tool for it. A user who
+is played is asked for what it was not heard to say (rods/gates/reference_policy.py).
 
-Or it imitates the episodes of a teacher that `rods-eval run --tasks FILE` has kept, without those with faults (003
-Appendix B.2; docs/training.md lists them).
+Or it imitates the episodes of a teacher that `rods-eval run --tasks FILE` has kept, without those
+with faults (003 Appendix B.2; docs/training.md lists them).
 """
 
 import errno
@@ -60,13 +61,24 @@ Fault = Literal["format", "unfinished", "impossible", "below least"]
 def warm_up(
     *,
     config: Annotated[Path, Parameter(help="the run's configuration: data, policy.model, dialect")],
-    out: Annotated[Path | None, Parameter(help="where the warmed-up policy goes: a new folder")] = None,
-    export: Annotated[Path | None, Parameter(help="JSON lines of the demonstrations in the chat format")] = None,
-    teacher: Annotated[
-        Path | None, Parameter(help="imitate the episodes of this folder of `rods-eval run --tasks`, not ground truth")
+    out: Annotated[
+        Path | None, Parameter(help="where the warmed-up policy goes: a new folder")
     ] = None,
-    least: Annotated[float, Parameter(help="with --teacher: the share of its goal that an episode has earned")] = 0.0,
-    rounds: Annotated[bool, Parameter(negative="", help="a sample for each reply, not for each conversation")] = False,
+    export: Annotated[
+        Path | None, Parameter(help="JSON lines of the demonstrations in the chat format")
+    ] = None,
+    teacher: Annotated[
+        Path | None,
+        Parameter(
+            help="imitate the episodes of this folder of `rods-eval run --tasks`, not ground truth"
+        ),
+    ] = None,
+    least: Annotated[
+        float, Parameter(help="with --teacher: the share of its goal that an episode has earned")
+    ] = 0.0,
+    rounds: Annotated[
+        bool, Parameter(negative="", help="a sample for each reply, not for each conversation")
+    ] = False,
     passes: Annotated[PositiveFloat, Parameter(help="how often each sample is shown")] = 2.0,
     sequences: Annotated[PositiveInt, Parameter(help="samples a step")] = 8,
     learning_rate: Annotated[PositiveFloat, Parameter(help="AdamW's, at its peak")] = 1e-5,
@@ -75,9 +87,13 @@ def warm_up(
     if out is None and export is None:
         raise UserError("nothing to do", where="sft", remedy="give --out, --export, or both")
     settings = read_config(config)
-    tasks = {task.id: task for task in load_tasks(settings.data, config.parent) if task.split == "train"}
+    tasks = {
+        task.id: task for task in load_tasks(settings.data, config.parent) if task.split == "train"
+    }
     if teacher is None:
-        with Environments(settings.operation.sandbox, beside(settings.data, config.parent)) as environments:
+        with Environments(
+            settings.operation.sandbox, beside(settings.data, config.parent)
+        ) as environments:
             traces = demonstrate(list(tasks.values()), settings.policy, environments)
     else:
         traces = _imitable(teacher, tasks, settings.policy.dialect, least)
@@ -88,16 +104,26 @@ def warm_up(
         _train(settings, traces, out, passes, sequences, learning_rate, rounds)
 
 
-def _imitable(folder: Path, tasks: Mapping[str, AnyTask], dialect: str, least: float) -> list[Trace]:
+def _imitable(
+    folder: Path, tasks: Mapping[str, AnyTask], dialect: str, least: float
+) -> list[Trace]:
     """The episodes of a teacher without a fault; says how many have one, and which."""
-    traces, kept, left_out = taught(folder, list(tasks.values()), dialect), [], Counter[str]()
+    traces = taught(folder, list(tasks.values()), dialect)
+    kept = []
+    left_out = Counter[str]()
     for trace in traces:
-        why = fault(trace, least, sum(extension.held(tasks[trace.task]) for extension in extensions()))
+        why = fault(
+            trace, least, sum(extension.held(tasks[trace.task]) for extension in extensions())
+        )
         if why is None:
             kept.append(trace)
         else:
             left_out[why] += 1
-    told = f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})" if left_out else ""
+    told = (
+        f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})"
+        if left_out
+        else ""
+    )
     say(f"{len(kept)} of {len(traces)} episodes of the teacher are imitated{told}", aside=True)
     if not kept:
         remedy = "let the teacher play the training tasks of --config"
@@ -106,7 +132,13 @@ def _imitable(folder: Path, tasks: Mapping[str, AnyTask], dialect: str, least: f
 
 
 def _train(
-    config: Config, traces: Sequence[Trace], out: Path, passes: float, size: int, learning_rate: float, rounds: bool
+    config: Config,
+    traces: Sequence[Trace],
+    out: Path,
+    passes: float,
+    size: int,
+    learning_rate: float,
+    rounds: bool,
 ) -> None:
     if config.policy.kind != "transformers":
         what = f"a policy of kind {config.policy.kind!r} has no base model to warm up"
@@ -118,18 +150,26 @@ def _train(
     from rods.trainer.engines.local import LocalEngine
     from rods.trainer.nano.supervised import encode, fit, in_batches
 
-    engine = LocalEngine.load_alone(Path(config.policy.model), config.rollouts, config.operation, config.policy.kind)
-    model, chat = engine.model, engine.chat
+    engine = LocalEngine.load_alone(
+        Path(config.policy.model), config.rollouts, config.operation, config.policy.kind
+    )
+    model = engine.model
+    chat = engine.chat
     encoded = (encode_rounds(chat, trace) if rounds else [encode(chat, trace)] for trace in traces)
     samples = list(itertools.chain.from_iterable(encoded))
     fitting = [sample for sample in samples if len(sample[0]) <= config.rollouts.max_context_tokens]
     if not fitting:
-        what, remedy = f"0 of {len(samples)} samples fit the context", "raise it, or give other tasks"
+        what = f"0 of {len(samples)} samples fit the context"
+        remedy = "raise it, or give other tasks"
         raise UserError(what, where="rollouts.max_context_tokens", remedy=remedy)
     if len(fitting) < len(samples):
-        say(f"{len(samples) - len(fitting)} samples do not fit the context and are left out", aside=True)
+        say(
+            f"{len(samples) - len(fitting)} samples do not fit the context and are left out",
+            aside=True,
+        )
     remedy = "make room, or name another folder"
-    with explained("cannot write the policy", out, remedy):  # before hours of learning, which it would end
+    # before hours of learning, which it would end
+    with explained("cannot write the policy", out, remedy):
         out.parent.mkdir(parents=True, exist_ok=True)
         needed = sum(weights.nbytes for weights in model.parameters())
         if needed > (free := shutil.disk_usage(out.parent).free):
@@ -144,7 +184,11 @@ def _train(
     model.train()
     batches = in_batches(chat.pad, itertools.repeat(fitting), size, rng, rest=True)
     optimizer = torch_settings.make_optimizer("adamw", model, learning_rate)
-    counts = {"steps": steps, "warm_up": max(1, steps // 10), "micro_batch": config.operation.micro_batch}
+    counts = {
+        "steps": steps,
+        "warm_up": max(1, steps // 10),
+        "micro_batch": config.operation.micro_batch,
+    }
     fit(model, batches, optimizer, **counts, progress=said, bf16=engine.bf16)
     with explained("cannot write the policy", out, remedy), made_whole(out) as part:
         model.save_pretrained(part)
@@ -152,8 +196,9 @@ def _train(
 
 
 def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, Any]]:
-    """The demonstration in the common chat format: {"messages": [{"role", "content"}, …], …}; with `rounds` a line for
-    each reply, the only one to learn of it: {"prompt": [messages], "completion": [the reply], …}."""
+    """The demonstration in the common chat format: {"messages": [{"role", "content"}, …], …}; with
+    `rounds` a line for each reply, the only one to learn of it: {"prompt": [messages],
+    "completion": [the reply], …}."""
     about = {"task": task.id, "type": task.type, "split": task.split}
     messages = [asdict(message) for message in trace.messages]
     if not rounds:
@@ -165,8 +210,9 @@ def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, A
 
 
 def encode_rounds(chat: "Chat", trace: Trace) -> "list[Encoded]":
-    """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat template renders it,
-    which may leave out earlier reasoning, then the reply, and 1 for its tokens alone."""
+    """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat
+    template renders it, which may leave out earlier reasoning, then the reply, and 1 for its tokens
+    alone."""
     rounds = []
     for index, message in enumerate(trace.messages):
         if message.role == "assistant":
@@ -176,18 +222,33 @@ def encode_rounds(chat: "Chat", trace: Trace) -> "list[Encoded]":
     return rounds
 
 
-def demonstrate(tasks: Sequence[AnyTask], policy: PolicySettings, environments: Environments) -> list[Trace]:
-    """One resolved episode a task. Raises UserError for a task whose solution is not known, or does not resolve it."""
-    dialect, players = dialects.load(policy.dialect), Players(environments)
+def demonstrate(
+    tasks: Sequence[AnyTask], policy: PolicySettings, environments: Environments
+) -> list[Trace]:
+    """One resolved episode a task. Raises UserError for a task whose solution is not known, or does
+    not resolve it."""
+    dialect = dialects.load(policy.dialect)
+    players = Players(environments)
     jobs = [players.job(task, dialect, max_steps=len(_solution(task)) + SLACK) for task in tasks]
     replies = [_policy(job) for job in jobs]
     traces = run_lockstep(jobs, lambda waiting: [replies[job](need) for job, need in waiting])
     for task, trace in zip(tasks, traces, strict=True):
         if not trace.binary:
             verdicts = [turn.verdict for turn in trace.turns]
-            turn = next((turn for turn, verdict in enumerate(verdicts) if not (verdict and verdict.resolved)), 0)
+            turn = next(
+                (
+                    turn
+                    for turn, verdict in enumerate(verdicts)
+                    if not (verdict and verdict.resolved)
+                ),
+                0,
+            )
             whole = f"the witness earns {trace.resolved} of {trace.expected}"
-            what = f"the ground truth does not resolve turn {turn}" if isinstance(task, Task) else whole
+            what = (
+                f"the ground truth does not resolve turn {turn}"
+                if isinstance(task, Task)
+                else whole
+            )
             remedy = "`rods data check FILE` says why"
             raise UserError(what, where=f"task {task.id}", remedy=remedy)
     return traces
@@ -205,13 +266,15 @@ def _solution(task: AnyTask) -> list[Call]:
 
 
 def _policy(job: Job) -> Callable[[NeedText], Reply]:
-    task, calls = job.task, _solution(job.task)
+    task = job.task
+    calls = _solution(job.task)
     if isinstance(task, OpenTask) and isinstance(task.user, Persona):
         return ReferencePolicy(job, calls).reply
     turns: Sequence[Sequence[Call]] = (calls, *([] for _ in task.texts[1:]))
     lacking = DONE
     if isinstance(task, Task):
-        turns, lacking = task.calls, LACK if task.type == "miss_func" else ASK
+        turns = task.calls
+        lacking = LACK if task.type == "miss_func" else ASK
 
     def replies() -> Iterator[str]:
         for expected in turns:
@@ -223,8 +286,8 @@ def _policy(job: Job) -> Callable[[NeedText], Reply]:
 
 
 def taught(folder: Path, tasks: Sequence[AnyTask], dialect: str) -> list[Trace]:
-    """The episodes of the evaluation in `folder` that belong to `tasks`, in the order in which they ended. Raises
-    UserError for another dialect's, and for a folder that keeps no conversations."""
+    """The episodes of the evaluation in `folder` that belong to `tasks`, in the order in which they
+    ended. Raises UserError for another dialect's, and for a folder that keeps no conversations."""
     try:
         protocol = orjson.loads(read_regular(folder / "evaluation.json")).get("protocol")
     except (OSError, ValueError) as error:
@@ -241,12 +304,15 @@ def taught(folder: Path, tasks: Sequence[AnyTask], dialect: str) -> list[Trace]:
         return [Trace.from_json(result["trace"]) for result in results]
     except (KeyError, TypeError, ValueError) as error:
         remedy = "play the tasks of a file (--tasks) with this version of rods-eval"
-        raise UserError(f"keeps no conversations ({error})", where=str(folder), remedy=remedy) from error
+        raise UserError(
+            f"keeps no conversations ({error})", where=str(folder), remedy=remedy
+        ) from error
 
 
 def fault(trace: Trace, least: float = 0.0, held: int = 0) -> Fault | None:
-    """Why a teacher's episode is not imitated; None where it is. `least`: the share of its goal that it has to have
-    earned, in [0, 1], beside anything at all; `held`: how many of its checks hold when nothing is done."""
+    """Why a teacher's episode is not imitated; None where it is. `least`: the share of its goal
+    that it has to have earned, in [0, 1], beside anything at all; `held`: how many of its checks
+    hold when nothing is done."""
     if any(step.error is not None for turn in trace.turns for step in turn.steps):
         return "format"
     if trace.end != "finished":

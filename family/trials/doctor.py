@@ -1,8 +1,10 @@
-"""`rods doctor`: checks the installation, the file system of a run, and the language models of a configuration.
+"""`rods doctor`: checks the installation, the file system of a run, and the language models of a
+configuration.
 
-An endpoint is asked whether it is fit for work: address, key, model, room for prompts, constrained answers, speed; a
-rollout server whether it gives token ids with log-probabilities and takes weights. Every question is a `Finding`; the
-first that fails usually explains the rest, so what depends on it is not asked.
+An endpoint is asked whether it is fit for work: address, key, model, room for prompts, constrained
+answers, speed; a rollout server whether it gives token ids with log-probabilities and takes
+weights. Every question is a `Finding`; the first that fails usually explains the rest, so what
+depends on it is not asked.
 """
 
 import asyncio
@@ -41,35 +43,52 @@ from rods.llm.records import Completion, Request
 from rods.players import Players
 
 ENOUGH_FILES = 4096
-LONGEST = 120.0  # seconds for an answer; a server that has just started takes long over the first one
-ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
+# seconds for an answer; a server that has just started takes long over the first one
+LONGEST = 120.0
+# tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
+ENOUGH_CONTEXT = 16_384
 UNREACHED = (aiohttp.ClientError, OSError)
-RATED = 5.0  # for which calls are sent, of each kind; what is not answered after twice as long is not counted
-LONG, ANSWER = "one two three four five six seven eight nine ten " * 100, 256  # a prompt; tokens
+# for which calls are sent, of each kind; what is not answered after twice as long is not counted
+RATED = 5.0
+# a prompt; tokens
+LONG = "one two three four five six seven eight nine ten " * 100
+ANSWER = 256
 ENDLESS = "Count upwards from here in words, and never stop."
 COUNT = [{"role": "user", "content": "Count from one to ten."}]
 COLOUR = [{"role": "user", "content": "Name a colour and a count."}]  # in a SCHEMA
-SCHEMA = obj({"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}})
+SCHEMA = obj(
+    {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}}
+)
 
 RunFolder = Annotated[
-    Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")
+    Path | None,
+    Parameter(help="A folder whose file system is tried out, that of a run for instance."),
 ]
 Writer = Annotated[
     tuple[str, str] | None,
     Parameter(
         negative=(),
-        help="URL and MODEL: have this language model write variants, and print how many seeds gave one, beside known "
-        "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL and the defaults.",
+        help="URL and MODEL: have this language model write variants, and print how many seeds "
+        "gave one, beside known "
+        "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL "
+        "and the defaults.",
     ),
 ]
 Rated = Annotated[
     tuple[str, str, PositiveInt] | None,
     Parameter(
-        negative=(), help="URL, MODEL, CALLS: how many tokens it reads and writes a second with so many in flight."
+        negative=(),
+        help="URL, MODEL, CALLS: how many tokens it reads and writes a second with so many in "
+        "flight.",
     ),
 ]
 Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
-Keep = Annotated[Path, Parameter(help="Where --synthesis keeps its run folder. The same command goes on after a stop.")]
+Keep = Annotated[
+    Path,
+    Parameter(
+        help="Where --synthesis keeps its run folder. The same command goes on after a stop."
+    ),
+]
 
 
 def doctor(
@@ -83,10 +102,12 @@ def doctor(
     rate: Rated = None,
     as_json: Json = False,
 ) -> int:
-    """Check the installation, the file system of a run folder and, with a configuration, its model servers.
+    """Check the installation, the file system of a run folder and, with a configuration, its model
+    servers.
 
-    Exits 1 when something needs mending. With --synthesis a language model writes variants, which takes a while: exits
-    1 when the model is not fit to be asked, or none of its variants was accepted.
+    Exits 1 when something needs mending. With --synthesis a language model writes variants, which
+    takes a while: exits 1 when the model is not fit to be asked, or none of its variants was
+    accepted.
     """
     if rate is not None:
         endpoint = _endpoint(*rate[:2], "--rate", config)
@@ -94,26 +115,43 @@ def doctor(
         print_result(as_json, found, tomli_w.dumps(found).splitlines())
         return EXIT_OK
     if synthesis is not None:
-        return _synthesis(_endpoint(*synthesis, "--synthesis", config), seeds, keep, config, as_json)
+        return _synthesis(
+            _endpoint(*synthesis, "--synthesis", config), seeds, keep, config, as_json
+        )
 
     parts = {"installation": installation()}
     if run is not None:
         if not run.is_dir():
-            raise UserError("is no folder", where=str(run), remedy="give a run folder, or the one that will hold it")
+            raise UserError(
+                "is no folder",
+                where=str(run),
+                remedy="give a run folder, or the one that will hold it",
+            )
         parts[f"run folder {run}"] = check_folder(run)
     if config is not None:
         wanted = read_config(config)
         parts |= check_endpoints(wanted)
         if not wanted.operation.endpoints:
             outside = Players(Environments(), wanted).outside
-            writes, plays = wanted.pipeline.author == "llm", outside and not wanted.operation.players
+            writes = wanted.pipeline.author == "llm"
+            plays = outside and not wanted.operation.players
             needed = bool(writes or plays)
             does = "write" if writes else "play"
-            text = f"none, and a language model is to {does}" if needed else "none: only a model that writes needs one"
+            text = (
+                f"none, and a language model is to {does}"
+                if needed
+                else "none: only a model that writes needs one"
+            )
             remedy = "name one (docs/endpoints.md)" if needed else ""
-            parts["endpoints"] = [Finding("operation.endpoints", False if needed else None, text, remedy)]
+            parts["endpoints"] = [
+                Finding("operation.endpoints", False if needed else None, text, remedy)
+            ]
     facts = {part: [finding.as_json() for finding in findings] for part, findings in parts.items()}
-    lines = (line for part, findings in parts.items() for line in (part, *(f"  {finding}" for finding in findings)))
+    lines = (
+        line
+        for part, findings in parts.items()
+        for line in (part, *(f"  {finding}" for finding in findings))
+    )
     print_result(as_json, facts, lines)
     sound = all(finding.ok is not False for findings in parts.values() for finding in findings)
     return EXIT_OK if sound else EXIT_FAILED
@@ -132,19 +170,27 @@ def _endpoint(url: str, model: str, option: str, file: Path | None) -> Endpoint:
 
 
 async def _measured(endpoint: Endpoint, calls: int) -> dict[str, float]:
-    """What a file of rates says of the server, with so many calls in flight. Raises EndpointError for one that fails,
-    InfrastructureError where none is answered in time."""
+    """What a file of rates says of the server, with so many calls in flight. Raises EndpointError
+    for one that fails, InfrastructureError where none is answered in time."""
     logs.configure("rods", "error")
     hurried = {"concurrency": calls, "retry_seconds": 0.0, "patience_seconds": 0.1}
     async with Client([endpoint.model_copy(update=hurried)]) as client:
         prompt = await _tokens_per_second(client, LONG, 1, lambda answer: answer.tokens_in)
-        generated = await _tokens_per_second(client, ENDLESS, ANSWER, lambda answer: answer.tokens_out)
+        generated = await _tokens_per_second(
+            client, ENDLESS, ANSWER, lambda answer: answer.tokens_out
+        )
     rates = {"prompt_tokens_per_second": prompt, "generated_tokens_per_second": generated}
-    return {f"{endpoint.model}.{name}": value for name, value in {"gpus": 1, "concurrency": calls, **rates}.items()}
+    return {
+        f"{endpoint.model}.{name}": value
+        for name, value in {"gpus": 1, "concurrency": calls, **rates}.items()
+    }
 
 
-async def _tokens_per_second(client: Client, text: str, most: int, count: Callable[[Completion], int]) -> float:
-    """Tokens a second until the last answer. No prompt begins as another does, so that nothing comes from a cache."""
+async def _tokens_per_second(
+    client: Client, text: str, most: int, count: Callable[[Completion], int]
+) -> float:
+    """Tokens a second until the last answer. No prompt begins as another does, so that nothing
+    comes from a cache."""
     began = last = time.monotonic()
     tokens = 0
 
@@ -152,8 +198,11 @@ async def _tokens_per_second(client: Client, text: str, most: int, count: Callab
         nonlocal tokens, last
         while time.monotonic() - began < RATED:
             message = {"role": "user", "content": f"{random.getrandbits(64)} {text}"}
-            answer = await client.complete(Request("rate", [message], max_tokens=most, temperature=1.0))
-            tokens, last = tokens + count(answer), time.monotonic()
+            answer = await client.complete(
+                Request("rate", [message], max_tokens=most, temperature=1.0)
+            )
+            tokens = tokens + count(answer)
+            last = time.monotonic()
 
     with suppress(TimeoutError):
         async with asyncio.timeout(2 * RATED), asyncio.TaskGroup() as calls:
@@ -161,7 +210,9 @@ async def _tokens_per_second(client: Client, text: str, most: int, count: Callab
                 calls.create_task(call())
     if not tokens:
         what = f"{client.settings[0].model}: no answer within {2 * RATED:g} s"
-        raise InfrastructureError(f"{what} → serve it with room for prompts of 2,000 tokens, or fewer calls in flight")
+        raise InfrastructureError(
+            f"{what} → serve it with room for prompts of 2,000 tokens, or fewer calls in flight"
+        )
     return round(tokens / (last - began), 1)
 
 
@@ -178,40 +229,59 @@ def _synthesis(endpoint: Endpoint, seeds: int, keep: Path, file: Path | None, as
     say(f"kept in {made.path}: the same command goes on after a stop", aside=True)
     asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
     figures = synthesis.SynthesisTrial(made).as_json()
-    print_result(as_json, figures, synthesis.yield_table({endpoint.model: figures, **synthesis.REFERENCES}))
+    print_result(
+        as_json, figures, synthesis.yield_table({endpoint.model: figures, **synthesis.REFERENCES})
+    )
     return EXIT_OK if figures["accepted"] else EXIT_FAILED
 
 
 def installation() -> list[Finding]:
-    """Python, packages, training libraries and limits of this machine, and what folders of rods/worlds find here."""
+    """Python, packages, training libraries and limits of this machine, and what folders of
+    rods/worlds find here."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return [
         Finding("python", True, f"{platform.python_version()} on {os.cpu_count()} cores"),
         Finding("package", True, f"rods {rods.__version__} in {Path(rods.__file__).parent}"),
         Finding("training", True, "PyTorch and TRL are installed")
         if all(map(importlib.util.find_spec, LIBRARIES))
-        else Finding("training", None, "no PyTorch or TRL here: only simulated policies train", f"`{installing()}`"),
+        else Finding(
+            "training",
+            None,
+            "no PyTorch or TRL here: only simulated policies train",
+            f"`{installing()}`",
+        ),
         Finding("open files", True, f"{files} allowed")
         if files >= ENOUGH_FILES or files == resource.RLIM_INFINITY
-        else Finding("open files", None, f"{files} allowed: few for many calls in flight", f"ulimit -n {ENOUGH_FILES}"),
+        else Finding(
+            "open files",
+            None,
+            f"{files} allowed: few for many calls in flight",
+            f"ulimit -n {ENOUGH_FILES}",
+        ),
         *(named_function(asked, where=name)() for name, asked in registry.having("doctor").items()),
     ]
 
 
 async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) -> list[Finding]:
-    """Findings about one endpoint, in the order of the questions; with `rolls_out` about the rollout server of that
-    configuration. Sends three short requests. Raises nothing."""
+    """Findings about one endpoint, in the order of the questions; with `rolls_out` about the
+    rollout server of that configuration. Sends three short requests. Raises nothing."""
     findings: list[Finding] = []
     try:
         await read_key(endpoint)
         # Impatient: a person is waiting. Everything else is as in a run.
-        limits = {"retry_seconds": 0.0, "patience_seconds": 0.1, "read_seconds": min(LONGEST, endpoint.read_seconds)}
+        limits = {
+            "retry_seconds": 0.0,
+            "patience_seconds": 0.1,
+            "read_seconds": min(LONGEST, endpoint.read_seconds),
+        }
         hurried = endpoint.model_copy(update=limits)
         async with Client([hurried]) as client:
             servers = client.status()[0]["servers"]
             if not servers:
                 text = f"none in {endpoint.url_file}"
-                return [Finding("address", False, text, "write the server's address into that file")]
+                return [
+                    Finding("address", False, text, "write the server's address into that file")
+                ]
             for base in servers:
                 findings += await _models(endpoint, base, rolls_out)
             if all(finding.ok is not False for finding in findings):
@@ -232,10 +302,14 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
         status, content = await _get(f"{base}/models", endpoint.connect_seconds, key.headers())
     except UNREACHED as error:
         said = f"{base}: {reason(error, key)}"
-        return [Finding("reachable", False, said, "is the server running, and is this its address?")]
+        return [
+            Finding("reachable", False, said, "is the server running, and is this its address?")
+        ]
     seconds = time.monotonic() - began
     if status in (401, 403):
-        return [Finding("key", False, f"{base} refuses it (HTTP {status})", "check key_env or key_file")]
+        return [
+            Finding("key", False, f"{base} refuses it (HTTP {status})", "check key_env or key_file")
+        ]
     try:
         models = {card["id"]: card for card in orjson.loads(content)["data"]}
     except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -244,11 +318,22 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
     facts = [Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")]
     if endpoint.model not in models:
         served = key.complaint(", ".join(sorted(map(str, models))[:5])) or "none"
-        return [*facts, Finding("model", False, f"{endpoint.model} is not served; served: {served}", "correct `model`")]
+        return [
+            *facts,
+            Finding(
+                "model",
+                False,
+                f"{endpoint.model} is not served; served: {served}",
+                "correct `model`",
+            ),
+        ]
     facts.append(Finding("model", True, f"{endpoint.model} is served"))
     room = models[endpoint.model].get("max_model_len")
     if not isinstance(room, int):
-        return [*facts, Finding("context", None, "the server does not say how long a prompt may be")]
+        return [
+            *facts,
+            Finding("context", None, "the server does not say how long a prompt may be"),
+        ]
     if rolls_out is not None and room < (needed := rolls_out.rollouts.max_context_tokens):
         text = f"{room} tokens: fewer than rollouts.max_context_tokens"
         return [*facts, Finding("context", False, text, f"serve with --max-model-len {needed}")]
@@ -266,21 +351,47 @@ async def _answers(client: Client) -> list[Finding]:
     text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
     facts = [Finding("answer", True, text)]
     if plain.finish in ("empty", "other", "context"):
-        facts = [Finding("answer", False, f"no usable answer ({plain.finish})", "is it a chat model with a template?")]
+        facts = [
+            Finding(
+                "answer",
+                False,
+                f"no usable answer ({plain.finish})",
+                "is it a chat model with a template?",
+            )
+        ]
     if not client.settings[0].structured:
         return [*facts, Finding("structured output", None, "switched off (structured = false)")]
-    return [*facts, _structured(await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64)))]
+    return [
+        *facts,
+        _structured(await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64))),
+    ]
 
 
 async def _tokens(client: Client) -> list[Finding]:
-    """Whether token ids are taken and given, with the log-probabilities that the loss is corrected by."""
+    """Whether token ids are taken and given, with the log-probabilities that the loss is corrected
+    by."""
     extra = {"return_token_ids": True, "stop_token_ids": [], "logprobs": 0}
-    answer = await _asked(client, Request("probe", prompt=[1, 2, 3], max_tokens=8, temperature=1.0, extra=extra))
+    answer = await _asked(
+        client, Request("probe", prompt=[1, 2, 3], max_tokens=8, temperature=1.0, extra=extra)
+    )
     if isinstance(answer, str):
         return [Finding("tokens", False, answer, "see the server's log")]
     if not answer.token_ids or len(answer.token_ids) != len(answer.logprobs):
-        return [Finding("tokens", False, "no token ids with their log-probabilities", "serve with vLLM 0.22 or later")]
-    return [Finding("tokens", True, f"{len(answer.token_ids)} with log-probabilities in {answer.seconds:.2f} s")]
+        return [
+            Finding(
+                "tokens",
+                False,
+                "no token ids with their log-probabilities",
+                "serve with vLLM 0.22 or later",
+            )
+        ]
+    return [
+        Finding(
+            "tokens",
+            True,
+            f"{len(answer.token_ids)} with log-probabilities in {answer.seconds:.2f} s",
+        )
+    ]
 
 
 async def _weights(base: str) -> Finding:
@@ -290,12 +401,18 @@ async def _weights(base: str) -> Finding:
         version, _ = await _get(f"{server}/weight_info")
         loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc")
     except UNREACHED as error:
-        return Finding("weights", False, f"{server}: {reason(error, Key())}", "see the server's log")
+        return Finding(
+            "weights", False, f"{server}: {reason(error, Key())}", "see the server's log"
+        )
     if version == 200:
         return Finding("weights", True, f"{server} takes them, and says which it has")
     if loads == 404:
-        return Finding("weights", False, f"{server} does not take them", "start it with VLLM_SERVER_DEV_MODE=1")
-    return Finding("weights", None, f"{server} takes them; an older vLLM, so that its restart goes unnoticed")
+        return Finding(
+            "weights", False, f"{server} does not take them", "start it with VLLM_SERVER_DEV_MODE=1"
+        )
+    return Finding(
+        "weights", None, f"{server} takes them; an older vLLM, so that its restart goes unnoticed"
+    )
 
 
 def _structured(bound: Completion | str) -> Finding:
@@ -306,11 +423,16 @@ def _structured(bound: Completion | str) -> Finding:
     else:
         try:
             if jsonschema_rs.is_valid(SCHEMA, model_json.read_exact(bound.text)):
-                return Finding("structured output", True, f"the schema was kept, {bound.seconds:.2f} s")
+                return Finding(
+                    "structured output", True, f"the schema was kept, {bound.seconds:.2f} s"
+                )
             fault = f"the schema was not kept: {bound.text[:80]!r}"
         except ValueError as error:
             fault = f"the answer is no JSON ({error}): {bound.text[:80]!r}"
-    remedy = "set structured = false, or serve with a grammar backend; unconstrained answers fail more often"
+    remedy = (
+        "set structured = false, or serve with a grammar backend; unconstrained answers fail more "
+        "often"
+    )
     return Finding("structured output", False, fault, remedy)
 
 
@@ -320,7 +442,11 @@ async def _queue(server: str) -> Finding:
         status, content = await _get(f"{server.removesuffix('/v1')}/metrics")
         if status == 200 and b"vllm:num_requests_waiting" in content:
             return Finding("queue", True, "the server tells how many calls wait in it")
-    return Finding("queue", None, "the server does not tell its queue's length: concurrency follows latency alone")
+    return Finding(
+        "queue",
+        None,
+        "the server does not tell its queue's length: concurrency follows latency alone",
+    )
 
 
 async def _asked(client: Client, request: Request) -> Completion | str:
@@ -330,7 +456,9 @@ async def _asked(client: Client, request: Request) -> Completion | str:
         return str(error)
 
 
-async def _get(url: str, connect_seconds: float = 5.0, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
+async def _get(
+    url: str, connect_seconds: float = 5.0, headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
     timeout = aiohttp.ClientTimeout(total=10.0, sock_connect=connect_seconds)
     async with (
         aiohttp.ClientSession(trust_env=False, timeout=timeout) as session,
@@ -340,11 +468,18 @@ async def _get(url: str, connect_seconds: float = 5.0, headers: Mapping[str, str
 
 
 def check_endpoints(config: Config) -> dict[str, list[Finding]]:
-    """The findings about the endpoints of `config`, those that write, those that play and those that roll out, by kind
-    and name, asked at the same time."""
+    """The findings about the endpoints of `config`, those that write, those that play and those
+    that roll out, by kind and name, asked at the same time."""
     asked: dict[str, tuple[Endpoint, Config | None]] = {
-        f"{kind} {endpoint.name or endpoint.model}": (endpoint, config if kind == "rollout server" else None)
-        for kind, group in (("endpoint", "endpoints"), ("player", "players"), ("rollout server", "rollout_servers"))
+        f"{kind} {endpoint.name or endpoint.model}": (
+            endpoint,
+            config if kind == "rollout server" else None,
+        )
+        for kind, group in (
+            ("endpoint", "endpoints"),
+            ("player", "players"),
+            ("rollout server", "rollout_servers"),
+        )
         for endpoint in getattr(config.operation, group)
     }
     logs.configure("rods", "error")  # a finding says it all

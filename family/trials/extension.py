@@ -5,7 +5,13 @@ from rods.extension import Extension
 
 class Trials(Extension):
     name = "trials"
-    verbs = {"doctor": ("doctor:doctor", "Check the installation and a configuration's language models.", "repair")}
+    verbs = {
+        "doctor": (
+            "doctor:doctor",
+            "Check the installation and a configuration's language models.",
+            "repair",
+        )
+    }
 
 
 EXTENSION = Trials()

@@ -1,7 +1,8 @@
-"""What a folder's file system gives a run: locks, renames, time to the disk, room (`rods doctor RUN`).
+"""What a folder's file system gives a run: locks, renames, time to the disk, room (`rods doctor
+RUN`).
 
-Every answer is tried out in the folder itself, in a temporary one that is removed. From one machine it cannot be seen
-whether locks reach others; the answer says what a run then rests on.
+Every answer is tried out in the folder itself, in a temporary one that is removed. From one machine
+it cannot be seen whether locks reach others; the answer says what a run then rests on.
 """
 
 import fcntl
@@ -16,7 +17,9 @@ from pathlib import Path
 from rods.buffers.log.disk import sync_folder
 from rods.errors import Finding, UserError, disk_error
 
-NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs"})
+NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs"}
+)
 VOLATILE = frozenset({"tmpfs", "ramfs"})
 ENOUGH = 1_000_000_000  # bytes free
 SLOW = 0.05  # seconds a sync
@@ -25,12 +28,15 @@ APART = 2.0  # seconds
 
 
 def check_folder(folder: Path) -> list[Finding]:
-    """Tries out the file system of `folder`. Raises UserError where nothing can be written there."""
+    """Tries out the file system of `folder`. Raises UserError where nothing can be written
+    there."""
     try:
         place = tempfile.TemporaryDirectory(dir=folder, prefix=".probe.")
     except OSError as error:
         known = disk_error(error, folder)
-        return [Finding("writing", False, known.what if isinstance(known, UserError) else str(known))]
+        return [
+            Finding("writing", False, known.what if isinstance(known, UserError) else str(known))
+        ]
     with place as inside:
         tried = [probe(Path(inside)) for probe in (_locks, _renames, _times, _syncs)]
         return [_kind(folder), *tried, _room(folder)]
@@ -39,11 +45,18 @@ def check_folder(folder: Path) -> list[Finding]:
 def _kind(folder: Path) -> Finding:
     name = _mounted(folder)
     if name in VOLATILE:
-        return Finding("file system", None, f"{name}: nothing outlives a reboot", "put the run on a disk")
+        return Finding(
+            "file system", None, f"{name}: nothing outlives a reboot", "put the run on a disk"
+        )
     if name in NETWORK:
-        text = f"{name}, a network file system: what is special about these was only simulated in the project's tests "
+        text = (
+            f"{name}, a network file system: what is special about these was only simulated in the "
+            f"project's tests "
+        )
         text += "(bytes and names that arrive late, no flock, locks of lost machines)"
-        return Finding("file system", None, text, "run trainer and daemon on one machine if you can")
+        return Finding(
+            "file system", None, text, "run trainer and daemon on one machine if you can"
+        )
     return Finding("file system", True, f"{name}, of this machine")
 
 
@@ -55,19 +68,34 @@ def _locks(inside: Path) -> Finding:
             fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(BlockingIOError):
                 fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return Finding("locks", False, "two processes get the same lock at once", "use another file system")
+                return Finding(
+                    "locks",
+                    False,
+                    "two processes get the same lock at once",
+                    "use another file system",
+                )
             first.close()
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            text = f"there is no flock here ({error.strerror}): heartbeats alone keep a second process out"
-            return Finding("locks", None, text, "never start two trainers or two daemons at the same moment")
-    return Finding("locks", True, "flock excludes and is given back; whether other machines see it, heartbeats tell")
+            text = (
+                f"there is no flock here ({error.strerror}): heartbeats alone keep a second "
+                f"process out"
+            )
+            return Finding(
+                "locks", None, text, "never start two trainers or two daemons at the same moment"
+            )
+    return Finding(
+        "locks",
+        True,
+        "flock excludes and is given back; whether other machines see it, heartbeats tell",
+    )
 
 
 def _renames(inside: Path) -> Finding:
-    """A replaced file shows the new content under its name, and the old one to who has it open; a renamed one keeps its
-    inode, by which readers of a log know its parts again."""
-    path, fresh = inside / "file", inside / "file.tmp"
+    """A replaced file shows the new content under its name, and the old one to who has it open; a
+    renamed one keeps its inode, by which readers of a log know its parts again."""
+    path = inside / "file"
+    fresh = inside / "file.tmp"
     path.write_bytes(b"old")
     fresh.write_bytes(b"new")
     inode = fresh.stat().st_ino
@@ -76,26 +104,46 @@ def _renames(inside: Path) -> Finding:
         try:
             sync_folder(inside)
         except Exception as error:  # noqa: BLE001 — the probe's question
-            return Finding("renames", False, f"a folder cannot be synced ({error})", "use another file system")
-        kept, now = reader.read(), path.read_bytes()
+            return Finding(
+                "renames", False, f"a folder cannot be synced ({error})", "use another file system"
+            )
+        kept = reader.read()
+        now = path.read_bytes()
     if (kept, now) == (b"old", b"new") and path.stat().st_ino == inode:
         return Finding("renames", True, "replace a file in one piece, and keep its inode")
-    return Finding("renames", False, f"show {now!r} and, to an open reader, {kept!r}", "use another file system")
+    return Finding(
+        "renames",
+        False,
+        f"show {now!r} and, to an open reader, {kept!r}",
+        "use another file system",
+    )
 
 
 def _times(inside: Path) -> Finding:
-    """How far apart two changes of a file have to be for its time of change to tell, by which snapshots know the
-    parts of a log again; and how far the clock that stamps files is from this machine's."""
-    path, began = inside / "changed", time.monotonic()
+    """How far apart two changes of a file have to be for its time of change to tell, by which
+    snapshots know the parts of a log again; and how far the clock that stamps files is from this
+    machine's."""
+    path = inside / "changed"
+    began = time.monotonic()
     path.write_bytes(b"1")
-    first, ahead = path.stat().st_mtime_ns, path.stat().st_mtime - time.time()
+    first = path.stat().st_mtime_ns
+    ahead = path.stat().st_mtime - time.time()
     while path.stat().st_mtime_ns == first:
         if time.monotonic() - began > APART:
             text = f"two changes of a file within {APART:.0f} s have the same one"
-            return Finding("times of change", None, text, "delete snapshots/ after a log was repaired or restored")
+            return Finding(
+                "times of change",
+                None,
+                text,
+                "delete snapshots/ after a log was repaired or restored",
+            )
         path.write_bytes(b"2")
     text = f"they tell apart what is {1000 * (time.monotonic() - began):.1f} ms apart"
-    return Finding("times of change", True, f"{text}; the clock of the files is {ahead:+.1f} s from this machine's")
+    return Finding(
+        "times of change",
+        True,
+        f"{text}; the clock of the files is {ahead:+.1f} s from this machine's",
+    )
 
 
 def _syncs(inside: Path) -> Finding:
@@ -109,23 +157,37 @@ def _syncs(inside: Path) -> Finding:
     median = statistics.median(taken)
     text = f"4 kB are on the disk after {median * 1000:.2f} ms, at worst {max(taken) * 1000:.1f} ms"
     if median > SLOW:
-        return Finding("fsync", None, f"{text}: every step and every variant waits for that", "use a faster disk")
+        return Finding(
+            "fsync",
+            None,
+            f"{text}: every step and every variant waits for that",
+            "use a faster disk",
+        )
     return Finding("fsync", True, text)
 
 
 def _room(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{free / 1e9:.1f} GB free"
-    return Finding("room", True, text) if free >= ENOUGH else Finding("room", None, text, "free some space")
+    return (
+        Finding("room", True, text)
+        if free >= ENOUGH
+        else Finding("room", None, text, "free some space")
+    )
 
 
 def _mounted(folder: Path) -> str:
     """The type of the file system that holds `folder`; "unknown" where the system does not say."""
-    wanted, best, kind = folder.resolve(), 0, "unknown"
+    wanted = folder.resolve()
+    best = 0
+    kind = "unknown"
     with suppress(OSError):
-        for line in Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in (
+            Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+        ):
             _, mount, name, *_ = line.split()
             point = Path(mount.replace("\\040", " "))
             if wanted.is_relative_to(point) and len(point.parts) >= best:
-                best, kind = len(point.parts), name
+                best = len(point.parts)
+                kind = name
     return kind

@@ -1,8 +1,10 @@
-"""Has a language model write variants of a few seeds, and says what became of them: `rods doctor --synthesis`.
+"""Has a language model write variants of a few seeds, and says what became of them: `rods doctor
+--synthesis`.
 
-A trial is a run folder of its own. No policy is trained: every seed is played once with rewards that disagree, so that
-it lies at the boundary, and the daemon's service then writes for all of them, in this process. So a trial that was
-killed goes on where it stopped, and whatever it cost stands in the folder's logs.
+A trial is a run folder of its own. No policy is trained: every seed is played once with rewards
+that disagree, so that it lies at the boundary, and the daemon's service then writes for all of
+them, in this process. So a trial that was killed goes on where it stopped, and whatever it cost
+stands in the folder's logs.
 """
 
 import asyncio
@@ -30,7 +32,17 @@ from rods.buffers.trainer_log import TrainerLog
 from rods.buffers.usage import costs
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
-from rods.config import Config, Curriculum, Data, Endpoint, PolicySettings, PoolRules, Rollouts, Selection, Training
+from rods.config import (
+    Config,
+    Curriculum,
+    Data,
+    Endpoint,
+    PolicySettings,
+    PoolRules,
+    Rollouts,
+    Selection,
+    Training,
+)
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.service import Service
 from rods.errors import UserError, say
@@ -43,23 +55,35 @@ from rods.worlds.sources import load_tasks
 BATCH = 20  # tasks a step at most, all of which are picked
 SOLVED = (0, 1) * 2  # of its turns, by the rollouts of a group: they disagree
 # The yields of two known models, by name, as `--json` prints them: to lay another one's beside.
-REFERENCES: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_suffix(".json").read_bytes())
+REFERENCES: dict[str, dict[str, Any]] = orjson.loads(
+    Path(__file__).with_suffix(".json").read_bytes()
+)
 UNFIT = re.compile(r"[^\w.-]+")
 
 
-def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None, folder: Path) -> Run:
-    """The trial's run in `home`, created or found again: `seeds` training tasks of `config` (BFCL's without one), as
-    many of each type as can be, with all held-out ones. Pipeline, gates and the rest are those of `config`. Raises
-    UserError where there are fewer tasks. `folder` is what `data.tasks` is relative to."""
+def trial_run(
+    home: Path, endpoint: Endpoint, seeds: int, config: Config | None, folder: Path
+) -> Run:
+    """The trial's run in `home`, created or found again: `seeds` training tasks of `config` (BFCL's
+    without one), as many of each type as can be, with all held-out ones. Pipeline, gates and the
+    rest are those of `config`. Raises UserError where there are fewer tasks. `folder` is what
+    `data.tasks` is relative to."""
     config = config or Config(data=Data(tasks="bfcl"))
     tasks = load_tasks(config.data, folder)
     rng = keyed_random(config.random_seeds.order, "trial")
-    queues = [[task for task in tasks if task.split == "train" and task.type == type] for type in TASK_TYPES]
+    queues = [
+        [task for task in tasks if task.split == "train" and task.type == type]
+        for type in TASK_TYPES
+    ]
     for queue in queues:
         rng.shuffle(queue)
     mixed = [task for row in zip_longest(*queues) for task in row if task is not None]
     if not 0 < seeds <= len(mixed):
-        raise UserError(f"there are {len(mixed)} training tasks, not {seeds}", where="--seeds", remedy="ask for fewer")
+        raise UserError(
+            f"there are {len(mixed)} training tasks, not {seeds}",
+            where="--seeds",
+            remedy="ask for fewer",
+        )
     chosen = [*mixed[:seeds], *(task for task in tasks if task.split != "train")]
     size = next(size for size in range(BATCH, 0, -1) if seeds % size == 0)
     wanted = config.model_copy(
@@ -69,11 +93,18 @@ def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None,
             "rollouts": Rollouts(rollouts_per_task=len(SOLVED)),
             "training": Training(batch_tasks=size),
             "curriculum": Curriculum(),
-            **{key: default for ext in extensions() if ext.slots(config) for key, default in ext.sections.items()},
+            **{
+                key: default
+                for ext in extensions()
+                if ext.slots(config)
+                for key, default in ext.sections.items()
+            },
             "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
             "pool": PoolRules(staging_epochs=0),  # nothing is merged, and all are to be tried
             "pipeline": config.pipeline.model_copy(update={"author": "llm"}),
-            "operation": config.operation.model_copy(update={"endpoints": (endpoint,), "log_level": "error"}),
+            "operation": config.operation.model_copy(
+                update={"endpoints": (endpoint,), "log_level": "error"}
+            ),
         }
     )
     key = content_id([wanted.identity(), [task.id for task in chosen]])[:8]
@@ -81,7 +112,8 @@ def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None,
 
 
 def play(run: Run) -> int:
-    """One epoch of steps, every group of which disagrees, as far as it was not played yet; returns the last step."""
+    """One epoch of steps, every group of which disagrees, as far as it was not played yet; returns
+    the last step."""
     with TrainerLog(run) as trainer:
         trainer.start()
         epoch = trainer.merge(0, 1)
@@ -89,22 +121,29 @@ def play(run: Run) -> int:
         steps = len(epoch.slots) // size
         for step in range(trainer.state.last_step + 1, steps + 1):
             slots = batch(epoch.slots, size, step - 1)
-            trainer.write_step(step, 0, [_disagreeing(trainer.task(slot.task_id)) for slot in slots])
+            trainer.write_step(
+                step, 0, [_disagreeing(trainer.task(slot.task_id)) for slot in slots]
+            )
     return steps
 
 
 def _disagreeing(task: AnyTask) -> Group:
     turns = task.expected
-    rollouts = tuple(Rollout(done * turns, turns, done, 0.0, float(done), "finished") for done in SOLVED)
+    rollouts = tuple(
+        Rollout(done * turns, turns, done, 0.0, float(done), "finished") for done in SOLVED
+    )
     return Group(task.id, 1, "identity", "progress", (0.0, 1.0), rollouts)
 
 
-async def synthesise(run: Run, limit: float = float("inf"), watch: Callable[[Service], None] = lambda _: None) -> None:
-    """Plays an epoch and serves until every pick of it is finished, or for `limit` seconds. `watch` is called about ten
-    times a second."""
+async def synthesise(
+    run: Run, limit: float = float("inf"), watch: Callable[[Service], None] = lambda _: None
+) -> None:
+    """Plays an epoch and serves until every pick of it is finished, or for `limit` seconds. `watch`
+    is called about ten times a second."""
     logs.configure("daemon", run.config.operation.log_level, folder=run.path / LOGS)
     steps = await asyncio.to_thread(play, run)
-    stop, began = asyncio.Event(), time.monotonic()
+    stop = asyncio.Event()
+    began = time.monotonic()
     with ThreadPoolExecutor(IN_FLIGHT + 1) as threads:
         service = Service(run, threads)
         serving = asyncio.create_task(service.serve(stop))
@@ -118,7 +157,8 @@ async def synthesise(run: Run, limit: float = float("inf"), watch: Callable[[Ser
 
 
 def telling() -> Callable[[Service], None]:
-    """A watch for people: says on standard error how many seeds are left, whenever that has changed."""
+    """A watch for people: says on standard error how many seeds are left, whenever that has
+    changed."""
     said = 0
 
     def tell(service: Service) -> None:
@@ -139,20 +179,31 @@ class SynthesisTrial:
         return [record for record in RunState(self.run).records(log) if record["kind"] == kind]
 
     def executable(self) -> set[str]:
-        """The picks for which some candidate had a ground truth that runs: its calls, made again here in a fresh world
-        of its own, all succeed. What words, judge or neighbours then said against it does not count."""
+        """The picks for which some candidate had a ground truth that runs: its calls, made again
+        here in a fresh world of its own, all succeed. What words, judge or neighbours then said
+        against it does not count."""
         environment_of = {task.id: task.environment.name for task in self.run.tasks}
-        name_of = {record["pick"]: environment_of[record["task"]] for record in self.records(SEEDS, "picked")}
+        name_of = {
+            record["pick"]: environment_of[record["task"]]
+            for record in self.records(SEEDS, "picked")
+        }
         picks = {record["pick"] for record in self.records(EXPANDED, "expanded")}
         for record in self.records(REJECTED, "rejected"):
             raw = json.loads(record["raw"]) if record["raw"] else {}
-            if record["pick"] not in picks and isinstance(raw, dict) and self._runs(name_of[record["pick"]], raw):
+            if (
+                record["pick"] not in picks
+                and isinstance(raw, dict)
+                and self._runs(name_of[record["pick"]], raw)
+            ):
                 picks.add(record["pick"])
         return picks
 
     def _runs(self, environment: str, raw: Mapping[str, Any]) -> bool:
-        """Whether `raw`, a candidate as far as it had been written, has calls and all of them succeed."""
-        turns: Sequence[Sequence[Call]] = [list(map(Call.from_json, turn)) for turn in raw.get("calls", ())]
+        """Whether `raw`, a candidate as far as it had been written, has calls and all of them
+        succeed."""
+        turns: Sequence[Sequence[Call]] = [
+            list(map(Call.from_json, turn)) for turn in raw.get("calls", ())
+        ]
         if "goal" in raw:
             turns = Task.from_json(dict(raw)).calls
         calls = [call for turn in turns for call in turn]
@@ -162,12 +213,15 @@ class SynthesisTrial:
         return all(instance.call(call).error is None for call in calls)
 
     def as_json(self) -> dict[str, Any]:
-        """The yield: what became of the seeds, what failed at which stage, what the calls came to."""
+        """The yield: what became of the seeds, what failed at which stage, what the calls came
+        to."""
         finished = self.records(SEEDS, "finished")
         calls: dict[str, list[Record]] = {}
         for call in self.records(usage("daemon"), "call"):
             calls.setdefault(call["stage"], []).append(call)
-        failed = Counter(f"{record['stage']}: {record['error']}" for record in self.records(REJECTED, "rejected"))
+        failed = Counter(
+            f"{record['stage']}: {record['error']}" for record in self.records(REJECTED, "rejected")
+        )
         spent = costs(self.run.path)
         accepted = len(self.records(EXPANDED, "expanded"))
         tokens = sum(stage.tokens_in + stage.tokens_out for stage in spent.stages.values())
@@ -194,7 +248,9 @@ def _stage(calls: list[Record]) -> dict[str, Any]:
         "calls": len(calls),
         "constrained": sum(call["constrained"] for call in calls),
         "cut": sum(call["outcome"] == "length" for call in calls),
-        **{name: round(fmean(call[name] for call in calls)) for name in ("tokens_in", "tokens_out")},
+        **{
+            name: round(fmean(call[name] for call in calls)) for name in ("tokens_in", "tokens_out")
+        },
         "seconds": round(fmean(call["seconds"] for call in calls), 2),
     }
 
@@ -205,14 +261,18 @@ def yield_table(yields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield from _heads("", *yields)
     yield _row("seeds", *(f"{trial['finished']} of {trial['data']}" for trial in every))
     for name, key in (("a ground truth runs", "executable"), ("a variant is accepted", "accepted")):
-        yield _row(name, *(f"{100 * trial[key] / max(1, trial['finished']):.0f} %" for trial in every))
+        yield _row(
+            name, *(f"{100 * trial[key] / max(1, trial['finished']):.0f} %" for trial in every)
+        )
     for name in ("calls", "tokens", "seconds"):
         figures = (trial[f"{name}_per_variant"] for trial in every)
         yield _row(f"{name} a variant", *("–" if figure is None else figure for figure in figures))
     yield ""
     yield from _heads("failures for each 100 seeds", *yields)
     for failure in sorted({failure for trial in every for failure in trial["failures"]}):
-        counts = (100 * trial["failures"].get(failure, 0) / max(1, trial["finished"]) for trial in every)
+        counts = (
+            100 * trial["failures"].get(failure, 0) / max(1, trial["finished"]) for trial in every
+        )
         yield _row(f"`{failure}`", *(f"{count:.0f}" for count in counts))
     yield ""
     yield from _heads("stage: calls, tokens in and out, seconds each", *yields)
@@ -224,7 +284,10 @@ def _calls(stage: Mapping[str, Any] | None) -> str:
     if stage is None:
         return "–"
     cut = f" ({stage['cut']} cut)" if stage["cut"] else ""
-    return f"{stage['calls']}{cut}, {stage['tokens_in']} + {stage['tokens_out']}, {stage['seconds']:.1f}"
+    return (
+        f"{stage['calls']}{cut}, {stage['tokens_in']} + {stage['tokens_out']}, "
+        f"{stage['seconds']:.1f}"
+    )
 
 
 def _heads(*names: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""Finds a value in a text: as it is, as a number, in another form (docs/gates.md). Alone decides what a text says."""
+"""Finds a value in a text: as it is, as a number, in another form (docs/gates.md). Alone decides
+what a text says."""
 
 import re
 import threading
@@ -13,8 +14,9 @@ import orjson
 
 WORD = re.compile(r"[^\W_]+")
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"|“([^“”]+)”")
-# Signs and units belong to a number ("-3", "$5", "20%", "5km", "3pm", "2nd"); ranges, dates and times have several
-# ("5-7", "2024-05-04", "10:30"). A comma groups thousands or separates. "1.2.3", "v2" and "file_4" have none.
+# Signs and units belong to a number ("-3", "$5", "20%", "5km", "3pm", "2nd"); ranges, dates and
+# times have several ("5-7", "2024-05-04", "10:30"). A comma groups thousands or separates. "1.2.3",
+# "v2" and "file_4" have none.
 _UNITS = "st|nd|rd|th|am|pm|km|cm|mm|mi|m|kg|g|lbs?|oz|l|ml|mph|kmh|psi|hrs?|h|mins?|secs?|s|kb|mb|gb|usd|eur|k"
 NUMBER = re.compile(
     r"(?<!\w)(?<!\w\.)(?:(?<![\w)\]])([-+−]))?"
@@ -23,9 +25,12 @@ NUMBER = re.compile(
     re.IGNORECASE,
 )
 # What is no word of a language: parts joined by a sign, capitals, letters with digits.
-IDENTIFIER = re.compile(r"[#@]?(?<![^\W_])[^\W_]++(?:[._/][^\W_]++)+|[#@]\w+|\b[A-Z]{3,}\b|\b(?=\w*[A-Za-z])\w*\d\w*")
+IDENTIFIER = re.compile(
+    r"[#@]?(?<![^\W_])[^\W_]++(?:[._/][^\W_]++)+|[#@]\w+|\b[A-Z]{3,}\b|\b(?=\w*[A-Za-z])\w*\d\w*"
+)
 HUGE = 1e300  # numbers that no text says; Python's integers may not even fit a float
-_NUMBERED = re.compile(r"[^\W\d_]-\d+")  # "covid-19": a name rather than a number, for who asks what was asked about
+# "covid-19": a name rather than a number, for who asks what was asked about
+_NUMBERED = re.compile(r"[^\W\d_]-\d+")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_|-")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
@@ -36,7 +41,8 @@ _NUMERAL = rf"(?:{'|'.join((*_COUNTS, *_SCALES))})\b"
 _SPELLED = re.compile(rf"\b{_NUMERAL}(?:(?: and |[ -]){_NUMERAL})*")
 _ONCE = frozenset(_WORDS["once"])
 COMMON = frozenset(_WORDS["common"].split())  # words that say nothing about which tool is meant
-KEPT = 2_000  # characters of a text that is remembered folded; and of one that is found between words only
+# characters of a text that is remembered folded; and of one that is found between words only
+KEPT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +72,21 @@ class Text:
         return Text(text.folded, text.numbers.union(exact))
 
     def contains_exact(self, value: Any) -> bool:
-        """Whether the text contains `value` as a whole: a number as a number, a text between the boundaries of words,
-        a list or an object with all its leaves. True and False are words; None is never said."""
+        """Whether the text contains `value` as a whole: a number as a number, a text between the
+        boundaries of words, a list or an object with all its leaves. True and False are words; None
+        is never said."""
         if _is_number(value):
             return bool(abs(value) < HUGE and float(value) in self.numbers)
         if isinstance(value, (str, bool)):
             return _contains(self.folded, " ".join(str(value).casefold().split()))
-        parts = [leaf for _, leaf in leaves(value)] if isinstance(value, (list, tuple, dict)) else []
+        parts = (
+            [leaf for _, leaf in leaves(value)] if isinstance(value, (list, tuple, dict)) else []
+        )
         return bool(parts) and all(map(self.contains_exact, parts))
 
     def contains_any_form(self, value: Any) -> bool:
-        """Whether the text says `value` or another form of the same: a date, an identifier in plain words, "the last"
-        for 1. A list or an object is told when each of its leaves is."""
+        """Whether the text says `value` or another form of the same: a date, an identifier in plain
+        words, "the last" for 1. A list or an object is told when each of its leaves is."""
         if self.contains_exact(value):
             return True
         if isinstance(value, (list, dict)):
@@ -86,14 +95,19 @@ class Text:
         if isinstance(value, str):
             words = " ".join(part for part in _HUMPS.split(value) if part)
             return self._dates(value) or (words != value and self.contains_exact(words))
-        return not isinstance(value, bool) and value == 1 and not _ONCE.isdisjoint(WORD.findall(self.folded))
+        return (
+            not isinstance(value, bool)
+            and value == 1
+            and not _ONCE.isdisjoint(WORD.findall(self.folded))
+        )
 
     def _dates(self, value: str) -> bool:
         date = _DATE.fullmatch(value.strip())
         if date is None or not 1 <= int(date[2]) <= 12:
             return False
         year, month, day = map(int, date.groups())
-        name, words = _WORDS["months"][month - 1], set(WORD.findall(self.folded))
+        name = _WORDS["months"][month - 1]
+        words = set(WORD.findall(self.folded))
         days = {str(day), f"{day:02}", *(f"{day}{ending}" for ending in ("st", "nd", "rd", "th"))}
         months = {name, name[:3], str(month), f"{month:02}"}
         return all(map(words.intersection, (days, months, {str(year), f"{year % 100:02}"})))
@@ -108,10 +122,17 @@ def read_json(text: str) -> Any:
 
 
 def things(text: str) -> list[Any]:
-    """The quotations of a text, and the numbers (as float) and identifiers outside of them, each once."""
-    quotes: dict[Any, None] = dict.fromkeys(next(part for part in quoted if part) for quoted in QUOTED.findall(text))
+    """The quotations of a text, and the numbers (as float) and identifiers outside of them, each
+    once."""
+    quotes: dict[Any, None] = dict.fromkeys(
+        next(part for part in quoted if part) for quoted in QUOTED.findall(text)
+    )
     rest = _NUMBERED.sub(" ", QUOTED.sub(" ", text))
-    names = [name for name in IDENTIFIER.findall(NUMBER.sub(" ", rest)) if name.casefold() not in _WORDS["abbreviated"]]
+    names = [
+        name
+        for name in IDENTIFIER.findall(NUMBER.sub(" ", rest))
+        if name.casefold() not in _WORDS["abbreviated"]
+    ]
     return list(quotes | dict.fromkeys(names) | dict.fromkeys(numbers(rest)))
 
 
@@ -123,24 +144,30 @@ def numbers(text: str) -> Iterator[float]:
 
 
 def spelled(folded: str) -> Iterator[float]:
-    """The numbers that are written in words; not a lone "one", which seldom is a number ("the one in drafts")."""
+    """The numbers that are written in words; not a lone "one", which seldom is a number ("the one
+    in drafts")."""
     for match in _SPELLED.finditer(folded):
         if match[0] == "one":
             continue
-        total, current, last = 0, 0, 0  # `last`: what the last word added
+        # `last`: what the last word added
+        total = 0
+        current = 0
+        last = 0
         for word in match[0].replace("-", " ").split():
             if word in _SCALES:
                 scale = _SCALES[word]
                 current = min(max(current, 1) * scale, int(HUGE))
                 if scale > 100:
-                    total, current = total + current, 0
+                    total = total + current
+                    current = 0
                 last = scale
             elif word in _COUNTS:
                 count = _COUNTS[word]
                 if last and not (last > 99 or (last >= 20 and last % 10 == 0 and 0 < count < 10)):
                     yield float(total + current)
                     total = current = 0
-                current, last = current + count, count or 1
+                current = current + count
+                last = count or 1
         yield float(total + current)
 
 
@@ -159,12 +186,14 @@ def akin(field: str, argument: str) -> bool:
 
 
 def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[str, Any]]:
-    """(name of the nearest key, leaf) for every leaf of a JSON value; with `keys`, the keys of objects too."""
+    """(name of the nearest key, leaf) for every leaf of a JSON value; with `keys`, the keys of
+    objects too."""
     if isinstance(value, dict):
         for key, item in value.items():
             if keys:
                 yield name, key
-                if key.isdecimal() and len(key) < 19:  # JSON has no number keys: {"140": …} names 140
+                # JSON has no number keys: {"140": …} names 140
+                if key.isdecimal() and len(key) < 19:
                     yield name, int(key)
             yield from leaves(item, key, keys=keys)
     elif isinstance(value, (list, tuple)):
@@ -175,7 +204,8 @@ def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[
 
 
 def key_of(value: Any) -> Any:
-    """A hashable form in which equal values are equal: numbers by value, texts folded, True apart from 1."""
+    """A hashable form in which equal values are equal: numbers by value, texts folded, True apart
+    from 1."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, str):
@@ -221,7 +251,8 @@ def _is_number(value: Any) -> bool:
 
 def _contains(text: str, part: str) -> bool:
     """Whether `part` stands in `text` as whole words; "_" is part of a word."""
-    if len(part) > KEPT:  # its ends decide nothing, and are not tried at every place where it may begin
+    # its ends decide nothing, and are not tried at every place where it may begin
+    if len(part) > KEPT:
         return part in text
     start = text.find(part) if part else -1
     while start >= 0:

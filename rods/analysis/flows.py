@@ -1,10 +1,12 @@
-"""Where the value of every ground-truth argument came from, inferred from texts, results and state (004 §3.3).
+"""Where the value of every ground-truth argument came from, inferred from texts, results and state
+(004 §3.3).
 
-Sources are tried in this order: what the user says in this turn, the tool's default, what a call of this turn returned,
-what was said in earlier turns, what a call of an earlier turn returned, the initial state. Of several calls the nearest
-counts whose result has the value without being given it as an argument. A value that is found nowhere counts as said by
-the user in other words. Small values (1, True, "a") occur everywhere by accident: for them a result counts only when
-the name of its field is akin to the argument's, and it is tried before what was said earlier."""
+Sources are tried in this order: what the user says in this turn, the tool's default, what a call of
+this turn returned, what was said in earlier turns, what a call of an earlier turn returned, the
+initial state. Of several calls the nearest counts whose result has the value without being given it
+as an argument. A value that is found nowhere counts as said by the user in other words. Small
+values (1, True, "a") occur everywhere by accident: for them a result counts only when the name of
+its field is akin to the argument's, and it is tried before what was said earlier."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,14 +21,19 @@ from rods.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Where one argument's value came from. `source` is `user` (said in this turn), `earlier` (said in an earlier
-    turn), `result` (turn and call index in `origin`), `state` (readable there), or `default`."""
+    """Where one argument's value came from. `source` is `user` (said in this turn), `earlier` (said
+    in an earlier turn), `result` (turn and call index in `origin`), `state` (readable there), or
+    `default`."""
 
     source: Literal["user", "earlier", "result", "state", "default"]
     origin: tuple[int, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {"source": self.source} if self.origin is None else {"source": self.source, "origin": list(self.origin)}
+        return (
+            {"source": self.source}
+            if self.origin is None
+            else {"source": self.source, "origin": list(self.origin)}
+        )
 
 
 class Output:
@@ -67,31 +74,49 @@ def value_of(result: Result) -> Any:
 
 
 def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:
-    """A dictionary of flows a call, turn by turn. `results`: of the ground truth. Raises KeyError for unknown tools."""
+    """A dictionary of flows a call, turn by turn. `results`: of the ground truth. Raises KeyError
+    for unknown tools."""
     state = {key_of(leaf) for _, leaf in leaves(task.state or {}, keys=True)}
     texts = [Text.of(text) for text in task.script]
     outputs: list[Output] = []
 
     def flow(tool: Tool, argument: str, value: Any, turn: int) -> Flow:
-        parameter = next((declared for declared in tool.parameters if declared.name == argument), None)
+        parameter = next(
+            (declared for declared in tool.parameters if declared.name == argument), None
+        )
         if texts[turn].contains_exact(value):
             return Flow("user")
-        if parameter is not None and not parameter.required and key_of(parameter.default) == key_of(value):
+        if (
+            parameter is not None
+            and not parameter.required
+            and key_of(parameter.default) == key_of(value)
+        ):
             return Flow("default")
         said = [text.contains_exact(value) for text in texts[:turn]]
-        producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
+        producer = next(
+            (output.position for output in reversed(outputs) if output.brought(argument, value)),
+            None,
+        )
         if producer is not None:
-            # looked up in this very turn, so hardly remembered from an earlier text; unless no call served that then
+            # looked up in this very turn, so hardly remembered from an earlier text; unless no call
+            # served that then
             asked_before = bool(turn) and not task.calls[turn - 1] and said[-1]
             if (producer[0] == turn and not asked_before) or is_small(value) or not any(said):
                 return Flow("result", producer)
         if any(said):
             return Flow("earlier")
-        if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
+        if mention := next(
+            (output.position for output in reversed(outputs) if output.mentions(value)), None
+        ):
             return Flow("result", mention)
         schema = parameter.schema if parameter is not None else {}
-        listed = "enum" in schema or "enum" in schema.get("items", {})  # the tool's document offers it, no need to look
-        if not listed and not is_small(value) and all(key_of(leaf) in state for _, leaf in leaves(value)):
+        # the tool's document offers it, no need to look
+        listed = "enum" in schema or "enum" in schema.get("items", {})
+        if (
+            not listed
+            and not is_small(value)
+            and all(key_of(leaf) in state for _, leaf in leaves(value))
+        ):
             return Flow("state")
         return Flow("user")
 
@@ -100,7 +125,10 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
         flows.append([])
         for index, call in enumerate(calls):
             flows[turn].append(
-                {name: flow(tools[call.name], name, value, turn) for name, value in call.arguments.items()}
+                {
+                    name: flow(tools[call.name], name, value, turn)
+                    for name, value in call.arguments.items()
+                }
             )
             outputs.append(Output((turn, index), call, results[turn][index]))
     return flows

@@ -1,6 +1,7 @@
-"""Tries out what a policy could call: plausible calls of the visible tools, executed in forks of a world, since no
-document says whether a tool only reads or what it would show. Plausible arguments are `KnownValues`, the nearer in name
-the better, and the values that a parameter's own document lists."""
+"""Tries out what a policy could call: plausible calls of the visible tools, executed in forks of a
+world, since no document says whether a tool only reads or what it would show. Plausible arguments
+are `KnownValues`, the nearer in name the better, and the values that a parameter's own document
+lists."""
 
 import itertools
 import re
@@ -16,7 +17,8 @@ from rods.environments.base import Environment, Instance, Parameter, Result, Too
 from rods.tasks import Task
 
 SHOWN = 6  # calls of each tool that are tried to see what it shows
-SPREAD = 256  # the more parameters a tool has, the fewer values of each count: about so many combinations in all
+# the more parameters a tool has, the fewer values of each count: about so many combinations in all
+SPREAD = 256
 _MARKED = re.compile(r"\[Enum\]:\s*\[?([^\]]*)")
 _LISTED = re.compile(r"'([^'\s]{1,40})'|\((\w+(?:/\w+)+)\)")
 _ABSENT = object()
@@ -24,7 +26,8 @@ _ABSENT = object()
 
 @dataclass(slots=True)
 class KnownValues:
-    """Values by the name under which they were met ("" for what a text says), the most telling first."""
+    """Values by the name under which they were met ("" for what a text says), the most telling
+    first."""
 
     values: list[tuple[str, Any]] = field(default_factory=list)
     _seen: set[Any] = field(default_factory=set)
@@ -63,8 +66,9 @@ def shows(
     name: str,
     value: Any,
 ) -> bool:
-    """Whether one of `tools` shows `value` (wanted for an argument called `name`) in the world after `calls`, when it
-    is called with what was said in `texts`, called and shown until then. False where worlds cannot be forked."""
+    """Whether one of `tools` shows `value` (wanted for an argument called `name`) in the world
+    after `calls`, when it is called with what was said in `texts`, called and shown until then.
+    False where worlds cannot be forked."""
     if not environment.features.fork:
         return False
     world = environment.reset(state)
@@ -92,7 +96,8 @@ def visible(environment: Environment, task: Task, turn: int) -> list[Tool]:
 
 
 def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
-    """Those of `calls` that work, each in a fork of its own. Raises Unsupported where the world cannot be forked."""
+    """Those of `calls` that work, each in a fork of its own. Raises Unsupported where the world
+    cannot be forked."""
     for call in calls:
         fork = world.fork()
         result = fork.call(call)
@@ -101,7 +106,8 @@ def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
 
 
 def plausible(tools: Iterable[Tool], known: KnownValues, most: int) -> Iterator[Call]:
-    """At most `most` calls of each bounded tool with arguments from `known`, the likeliest first."""
+    """At most `most` calls of each bounded tool with arguments from `known`, the likeliest
+    first."""
     for tool in (tool for tool in tools if tool.bounded):
         choices: list[list[tuple[int, Any]]] = []
         wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
@@ -114,8 +120,9 @@ def plausible(tools: Iterable[Tool], known: KnownValues, most: int) -> Iterator[
 
 
 def _likeliest(choices: Sequence[Sequence[tuple[int, Any]]]) -> Iterator[tuple[Any, ...]]:
-    """One value of each of `choices`, lists of (rank, value), in all combinations: the lowest sum of ranks first, those
-    of one sum in the order of the lists. Made one by one, since there are exponentially many."""
+    """One value of each of `choices`, lists of (rank, value), in all combinations: the lowest sum
+    of ranks first, those of one sum in the order of the lists. Made one by one, since there are
+    exponentially many."""
     if not all(choices):
         return
     reach = [0]  # the highest sum that the choices from a place on can have
@@ -135,7 +142,8 @@ def _likeliest(choices: Sequence[Sequence[tuple[int, Any]]]) -> Iterator[tuple[A
 
 
 def options(parameter: Parameter, known: KnownValues, most: int) -> list[Any]:
-    """At most `most` values for `parameter`: of its own name, then of a name akin to it, then any of its type."""
+    """At most `most` values for `parameter`: of its own name, then of a name akin to it, then any
+    of its type."""
     kind = parameter.schema.get("type")
     if kind == "boolean":
         return [True, False]
@@ -154,7 +162,8 @@ def options(parameter: Parameter, known: KnownValues, most: int) -> list[Any]:
 
 
 def documented(parameter: Parameter) -> list[Any]:
-    """The values that a parameter's document lists: its enumeration, or what its description names as one."""
+    """The values that a parameter's document lists: its enumeration, or what its description names
+    as one."""
     return _documented(parameter.description, tuple(map(str, parameter.schema.get("enum", ()))))
 
 
@@ -164,14 +173,18 @@ def _documented(description: str, enumeration: tuple[str, ...]) -> list[Any]:
         return list(enumeration)
     if marked := _MARKED.search(description):
         return [part.strip(" '\"") for part in marked[1].split(",") if part.strip(" '\"")]
-    listed = (either.split("/") if either else [quoted] for quoted, either in _LISTED.findall(description))
+    listed = (
+        either.split("/") if either else [quoted] for quoted, either in _LISTED.findall(description)
+    )
     values = list(itertools.chain.from_iterable(listed))
     return values if len(values) > 1 else []
 
 
 def _fits(kind: Any, value: Any) -> bool:
     if kind in ("integer", "number", "float"):
-        return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
+        return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(
+            value, bool
+        )
     expected = {"string": str, "array": list, "object": dict, "dict": dict}.get(str(kind), object)
     return isinstance(value, expected)
 

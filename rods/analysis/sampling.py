@@ -1,5 +1,6 @@
-"""Calls to probe an environment with: legal ones sampled from schemas and from what was seen, and illegal ones. Values
-that results and states have shown are tried again, so that calls find what earlier calls made."""
+"""Calls to probe an environment with: legal ones sampled from schemas and from what was seen, and
+illegal ones. Values that results and states have shown are tried again, so that calls find what
+earlier calls made."""
 
 import random
 import re
@@ -13,8 +14,12 @@ from rods.calls import Call
 from rods.environments.base import Result, Tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
-FIRST_DAY, DAYS = date(2026, 1, 5), 700  # of dates
-_PATTERN = re.compile(r"(?:\[(?P<of>[A-Za-z0-9-]+)\]|(?P<literal>\\[+.()-]|[\w: -]))(?:\{(?P<count>\d{1,3})\})?")
+# of dates
+FIRST_DAY = date(2026, 1, 5)
+DAYS = 700
+_PATTERN = re.compile(
+    r"(?:\[(?P<of>[A-Za-z0-9-]+)\]|(?P<literal>\\[+.()-]|[\w: -]))(?:\{(?P<count>\d{1,3})\})?"
+)
 _EITHER = re.compile(r"\(([^()]+)\)")
 _RANGE = re.compile(r"(\w)-(\w)")
 SEEN = 200  # values kept; the oldest give way
@@ -48,9 +53,16 @@ class Sampler:
             self.learn("", result.text if result.value is None else result.value)
 
     def call(self, tool: Tool, *, highest: bool = False) -> Call:
-        """A call within the declared bounds, with half of the optional arguments. `highest`: of the largest numbers."""
-        chosen = [parameter for parameter in tool.parameters if parameter.required or self.rng.random() < 0.5]
-        values = {parameter.name: self.value(parameter.name, limits(parameter)) for parameter in chosen}
+        """A call within the declared bounds, with half of the optional arguments. `highest`: of the
+        largest numbers."""
+        chosen = [
+            parameter
+            for parameter in tool.parameters
+            if parameter.required or self.rng.random() < 0.5
+        ]
+        values = {
+            parameter.name: self.value(parameter.name, limits(parameter)) for parameter in chosen
+        }
         if highest:
             bounds = {parameter.name: limits(parameter).get("maximum") for parameter in chosen}
             values |= {name: bound for name, bound in bounds.items() if bound is not None}
@@ -60,7 +72,9 @@ class Sampler:
         if "enum" in schema:
             return self.rng.choice(list(schema["enum"]))
         checker = Checker(schema)
-        known = [(field, value) for field, value in self.seen if "type" in schema and checker.fits(value)]
+        known = [
+            (field, value) for field, value in self.seen if "type" in schema and checker.fits(value)
+        ]
         if known and self.rng.random() < 0.8:
             related = [(field, value) for field, value in known if akin(field, name)]
             return self.rng.choice(related if related and self.rng.random() < 0.7 else known)[1]
@@ -74,7 +88,10 @@ class Sampler:
             count = self.rng.randint(fewest, max(fewest, min(schema.get("maxItems", 3), 3)))
             return [self.value(name, schema.get("items", {"type": "string"})) for _ in range(count)]
         if kind == "object":
-            return {field: self.value(field, inner) for field, inner in schema.get("properties", {}).items()}
+            return {
+                field: self.value(field, inner)
+                for field, inner in schema.get("properties", {}).items()
+            }
         return self._scalar(kind, schema)
 
     def _scalar(self, kind: str, schema: Mapping[str, Any]) -> Any:
@@ -83,49 +100,67 @@ class Sampler:
         if kind == "null":
             return None
         if kind in ("integer", "number"):
-            lowest, highest = schema.get("minimum", 0), schema.get("maximum", 1000)
-            low = min(max(0, lowest), highest)  # small numbers more often than large ones, now and then the bound
+            lowest = schema.get("minimum", 0)
+            highest = schema.get("maximum", 1000)
+            # small numbers more often than large ones, now and then the bound
+            low = min(max(0, lowest), highest)
             top = self.rng.choice((low, min(highest, low + 10), min(highest, low + 1000), highest))
-            return self.rng.randint(int(low), int(top)) if kind == "integer" else round(self.rng.uniform(low, top), 2)
+            return (
+                self.rng.randint(int(low), int(top))
+                if kind == "integer"
+                else round(self.rng.uniform(low, top), 2)
+            )
         if schema.get("format") == "date":
             return (FIRST_DAY + timedelta(days=self.rng.randrange(DAYS))).isoformat()
         if made := self._of_pattern(schema.get("pattern", "")):
             return made
         word = self.rng.choice(WORDS)
-        shortest, longest = schema.get("minLength", 0), schema.get("maxLength", 40)
+        shortest = schema.get("minLength", 0)
+        longest = schema.get("maxLength", 40)
         return word.ljust(shortest, "x")[: max(longest, 0)]
 
     def _of_pattern(self, pattern: str) -> str:
-        """A text of a simple pattern: literal characters, classes such as `[A-Z0-9]{4}`, and choices such as
-        `([01][0-9]|2[0-3])`; "" for any other."""
+        """A text of a simple pattern: literal characters, classes such as `[A-Z0-9]{4}`, and
+        choices such as `([01][0-9]|2[0-3])`; "" for any other."""
         made = ""
         inside = pattern.removeprefix("^").removesuffix("$")
         while inside:
             if part := _EITHER.match(inside):
                 chosen = self._of_pattern(self.rng.choice(part[1].split("|")))
             elif part := _PATTERN.match(inside):
-                of = _RANGE.sub(lambda ends: "".join(map(chr, range(ord(ends[1]), ord(ends[2]) + 1))), part["of"] or "")
+                of = _RANGE.sub(
+                    lambda ends: "".join(map(chr, range(ord(ends[1]), ord(ends[2]) + 1))),
+                    part["of"] or "",
+                )
                 choices = of or part["literal"].removeprefix("\\")
                 chosen = "".join(self.rng.choice(choices) for _ in range(int(part["count"] or 1)))
             if part is None or not chosen:
                 return ""
-            made, inside = made + chosen, inside[part.end() :]
+            made = made + chosen
+            inside = inside[part.end() :]
         return made
 
 
 def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:
-    """(kind, argument, call) for calls that must be refused: missing, extra, wrong type, out of bounds."""
+    """(kind, argument, call) for calls that must be refused: missing, extra, wrong type, out of
+    bounds."""
     legal = dict(sampler.call(tool).arguments)
     yield "extra", "no_such_argument", Call(tool.name, {**legal, "no_such_argument": 1})
     for parameter in tool.parameters:
         if parameter.required:
-            yield "missing", parameter.name, Call(tool.name, {k: v for k, v in legal.items() if k != parameter.name})
+            yield (
+                "missing",
+                parameter.name,
+                Call(tool.name, {k: v for k, v in legal.items() if k != parameter.name}),
+            )
         bare = {"type": parameter.schema["type"]} if "type" in parameter.schema else {}
         for wrong in ("text", 7, 7.5, True, None, ["text"], {"key": "text"}):
             if not fits(bare, wrong) and (parameter.required or wrong is not None):
                 yield "type", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
         schema = limits(parameter)
-        beyond = [schema[bound] + by for bound, by in (("maximum", 1), ("minimum", -1)) if bound in schema]
+        beyond = [
+            schema[bound] + by for bound, by in (("maximum", 1), ("minimum", -1)) if bound in schema
+        ]
         if "enum" in schema and schema.get("type") == "string":
             beyond = ["no such option", *beyond]
         elif "maxLength" in schema:

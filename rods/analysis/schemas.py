@@ -1,5 +1,6 @@
-"""JSON Schema: what a tool's schemas get wrong, whether they bound their values, whether a value conforms. Desk and
-BFCL check arguments by code of their own: ten times as quick, and what it says is what their policies are shown."""
+"""JSON Schema: what a tool's schemas get wrong, whether they bound their values, whether a value
+conforms. Desk and BFCL check arguments by code of their own: ten times as quick, and what it says
+is what their policies are shown."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -40,7 +41,11 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
             yield parameter.name, "is declared twice", "declare it once"
         yield from ((parameter.name, *fault) for fault in _faults(limits(parameter)))
         if tool.bounded and (what := _unbounded(limits(parameter))):
-            yield parameter.name, what, "add the bound, or declare the tool bounded=False so that it runs in a worker"
+            yield (
+                parameter.name,
+                what,
+                "add the bound, or declare the tool bounded=False so that it runs in a worker",
+            )
         default = parameter.default
         if not parameter.required and default is not None and not fits(parameter.schema, default):
             what = f"has the default {default!r}, which its schema does not allow"
@@ -49,7 +54,8 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
 
 
 def limits(parameter: Parameter) -> dict[str, Any]:
-    """The parameter's schema with the bounds that are checked but not shown, and the values its description lists."""
+    """The parameter's schema with the bounds that are checked but not shown, and the values its
+    description lists."""
     schema = {**parameter.schema, **parameter.bounds}
     listed: dict[str, Any] = {"enum": [*parameter.options]} if parameter.options else {}
     if listed and schema["type"] == "array":
@@ -58,7 +64,8 @@ def limits(parameter: Parameter) -> dict[str, Any]:
 
 
 def options(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """The values that a schema lists, of the value itself or of its entries; empty where it lists none."""
+    """The values that a schema lists, of the value itself or of its entries; empty where it lists
+    none."""
     inner = schema.get("items")
     return schema.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None) or ()
 
@@ -75,11 +82,18 @@ def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     options = schema.get("enum")
     if options is not None and (not isinstance(options, (list, tuple)) or not options):
         yield "has an empty enum", "list the values"
-    elif options is not None and not all(fits({"type": kind} if kind else {}, option) for option in options):
+    elif options is not None and not all(
+        fits({"type": kind} if kind else {}, option) for option in options
+    ):
         yield f"has an enum with values that are no {kind}", "correct them"
     for low, high in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
-        lowest, highest = schema.get(low), schema.get(high)
-        if isinstance(lowest, (int, float)) and isinstance(highest, (int, float)) and lowest > highest:
+        lowest = schema.get(low)
+        highest = schema.get(high)
+        if (
+            isinstance(lowest, (int, float))
+            and isinstance(highest, (int, float))
+            and lowest > highest
+        ):
             yield f"has {low} over {high}", "exchange them"
     properties = schema.get("properties")
     inner = [schema.get("items"), *(properties.values() if isinstance(properties, Mapping) else ())]
@@ -89,7 +103,8 @@ def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Everything wrong with a schema: what is often wrong with its remedy, else in the words of the library."""
+    """Everything wrong with a schema: what is often wrong with its remedy, else in the words of the
+    library."""
     known = list(_schema_faults(schema))
     yield from known
     if not known and (broken := Checker(schema).broken):
@@ -97,9 +112,14 @@ def _faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _unbounded(schema: Mapping[str, Any]) -> str:
-    """What keeps the schema from bounding its values; empty when it does. Floats have a size of their own."""
+    """What keeps the schema from bounding its values; empty when it does. Floats have a size of
+    their own."""
     kind = schema.get("type")
-    if "enum" in schema or kind in ("boolean", "null", "number") or (kind == "object" and "properties" in schema):
+    if (
+        "enum" in schema
+        or kind in ("boolean", "null", "number")
+        or (kind == "object" and "properties" in schema)
+    ):
         return ""
     if str(kind) not in BOUNDS:
         return "has no type, so nothing bounds it"
@@ -109,11 +129,12 @@ def _unbounded(schema: Mapping[str, Any]) -> str:
 
 
 class Checker:
-    """Whether values conform to a JSON Schema (draft 2020-12), which is compiled once. `broken` says why it is no valid
-    schema ("" for a valid one); such a schema binds nothing."""
+    """Whether values conform to a JSON Schema (draft 2020-12), which is compiled once. `broken`
+    says why it is no valid schema ("" for a valid one); such a schema binds nothing."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.schema, self.broken = dict(schema), ""
+        self.schema = dict(schema)
+        self.broken = ""
         self._validator: Draft202012Validator | None = None
         try:
             self._validator = Draft202012Validator(self.schema, keywords={"type": _Type})
@@ -121,14 +142,16 @@ class Checker:
             self.broken = error.message if isinstance(error, ValidationError) else str(error)
 
     def fits(self, value: Any) -> bool:
-        """Whether `value` conforms. What is no JSON (a lone surrogate, a key that is no text) never does."""
+        """Whether `value` conforms. What is no JSON (a lone surrogate, a key that is no text) never
+        does."""
         try:
             return self._validator is None or self._validator.is_valid(value)
         except ValueError:
             return False
 
     def errors(self, value: Any) -> list[ValidationError]:
-        """What keeps a JSON value from conforming: outer errors before inner ones, a wrong type before its bounds."""
+        """What keeps a JSON value from conforming: outer errors before inner ones, a wrong type
+        before its bounds."""
         if self._validator is None:
             return []
         try:
@@ -138,29 +161,48 @@ class Checker:
 
     def fault(self, value: Any) -> str:
         """The first of `errors` as the rest of a sentence; empty when `value` conforms."""
-        return "" if self.fits(value) else next((self._told(flaw, value) for flaw in self.errors(value)), "is no JSON")
+        return (
+            ""
+            if self.fits(value)
+            else next((self._told(flaw, value) for flaw in self.errors(value)), "is no JSON")
+        )
 
     def at(self, error: ValidationError) -> Any:
         """The part of the schema that an error is about."""
         return _inside(self.schema, error.schema_path[:-1])
 
     def _told(self, error: ValidationError, whole: Any) -> str:
-        place = "".join(f"at {part}: " if isinstance(part, int) else f"in {part}: " for part in error.instance_path)
+        place = "".join(
+            f"at {part}: " if isinstance(part, int) else f"in {part}: "
+            for part in error.instance_path
+        )
         kind: Any = error.kind  # its fields depend on the keyword
-        keyword, schema, value = kind.name, self.at(error), _inside(whole, error.instance_path)
+        keyword = kind.name
+        schema = self.at(error)
+        value = _inside(whole, error.instance_path)
         told = f"breaks its schema: {error.message}"
         if keyword == "const":
             told = f"must be {schema['const']!r}"
         elif keyword == "type":
             told = f"must be of type {schema['type']}"
         elif keyword == "enum":
-            told = f"must be one of {', '.join(map(str, schema['enum'][:40]))}, not {str(value)[:80]!r}"
+            told = (
+                f"must be one of {', '.join(map(str, schema['enum'][:40]))}, not "
+                f"{str(value)[:80]!r}"
+            )
         elif keyword in ("minimum", "maximum"):
-            told = f"must lie between {schema.get('minimum', value)} and {schema.get('maximum', value)}"
+            told = (
+                f"must lie between {schema.get('minimum', value)} and "
+                f"{schema.get('maximum', value)}"
+            )
         elif keyword in ("minLength", "maxLength", "minItems", "maxItems"):
-            size, what = len(value), keyword[3:]
+            size = len(value)
+            what = keyword[3:]
             unit = "characters" if what == "Length" else "elements"
-            told = f"has {size} {unit}, allowed are {schema.get(f'min{what}', 0)} to {schema.get(f'max{what}', size)}"
+            told = (
+                f"has {size} {unit}, allowed are {schema.get(f'min{what}', 0)} to "
+                f"{schema.get(f'max{what}', size)}"
+            )
         elif keyword == "required":
             told = f"lacks {kind.property!r}"
         elif keyword == "additionalProperties":
@@ -183,18 +225,22 @@ def _inside(value: Any, path: Iterable[str | int]) -> Any:
 
 
 def _rank(error: ValidationError) -> tuple[list[tuple[bool, str | int]], bool]:
-    return [(isinstance(part, str), part) for part in error.instance_path], error.kind.name != "type"
+    return [
+        (isinstance(part, str), part) for part in error.instance_path
+    ], error.kind.name != "type"
 
 
 class _Type:
-    """The keyword `type`, stricter than the standard in one point: 3.0 is no integer, since tools would get a float."""
+    """The keyword `type`, stricter than the standard in one point: 3.0 is no integer, since tools
+    would get a float."""
 
     def __init__(self, parent: Mapping[str, Any], value: Any, path: Sequence[str | int]) -> None:
         self.kinds = value if isinstance(value, list) else [value]
 
     def validate(self, value: Any) -> None:
         if not any(
-            isinstance(value, TYPES[kind]) and (kind == "boolean" or (value is not True and value is not False))
+            isinstance(value, TYPES[kind])
+            and (kind == "boolean" or (value is not True and value is not False))
             for kind in self.kinds
         ):
             raise ValueError(f"is not of type {self.kinds}")

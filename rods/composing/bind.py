@@ -1,7 +1,8 @@
-"""Stage II: an initial state for a plan, the repair of one in which a call failed (004 Appendix F), and a draft: the
-arguments of the plan are bound and its calls executed in a fresh environment (004 §3.3, Appendix D). A `Chooser`
-chooses the values that the user says: at random here, now and then one of an earlier turn, so that a rewrite can refer
-back to it; by a model in daemon/authors/llm. Every argument's flow is recorded as it is bound."""
+"""Stage II: an initial state for a plan, the repair of one in which a call failed (004 Appendix F),
+and a draft: the arguments of the plan are bound and its calls executed in a fresh environment (004
+§3.3, Appendix D). A `Chooser` chooses the values that the user says: at random here, now and then
+one of an earlier turn, so that a rewrite can refer back to it; by a model in daemon/authors/llm.
+Every argument's flow is recorded as it is bound."""
 
 import copy
 import random
@@ -36,9 +37,12 @@ THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
 
 
-def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random) -> dict[str, Any]:
-    """A new initial state in which `plan` has a fair chance, with other names, numbers and contents than the seed's.
-    Raises ComposeError("func_sample_failed") for a recipe that the catalogue does not know."""
+def fresh_state(
+    catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random
+) -> dict[str, Any]:
+    """A new initial state in which `plan` has a fair chance, with other names, numbers and contents
+    than the seed's. Raises ComposeError("func_sample_failed") for a recipe that the catalogue does
+    not know."""
     recipes = [catalogue.recipe(name) for turn in plan.turns for name in turn.recipes]
     return catalogue.make_state(recipes, None if seed is None else seed.state, plan.narrative, rng)
 
@@ -46,15 +50,17 @@ def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random
 def repair(
     catalogue: Catalogue, state: Mapping[str, Any], error: ComposeError, rng: random.Random
 ) -> dict[str, Any] | None:
-    """`state` patched so that what failed may succeed, or None where nothing is known to help. Realise the plan again
-    with the *same* choices (a generator made anew from the same key): the patch is cut to the call that failed."""
+    """`state` patched so that what failed may succeed, or None where nothing is known to help.
+    Realise the plan again with the *same* choices (a generator made anew from the same key): the
+    patch is cut to the call that failed."""
     patch = catalogue.patch(state, error, rng) if error.type in PATCHABLE else None
     return deep_merge(state, patch) if patch else None
 
 
 def deep_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `base` with `patch` merged in. Where `base` holds an object, only an object is merged; anything else in
-    the patch is dropped there, so that a summary cannot replace a whole branch of the world."""
+    """A copy of `base` with `patch` merged in. Where `base` holds an object, only an object is
+    merged; anything else in the patch is dropped there, so that a summary cannot replace a whole
+    branch of the world."""
     merged = copy.deepcopy(dict(base))
     for key, value in patch.items():
         old = merged.get(key)
@@ -67,9 +73,10 @@ def deep_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value to be chosen: for `slot` of `recipe`, number `place` of its turn, from `values` (possible now, some
-    `Worded`; an optional argument offers LEFT_OUT). `scene` is the world at that moment, `earlier` the values of the
-    same family that former turns said, `thematic` whether the story's topic suits."""
+    """A value to be chosen: for `slot` of `recipe`, number `place` of its turn, from `values`
+    (possible now, some `Worded`; an optional argument offers LEFT_OUT). `scene` is the world at
+    that moment, `earlier` the values of the same family that former turns said, `thematic` whether
+    the story's topic suits."""
 
     turn: int
     place: int
@@ -86,7 +93,8 @@ Chooser = Callable[[Choice], Any]  # one of the values, or another that the tool
 
 
 def random_chooser(rng: random.Random) -> Chooser:
-    """Chooses at random, with a preference for the story's topic and for what an earlier turn said."""
+    """Chooses at random, with a preference for the story's topic and for what an earlier turn
+    said."""
 
     def choose(choice: Choice) -> Any:
         known = [value for value in choice.values if meant(value) in choice.earlier]
@@ -110,20 +118,29 @@ class _Thing:
 
 
 def realise(
-    environment: Environment, catalogue: Catalogue, plan: Plan, state: Mapping[str, Any], choose: Chooser
+    environment: Environment,
+    catalogue: Catalogue,
+    plan: Plan,
+    state: Mapping[str, Any],
+    choose: Chooser,
 ) -> Draft:
-    """Binds and executes `plan` from `state` in a fresh instance. Whatever `choose` raises passes through. Raises
-    ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody gave), `decompose_failed` (a recipe's
-    steps differ from the planned tools), `param_gen_failed` (nothing to choose from, or a result without the wanted
-    field), `vm_exec_failed` (a call was refused), `duplicate_func` (the same call twice in a turn); and
-    InfrastructureError when the machinery broke."""
+    """Binds and executes `plan` from `state` in a fresh instance. Whatever `choose` raises passes
+    through. Raises ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody
+    gave), `decompose_failed` (a recipe's steps differ from the planned tools), `param_gen_failed`
+    (nothing to choose from, or a result without the wanted field), `vm_exec_failed` (a call was
+    refused), `duplicate_func` (the same call twice in a turn); and InfrastructureError when the
+    machinery broke."""
     try:
         instance = environment.reset(state)
     except ValueError as error:
         raise ComposeError("vm_exec_failed", f"the initial state is illegal: {error}") from error
     look = instance.snapshot if environment.features.snapshot else partial(dict, state)
     binder = _Binder(catalogue, plan.narrative, instance, look, choose)
-    return Draft(plan, state, tuple(binder.turn_of(number, planned) for number, planned in enumerate(plan.turns)))
+    return Draft(
+        plan,
+        state,
+        tuple(binder.turn_of(number, planned) for number, planned in enumerate(plan.turns)),
+    )
 
 
 @dataclass(slots=True)
@@ -133,14 +150,18 @@ class _Binder:
     catalogue: Catalogue
     narrative: Mapping[str, str]
     instance: Instance
-    look: Callable[[], dict[str, Any]]  # the state now, or the initial one where the world shows no other
+    # the state now, or the initial one where the world shows no other
+    look: Callable[[], dict[str, Any]]
     choose: Chooser
     # of the conversation so far
     things: dict[str, _Thing] = field(default_factory=dict)
-    mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by family, latest last
+    # said in earlier turns, by family, latest last
+    mentioned: dict[str, list[Any]] = field(default_factory=dict)
     fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
-    lone: dict[str, Any] = field(default_factory=dict)  # the only value of its family in the last turn that had any
-    touched: dict[str, Any] = field(default_factory=dict)  # things of this turn: "the same" might mean them
+    # the only value of its family in the last turn that had any
+    lone: dict[str, Any] = field(default_factory=dict)
+    # things of this turn: "the same" might mean them
+    touched: dict[str, Any] = field(default_factory=dict)
     calls: list[tuple[Call, Result]] = field(default_factory=list)  # all so far
     # of the recipe in hand
     turn: int = 0
@@ -156,7 +177,9 @@ class _Binder:
         self.turn = number
         recipes = [self.catalogue.recipe(name, number) for name in planned.recipes]
         if tuple(tool for recipe in recipes for tool in recipe.tools) != planned.tools:
-            raise ComposeError("decompose_failed", "the recipes do not give the planned tools", turn=number)
+            raise ComposeError(
+                "decompose_failed", "the recipes do not give the planned tools", turn=number
+            )
         bound: list[BoundCall] = []
         for self.place, self.recipe in enumerate(recipes):
             self.offset = len(bound)
@@ -165,7 +188,9 @@ class _Binder:
         for index, call in enumerate(written):
             if call in written[:index]:
                 name = bound[index].call.name
-                raise ComposeError("duplicate_func", f"{bound[index].call} twice", function=name, turn=number)
+                raise ComposeError(
+                    "duplicate_func", f"{bound[index].call} twice", function=name, turn=number
+                )
         for family, values in self.fresh.items():
             self.mentioned.setdefault(family, []).extend(values)
             self.lone[family] = values[0] if len(values) == 1 else None
@@ -177,22 +202,29 @@ class _Binder:
 
     def _recipe_bound(self) -> list[BoundCall]:
         # domains may look at things from the start
-        self.chosen = {kind: self.things[kind].value for kind in sorted(self.recipe.needs & self.things.keys())}
-        self.slots, self.made, self.state = {}, [], None
+        self.chosen = {
+            kind: self.things[kind].value for kind in sorted(self.recipe.needs & self.things.keys())
+        }
+        self.slots = {}
+        self.made = []
+        self.state = None
         for index, step in enumerate(self.recipe.steps):
             flows: dict[str, Flow] = {}
             arguments: dict[str, Any] = {}
             for parameter, source in step.arguments.items():
                 value, flow = self._value(source, index, parameter)
                 if value is not LEFT_OUT:
-                    arguments[parameter], flows[parameter] = value, flow
+                    arguments[parameter] = value
+                    flows[parameter] = flow
             call = Call(step.tool, arguments)
             result = self.instance.call(call)
             self.state = None
             if result.error == "infrastructure":
                 raise InfrastructureError(f"while executing {call}: {result.text}")
             if result.error is not None:
-                raise self._failed("vm_exec_failed", f"{call} gave {result.text}", call.name, call=call)
+                raise self._failed(
+                    "vm_exec_failed", f"{call} gave {result.text}", call.name, call=call
+                )
             self.calls.append((call, result))
             self.made.append(BoundCall(call, result, flows, self.recipe.name, self.slots))
         given: dict[str, _Thing] = {}
@@ -200,7 +232,11 @@ class _Binder:
             value, flow = self._value(gift.value, len(self.made), "")
             old = self.things.get(kind)
             alone = old is None or old.turn != self.turn or old.value == value
-            noun = self.slots[gift.noun].text if gift.noun in self.slots else str(self.chosen.get(gift.noun, gift.noun))
+            noun = (
+                self.slots[gift.noun].text
+                if gift.noun in self.slots
+                else str(self.chosen.get(gift.noun, gift.noun))
+            )
             given[kind] = _Thing(value, flow, noun, self.turn, alone)
         for kind in self.recipe.ends:
             self.things.pop(kind, None)
@@ -219,7 +255,8 @@ class _Binder:
             self._fills(source.slot, step, parameter)
             return self.chosen[source.slot], Flow("user")
         if isinstance(source, FromResult):
-            call, result = self.made[source.step].call, self.made[source.step].result
+            call = self.made[source.step].call
+            result = self.made[source.step].result
             if (value := source.of(result.value)) is ABSENT:
                 detail = f"{result.text} has nothing at {list(source.path)}"
                 raise ComposeError("param_gen_failed", detail, function=call.name, turn=self.turn)
@@ -228,10 +265,14 @@ class _Binder:
             thing = self.things.get(source.kind)
             if thing is None:
                 detail = f"{self.recipe.name} needs a {source.kind} and none was given"
-                raise ComposeError("func_sample_failed", detail, function=self.recipe.name, turn=self.turn)
+                raise ComposeError(
+                    "func_sample_failed", detail, function=self.recipe.name, turn=self.turn
+                )
             self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:
-                self.slots[source.kind] = Slot(source.kind, thing.noun, thing=True, repeats=thing.alone)
+                self.slots[source.kind] = Slot(
+                    source.kind, thing.noun, thing=True, repeats=thing.alone
+                )
             self._fills(source.kind, step, parameter)
             earlier = thing.flow.source == "user" and thing.turn < self.turn
             return thing.value, Flow("earlier") if earlier else thing.flow
@@ -250,7 +291,17 @@ class _Binder:
         earlier = self.mentioned.get(family, [])
         thematic = source.domain in self.catalogue.thematic
         chosen = self.choose(
-            Choice(self.turn, self.place, self.recipe, source.slot, source.domain, values, scene, earlier, thematic)
+            Choice(
+                self.turn,
+                self.place,
+                self.recipe,
+                source.slot,
+                source.domain,
+                values,
+                scene,
+                earlier,
+                thematic,
+            )
         )
         value = meant(chosen)
         self.chosen[source.slot] = value
@@ -271,7 +322,8 @@ def meant(value: Any) -> Any:
 
 
 def spoken(value: Any) -> str:
-    """How a user says a value: in its own words, lists as "a, b and c", anything else as it stands."""
+    """How a user says a value: in its own words, lists as "a, b and c", anything else as it
+    stands."""
     if isinstance(value, Worded):
         return value.text
     if isinstance(value, list) and value:

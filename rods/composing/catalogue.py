@@ -1,13 +1,16 @@
-"""What composing knows of an environment: recipes, domains of values, worlds and their repair, and a phrase book.
+"""What composing knows of an environment: recipes, domains of values, worlds and their repair, and
+a phrase book.
 
-An environment becomes composable by giving one `Catalogue` through `environment.catalogue()`; its tables are usually
-read from TOML (`rods.composing.recipes`, docs/composing.md). Nothing else in `rods/composing` knows any environment.
+An environment becomes composable by giving one `Catalogue` through `environment.catalogue()`; its
+tables are usually read from TOML (`rods.composing.recipes`, docs/composing.md). Nothing else in
+`rods/composing` knows any environment.
 
-A **recipe** is a HIGH-LEVEL function: BOTTOM-LEVEL calls (`steps`) with a source for every argument. A **domain** lists
-the values that are sensible at this moment (`Scene`); it need not check every precondition, since a failing call is
-repaired or replanned. A **thing** is a value that a recipe puts into the conversation (`gives`) and later ones take up.
-A **fact** is what a recipe makes true without saying it (`makes`: somebody is logged in); others need it (`when`) or
-need it not to be so (`unless`)."""
+A **recipe** is a HIGH-LEVEL function: BOTTOM-LEVEL calls (`steps`) with a source for every
+argument. A **domain** lists the values that are sensible at this moment (`Scene`); it need not
+check every precondition, since a failing call is repaired or replanned. A **thing** is a value that
+a recipe puts into the conversation (`gives`) and later ones take up. A **fact** is what a recipe
+makes true without saying it (`makes`: somebody is logged in); others need it (`when`) or need it
+not to be so (`unless`)."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -27,7 +30,8 @@ LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """A value of a domain that users say in other words than its own (`["rear_left"]`: "the rear left door")."""
+    """A value of a domain that users say in other words than its own (`["rear_left"]`: "the rear
+    left door")."""
 
     value: Any
     text: str
@@ -35,7 +39,8 @@ class Worded:
 
 @dataclass(frozen=True, slots=True)
 class FromUser:
-    """A value of `domain` that the user says, `slot` in the recipe's phrases. Steps of one slot share its value."""
+    """A value of `domain` that the user says, `slot` in the recipe's phrases. Steps of one slot
+    share its value."""
 
     slot: str
     domain: str
@@ -43,7 +48,8 @@ class FromUser:
 
 @dataclass(frozen=True, slots=True)
 class FromResult:
-    """A value from the result of step `step` of the same recipe, at `path` (keys and list indexes)."""
+    """A value from the result of step `step` of the same recipe, at `path` (keys and list
+    indexes)."""
 
     step: int
     path: tuple[str | int, ...]
@@ -90,13 +96,18 @@ class RecipeStep:
     @cached_property
     def takes_up(self) -> set[str]:
         """The kinds of things that it takes."""
-        return {source.kind for source in self.arguments.values() if isinstance(source, FromEarlierRecipe)}
+        return {
+            source.kind
+            for source in self.arguments.values()
+            if isinstance(source, FromEarlierRecipe)
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class ProducedEntity:
-    """A thing that a recipe leaves behind: its value, and the slot whose words name it; or the words themselves (at
-    least two, without slots), or "" when the words of its kind hold no `{noun}`."""
+    """A thing that a recipe leaves behind: its value, and the slot whose words name it; or the
+    words themselves (at least two, without slots), or "" when the words of its kind hold no
+    `{noun}`."""
 
     value: FromUser | FromResult | FromEarlierRecipe
     noun: str
@@ -104,9 +115,10 @@ class ProducedEntity:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A HIGH-LEVEL function. `phrases` are imperative clauses without a full stop, with `{slot}` fields; each must name
-    every slot (of users and of things) exactly once. `ends` are kinds of things that exist no longer afterwards,
-    and facts that are no longer so. `short` recipes do not work in the padded worlds of long contexts."""
+    """A HIGH-LEVEL function. `phrases` are imperative clauses without a full stop, with `{slot}`
+    fields; each must name every slot (of users and of things) exactly once. `ends` are kinds of
+    things that exist no longer afterwards, and facts that are no longer so. `short` recipes do not
+    work in the padded worlds of long contexts."""
 
     name: str
     steps: tuple[RecipeStep, ...]
@@ -126,7 +138,11 @@ class Recipe:
     @cached_property
     def practised(self) -> tuple[str, ...]:
         """Its functions, and as `giver → taker` those of which one feeds the other."""
-        feeding = (f"{self.tools[giver]} → {step.tool}" for step in self.steps for giver in sorted(step.fed_by))
+        feeding = (
+            f"{self.tools[giver]} → {step.tool}"
+            for step in self.steps
+            for giver in sorted(step.fed_by)
+        )
         return (*self.tools, *feeding)
 
     def preferred(self, preferences: Mapping[str, float]) -> float:
@@ -148,10 +164,14 @@ class Recipe:
         return self.wants <= given and given.isdisjoint(self.unless)
 
     def depths_over(self, given: Mapping[str, int]) -> list[int]:
-        """The depth that each step reaches: 1 + the deepest call whose result feeds it, that of a thing as `given`."""
+        """The depth that each step reaches: 1 + the deepest call whose result feeds it, that of a
+        thing as `given`."""
         reached: list[int] = []
         for step in self.steps:
-            fed = [*(given.get(kind, 0) for kind in step.takes_up), *(reached[place] for place in step.fed_by)]
+            fed = [
+                *(given.get(kind, 0) for kind in step.takes_up),
+                *(reached[place] for place in step.fed_by),
+            ]
             reached.append(1 + max(fed, default=0))
         return reached
 
@@ -189,11 +209,12 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What a phrase may say for one of its fields: a said value of `domain`, or a thing of kind `domain` (`thing`).
+    """What a phrase may say for one of its fields: a said value of `domain`, or a thing of kind
+    `domain` (`thing`).
 
-    `text` are the words, for a thing those of its noun. `repeats` marks what an earlier turn has already mentioned and
-    nothing of its kind since, so that a back reference is clear. `fills` are the (step, parameter) it goes to; `value`
-    is what was said (None for a thing)."""
+    `text` are the words, for a thing those of its noun. `repeats` marks what an earlier turn has
+    already mentioned and nothing of its kind since, so that a back reference is clear. `fills` are
+    the (step, parameter) it goes to; `value` is what was said (None for a thing)."""
 
     domain: str
     text: str
@@ -205,8 +226,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A narrative. The sentences have the fields of the plan's narrative (`{topic}`); one without a full stop runs on
-    into the request."""
+    """A narrative. The sentences have the fields of the plan's narrative (`{topic}`); one without a
+    full stop runs on into the request."""
 
     name: str  #: by which the plan's narrative names it
     opening: tuple[str, ...]  #: lead into the first turn
@@ -225,18 +246,23 @@ class Words:
 
 @dataclass(frozen=True)
 class PhraseBook:
-    """The words of an environment's users. All templates are written for this project. A text never says a tool's name
-    that `Catalogue.ordinary` does not list, nor a parameter's name that no user would type (`order_id`, `ignitionMode`;
-    gate `leaks`)."""
+    """The words of an environment's users. All templates are written for this project. A text never
+    says a tool's name that `Catalogue.ordinary` does not list, nor a parameter's name that no user
+    would type (`order_id`, `ignitionMode`; gate `leaks`)."""
 
-    frames: Mapping[int, tuple[str, ...]]  #: by the number of requests: whole sentences with `{0}`, `{1}`, …
+    #: by the number of requests: whole sentences with `{0}`, `{1}`, …
+    frames: Mapping[int, tuple[str, ...]]
     links: tuple[str, ...]  #: what opens a later turn without a story
     stories: tuple[Story, ...]  #: at least one
     things: Mapping[str, Words]  #: by kind of thing: how it is referred to
-    vague: Mapping[str, tuple[str, ...]]  #: by family of domains: blurred forms of a value; with `supply` or not at all
-    supply: Mapping[str, tuple[str, ...]]  #: by family: sentences with `{value}` that supply the value afterwards
-    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: by family: words for a value said earlier
-    openings: tuple[str, ...] = ()  #: whole sentences with `{intent}`, what the user wants to get done
+    #: by family of domains: blurred forms of a value; with `supply` or not at all
+    vague: Mapping[str, tuple[str, ...]]
+    #: by family: sentences with `{value}` that supply the value afterwards
+    supply: Mapping[str, tuple[str, ...]]
+    #: by family: words for a value said earlier
+    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: whole sentences with `{intent}`, what the user wants to get done
+    openings: tuple[str, ...] = ()
     resumes: tuple[str, ...] = ()  #: sentences that lead into what an opening named last
     longest: int = 40  #: words a turn at most; longer wordings drop their lead
 
@@ -246,9 +272,11 @@ class Scene:
     """What a domain sees."""
 
     state: Mapping[str, Any]  #: the state now
-    chosen: Mapping[str, Any]  #: what the recipe has bound so far, by slot (said values) or kind (things)
+    #: what the recipe has bound so far, by slot (said values) or kind (things)
+    chosen: Mapping[str, Any]
     narrative: Mapping[str, str]  #: the plan's
-    mentioned: Mapping[str, Sequence[Any]]  #: the values said in earlier turns, by family of domains
+    #: the values said in earlier turns, by family of domains
+    mentioned: Mapping[str, Sequence[Any]]
     calls: Sequence[tuple[Call, Result]] = ()  #: all calls so far, with their results
 
 
@@ -259,34 +287,45 @@ def _nothing(*given: Any) -> tuple[()]:
     return ()
 
 
-@dataclass(frozen=True, eq=False)  # compared and hashed as an object: what is derived from one is cached by it
+# compared and hashed as an object: what is derived from one is cached by it
+@dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Everything that composing needs of one environment. All chance comes from the `rng` that a function is given."""
+    """Everything that composing needs of one environment. All chance comes from the `rng` that a
+    function is given."""
 
     environment: str  #: the name by which tasks refer to it
     recipes: Mapping[str, Recipe]  #: by name: sequences of calls with a source for every argument
-    domains: Mapping[str, Domain]  #: by name: a function of a Scene that lists what may be said at this moment
+    #: by name: a function of a Scene that lists what may be said at this moment
+    domains: Mapping[str, Domain]
     book: PhraseBook  #: the words of its users
-    #: `(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair chance, with other names,
-    #: numbers and contents than `avoid`, the seed's state or None
-    make_state: Callable[[Sequence[Recipe], Mapping[str, Any] | None, Mapping[str, str], random.Random], dict[str, Any]]
-    #: `(state, error, rng)`: the part of a state that is merged into `state` so that what failed may succeed, or None.
-    #: Of the ComposeError: `type`, `detail`, `function`, `turn`, the `call` that failed, the `domain` that had nothing
-    #: to choose
+    #: `(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair
+    #: chance, with other names, numbers and contents than `avoid`, the seed's state or None
+    make_state: Callable[
+        [Sequence[Recipe], Mapping[str, Any] | None, Mapping[str, str], random.Random],
+        dict[str, Any],
+    ]
+    #: `(state, error, rng)`: the part of a state that is merged into `state` so that what failed
+    #: may succeed, or None. Of the ComposeError: `type`, `detail`, `function`, `turn`, the `call`
+    #: that failed, the `domain` that had nothing to choose
     patch: Callable[[Mapping[str, Any], ComposeError, random.Random], dict[str, Any] | None]
-    #: `(draft, spoken, rng)`: of a Draft (`state`, `plan`, `turns` of executed calls) the state with many more entries,
-    #: none of which `spoken`, lower-case words of the task, could mean
+    #: `(draft, spoken, rng)`: of a Draft (`state`, `plan`, `turns` of executed calls) the state
+    #: with many more entries, none of which `spoken`, lower-case words of the task, could mean
     pad: Callable[[Draft, frozenset[str], random.Random], dict[str, Any]]
-    #: `(rng)`: fields of a fresh narrative besides its story's name, such as `{"topic": "flu season"}`
+    #: `(rng)`: fields of a fresh narrative besides its story's name, such as `{"topic": "flu
+    #: season"}`
     topics: Callable[[random.Random], dict[str, str]]
-    thematic: frozenset[str] = frozenset()  #: domains in which the story's topic is the first choice
-    #: domain → the family of those whose values are spoken of alike (source and target accounts: "account"); a domain
-    #: left out is a family of its own
+    #: domains in which the story's topic is the first choice
+    thematic: frozenset[str] = frozenset()
+    #: domain → the family of those whose values are spoken of alike (source and target accounts:
+    #: "account"); a domain left out is a family of its own
     families: Mapping[str, str] = field(default_factory=dict)
-    siblings: Mapping[str, str] = field(default_factory=dict)  #: tool → one that is easily taken for it
-    swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)  #: tool → two arguments that are easily swapped
+    #: tool → one that is easily taken for it
+    siblings: Mapping[str, str] = field(default_factory=dict)
+    #: tool → two arguments that are easily swapped
+    swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     lookups: frozenset[str] = frozenset()  #: tools that only read
-    shown: int = 40  #: tools shown with a task at most: all of the classes in use, thinned out by chance
+    #: tools shown with a task at most: all of the classes in use, thinned out by chance
+    shown: int = 40
     #: tool and parameter names that are ordinary words, so that users may say them
     ordinary: frozenset[str] = frozenset()
     #: kinds of things that requests may leave unsaid once they are on the table (a session's token)
@@ -295,14 +334,17 @@ class Catalogue:
     present: Callable[[Mapping[str, Any]], Collection[str]] = _nothing
     #: tools that a variant may share with its seed (going to a folder, logging in)
     common: frozenset[str] = frozenset()
-    repeated: float = 1.0  #: how much likelier a recipe is that the plan already has; 1: as likely as any
-    #: `(task, results)`: (turn, call, why) of each call that runs here and that the environment's official checker
-    #: would hold against its own ground truth
+    #: how much likelier a recipe is that the plan already has; 1: as likely as any
+    repeated: float = 1.0
+    #: `(task, results)`: (turn, call, why) of each call that runs here and that the environment's
+    #: official checker would hold against its own ground truth
     misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _nothing
 
-    def shuffle(self, names: list[str], preferences: Mapping[str, float], rng: random.Random) -> None:
-        """Shuffles names of recipes, those before the others that weigh more (`Recipe.preferred`): each place is drawn
-        by weight from those that are left."""
+    def shuffle(
+        self, names: list[str], preferences: Mapping[str, float], rng: random.Random
+    ) -> None:
+        """Shuffles names of recipes, those before the others that weigh more (`Recipe.preferred`):
+        each place is drawn by weight from those that are left."""
         if not preferences:
             rng.shuffle(names)
             return
@@ -312,7 +354,9 @@ class Catalogue:
     def recipe(self, name: str, turn: int | None = None) -> Recipe:
         """Raises ComposeError("func_sample_failed") where no recipe has this name."""
         if name not in self.recipes:
-            raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name, turn=turn)
+            raise ComposeError(
+                "func_sample_failed", f"no recipe {name!r}", function=name, turn=turn
+            )
         return self.recipes[name]
 
     def family(self, domain: str) -> str:
@@ -345,5 +389,7 @@ def known_catalogue(environment: Environment) -> Catalogue | None:
 def catalogue_for(environment: Environment) -> Catalogue:
     """The environment's catalogue. Raises ComposeError("no_prompts") without one."""
     if (catalogue := known_catalogue(environment)) is None:
-        raise ComposeError("no_prompts", f"environment {environment.name!r} has no catalogue to compose from")
+        raise ComposeError(
+            "no_prompts", f"environment {environment.name!r} has no catalogue to compose from"
+        )
     return catalogue

@@ -1,9 +1,11 @@
-"""Parses a task's texts with the phrase book: which recipes do the words of a turn ask for, and do they give its calls?
+"""Parses a task's texts with the phrase book: which recipes do the words of a turn ask for, and do
+they give its calls?
 
-The inverse of `wording`, for any task. A turn is understood when its calls split into recipes such that each is asked
-for by one of its phrases, in this order and with the values of the calls, and when all other words belong to frames,
-links or stories. A back reference ("the same account") has to mean what earlier turns left on the table. A text in
-other words is not understood; that alone is no fault, gates or a judge decide about it."""
+The inverse of `wording`, for any task. A turn is understood when its calls split into recipes such
+that each is asked for by one of its phrases, in this order and with the values of the calls, and
+when all other words belong to frames, links or stories. A back reference ("the same account") has
+to mean what earlier turns left on the table. A text in other words is not understood; that alone is
+no fault, gates or a judge decide about it."""
 
 import re
 import string
@@ -16,7 +18,16 @@ from rods.analysis.containment import Text
 from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
 from rods.composing.bind import spoken
-from rods.composing.catalogue import ABSENT, Catalogue, Constant, FromResult, FromUser, Recipe, Scene, Worded
+from rods.composing.catalogue import (
+    ABSENT,
+    Catalogue,
+    Constant,
+    FromResult,
+    FromUser,
+    Recipe,
+    Scene,
+    Worded,
+)
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
 
@@ -29,8 +40,9 @@ _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)|\"")
 
 @dataclass(frozen=True, slots=True)
 class TurnReading:
-    """How a turn was understood. `unexplained`: the indexes of calls that no phrase asks for (from the first that does
-    not fit to the end of the turn). `left`: the words that ask for something else."""
+    """How a turn was understood. `unexplained`: the indexes of calls that no phrase asks for (from
+    the first that does not fit to the end of the turn). `left`: the words that ask for something
+    else."""
 
     unexplained: tuple[int, ...] = ()
     left: tuple[str, ...] = ()
@@ -50,7 +62,8 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """A recipe of a turn: its values by slot and kind of thing, its first call, and where the text asks for it."""
+    """A recipe of a turn: its values by slot and kind of thing, its first call, and where the text
+    asks for it."""
 
     recipe: Recipe
     values: Mapping[str, Any]
@@ -58,30 +71,45 @@ class _Clause:
     span: tuple[int, int]
 
 
-def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[TurnReading]:
-    """How each turn is read, with a request right before it that no call served. `results`: of the ground truth."""
+def read(
+    catalogue: Catalogue, environment: Environment, task: Task, results: Results
+) -> list[TurnReading]:
+    """How each turn is read, with a request right before it that no call served. `results`: of the
+    ground truth."""
     reader = _Reader(catalogue, environment, task, results)
     return [reader.read(turn) if calls else TurnReading() for turn, calls in enumerate(task.calls)]
 
 
 class _Reader:
-    """Parses the turns of a task in order. `things` are those that earlier turns gave, by kind, and `last` is the one
-    value of each family last said (None after several): what a turn may refer back to. `sure` as long as every turn was
-    understood; from then on both are incomplete."""
+    """Parses the turns of a task in order. `things` are those that earlier turns gave, by kind, and
+    `last` is the one value of each family last said (None after several): what a turn may refer
+    back to. `sure` as long as every turn was understood; from then on both are incomplete."""
 
-    def __init__(self, catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> None:
-        self.catalogue, self.environment, self.task, self.all_results = catalogue, environment, task, results
+    def __init__(
+        self, catalogue: Catalogue, environment: Environment, task: Task, results: Results
+    ) -> None:
+        self.catalogue = catalogue
+        self.environment = environment
+        self.task = task
+        self.all_results = results
         plan = task.provenance.get("plan", {})
         self.narrative: Mapping[str, str] = plan.get("narrative", {})
-        planned = (catalogue.recipes.get(name) for turn in plan.get("turns", ()) for name in turn["recipes"])
+        planned = (
+            catalogue.recipes.get(name)
+            for turn in plan.get("turns", ())
+            for name in turn["recipes"]
+        )
         self.wanted = [text for recipe in planned if recipe for text in recipe.purpose]
         self.things: dict[str, Thing] = {}
         self.last: dict[str, Any] = {}
         self.sure = True
 
     def read(self, turn: int) -> TurnReading:
-        self.turn, self.calls, self.results = turn, self.task.calls[turn], self.all_results[turn]
-        asked, self.vague = self.task.script[turn], False
+        self.turn = turn
+        self.calls = self.task.calls[turn]
+        self.results = self.all_results[turn]
+        asked = self.task.script[turn]
+        self.vague = False
         if turn and not self.task.calls[turn - 1]:
             self.vague = asked != RETURN_SENTENCE
             supplies = _supply(self.catalogue).match(asked) if self.vague else None
@@ -102,9 +130,11 @@ class _Reader:
         self._remember(best[1])
         return TurnReading((), best[0])
 
-    def _partitions(self, start: int, after: int, things: Mapping[str, Thing]) -> Iterator[list[_Clause]]:
-        """Every way to part the calls from `start` on into recipes that are asked for, in this order, in the text from
-        `after` on, where `things` have been given."""
+    def _partitions(
+        self, start: int, after: int, things: Mapping[str, Thing]
+    ) -> Iterator[list[_Clause]]:
+        """Every way to part the calls from `start` on into recipes that are asked for, in this
+        order, in the text from `after` on, where `things` have been given."""
         self.furthest = max(self.furthest, start)
         if start == len(self.calls):
             yield []
@@ -116,7 +146,10 @@ class _Reader:
             values = _values(recipe, self.calls[start:end], self.results[start:end])
             if values is None:
                 continue
-            at_hand = all(kind in things and things[kind].value in (values[kind], ABSENT) for kind in recipe.needs)
+            at_hand = all(
+                kind in things and things[kind].value in (values[kind], ABSENT)
+                for kind in recipe.needs
+            )
             if self.sure and not at_hand:
                 continue
             spans = set(_PhraseFinder(self, self.text, recipe, values, things, start).spans())
@@ -128,13 +161,16 @@ class _Reader:
 
     def _given(self, clause: _Clause, things: Mapping[str, Thing]) -> dict[str, Thing]:
         """The things that are given after a clause."""
-        recipe, values = clause.recipe, clause.values
+        recipe = clause.recipe
+        values = clause.values
         left = {kind: thing for kind, thing in things.items() if kind not in recipe.ends}
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, FromResult):
                 value = gift.value.of(self.results[clause.start + gift.value.step].value)
             else:
-                value = values.get(gift.value.slot if isinstance(gift.value, FromUser) else gift.value.kind)
+                value = values.get(
+                    gift.value.slot if isinstance(gift.value, FromUser) else gift.value.kind
+                )
             noun: str | None = gift.noun
             if gift.noun in recipe.user_slots:
                 noun = None if isinstance(values[gift.noun], list) else spoken(values[gift.noun])
@@ -164,12 +200,18 @@ class _Reader:
         kept = list(self.text)
         for begin, end in spans:
             kept[begin:end] = " " * (end - begin)
-        story = (WORD.findall(plain(str(value))) for value in (*self.narrative.values(), *self.wanted))
+        story = (
+            WORD.findall(plain(str(value))) for value in (*self.narrative.values(), *self.wanted)
+        )
         known = _common_words(self.catalogue).union(*story)
-        return tuple(word for word in dict.fromkeys(WORD.findall("".join(kept))) if word not in known)
+        return tuple(
+            word for word in dict.fromkeys(WORD.findall("".join(kept))) if word not in known
+        )
 
 
-def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) -> dict[str, Any] | None:
+def _values(
+    recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]
+) -> dict[str, Any] | None:
     """The values of the recipe's slots and things in `calls`; None when they are not its calls."""
     values: dict[str, Any] = {}
     for step, call in zip(recipe.steps, calls, strict=True):
@@ -182,8 +224,13 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
             elif isinstance(source, FromResult):
                 result = results[source.step]
                 told = source.of(result.value)
-                # a padded world may give a result without that path; then its text has to say the value
-                fits = Text.shown(result.text).contains_exact(value) if told is ABSENT else bool(value == told)
+                # a padded world may give a result without that path; then its text has to say the
+                # value
+                fits = (
+                    Text.shown(result.text).contains_exact(value)
+                    if told is ABSENT
+                    else bool(value == told)
+                )
             else:
                 slot = source.slot if isinstance(source, FromUser) else source.kind
                 fits = bool(values.setdefault(slot, value) == value)
@@ -196,7 +243,9 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
 def _by_first_tool(catalogue: Catalogue) -> Mapping[str, tuple[Recipe, ...]]:
     recipes = sorted(catalogue.recipes.values(), key=lambda recipe: -len(recipe.steps))
     firsts = {recipe.tools[0] for recipe in recipes}
-    return {first: tuple(recipe for recipe in recipes if recipe.tools[0] == first) for first in firsts}
+    return {
+        first: tuple(recipe for recipe in recipes if recipe.tools[0] == first) for first in firsts
+    }
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +253,9 @@ def _common_words(catalogue: Catalogue) -> frozenset[str]:
     """The words of frames, links and stories: they ask for nothing."""
     book = catalogue.book
     parts = [book.links, book.openings, book.resumes, *book.frames.values()]
-    parts += [part for story in book.stories for part in (story.opening, story.later, story.closing)]
+    parts += [
+        part for story in book.stories for part in (story.opening, story.later, story.closing)
+    ]
     texts = (re.sub(r"\{[^}]*\}", " ", plain(text)) for part in parts for text in part)
     return frozenset(word for text in texts for word in WORD.findall(text))
 
@@ -213,7 +264,10 @@ def _common_words(catalogue: Catalogue) -> frozenset[str]:
 def _supply(catalogue: Catalogue) -> re.Pattern[str]:
     """A sentence of the phrase book that supplies a value."""
     lines = sorted({line for lines in catalogue.book.supply.values() for line in lines})
-    return re.compile("|".join(re.escape(line).replace(r"\{value\}", ".+?") + r"(?= |$)" for line in lines) or "(?!)")
+    return re.compile(
+        "|".join(re.escape(line).replace(r"\{value\}", ".+?") + r"(?= |$)" for line in lines)
+        or "(?!)"
+    )
 
 
 def plain(text: str) -> str:
@@ -223,9 +277,10 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _PhraseFinder:
-    """Finds the phrases of a recipe, whose first call is `start` of the turn, with `values` (by slot and kind of thing)
-    in their slots. A value may stand there in its own words, in those of its domain, and blurred in a vague turn; or it
-    is referred back to, as the one value of its family last said or one of the `things` given."""
+    """Finds the phrases of a recipe, whose first call is `start` of the turn, with `values` (by
+    slot and kind of thing) in their slots. A value may stand there in its own words, in those of
+    its domain, and blurred in a vague turn; or it is referred back to, as the one value of its
+    family last said or one of the `things` given."""
 
     reader: _Reader
     text: str
@@ -242,14 +297,20 @@ class _PhraseFinder:
                     yield from ((begin, end) for end in self.ends(parts, begin))
 
     def begins(self, literal: str) -> Iterator[int]:
-        """Where a phrase may begin: where its first words stand, or at any word when it begins with a value."""
+        """Where a phrase may begin: where its first words stand, or at any word when it begins with
+        a value."""
         place = rf"(?<![^\W_])(?={re.escape(literal)})" if literal else r"(?<!\S)(?=\S)"
         return (match.start() for match in re.finditer(place, self.text))
 
-    def ends(self, parts: Sequence[tuple[str, str | None]], position: int, index: int = 0) -> Iterator[int]:
+    def ends(
+        self, parts: Sequence[tuple[str, str | None]], position: int, index: int = 0
+    ) -> Iterator[int]:
         """Where a match of `parts` from `index` on ends when it begins at `position`."""
         if index == len(parts):
-            if not self.text[position : position + 1].isalnum() or not self.text[position - 1].isalnum():
+            if (
+                not self.text[position : position + 1].isalnum()
+                or not self.text[position - 1].isalnum()
+            ):
                 yield position
             return
         literal, slot = parts[index]
@@ -264,7 +325,8 @@ class _PhraseFinder:
         if slot not in self.recipe.user_slots:
             yield from self._thing(slot, position)
             return
-        book, value = self.reader.catalogue.book, self.values[slot]
+        book = self.reader.catalogue.book
+        value = self.values[slot]
         domain = self.recipe.user_slots[slot]
         family = self.reader.catalogue.family(domain)
         words = [spoken(value)]
@@ -272,7 +334,9 @@ class _PhraseFinder:
             words += book.again.get(family, ())
         if self.reader.vague:
             words += book.vague.get(family, ())
-        yield from self._after(words, position) or self._after(self._worded(domain, value), position)
+        yield from self._after(words, position) or self._after(
+            self._worded(domain, value), position
+        )
 
     def _after(self, words: Iterable[str], position: int) -> list[int]:
         """The ends of those of `words` that stand at `position` as whole words."""
@@ -313,9 +377,14 @@ class _PhraseFinder:
         try:
             domain_values = self.reader.catalogue.domains[domain]
             offered = domain_values(Scene(scene.state, dict(self.values), scene.narrative, {}))
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # it wants to know more than can be read
+        # it wants to know more than can be read
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             return []
-        return [option.text for option in offered if isinstance(option, Worded) and option.value == value]
+        return [
+            option.text
+            for option in offered
+            if isinstance(option, Worded) and option.value == value
+        ]
 
 
 @lru_cache(maxsize=16384)

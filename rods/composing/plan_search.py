@@ -1,9 +1,11 @@
-"""The search behind planning: random fillings of a shape with recipes (`PlanSample`), and what they cost.
+"""The search behind planning: random fillings of a shape with recipes (`PlanSample`), and what they
+cost.
 
-`Table` keeps what a sequence of recipes gives: which things, from which call their values come and at which depth, and
-which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards. Fillings of a
-shape begin alike again and again, so all of a plan share a tree of these tables (`Prefix`): what a sequence gives, and
-what may follow it with which weight, is found once."""
+`Table` keeps what a sequence of recipes gives: which things, from which call their values come and
+at which depth, and which calls feed which. It predicts, before anything runs, what
+`rods.analysis.profile` infers afterwards. Fillings of a shape begin alike again and again, so all
+of a plan share a tree of these tables (`Prefix`): what a sequence gives, and what may follow it
+with which weight, is found once."""
 
 import random
 from collections import Counter
@@ -22,11 +24,20 @@ DRAWS = 60  # recipes drawn for a place, before it stays empty
 AGAIN = 6  # fillings of a turn whose edges are not the wanted ones, before the whole is given up
 TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
 DEEPER = 3.0  # how much likelier one is that comes closer to the wanted depth
-AVOIDED, REPEATED, FOREIGN, TOO_DEEP = 0.15, 0.5, 0.2, 0.02  # how much likelier what should rather not be chosen is
+# how much likelier what should rather not be chosen is
+AVOIDED = 0.15
+REPEATED = 0.5
+FOREIGN = 0.2
+TOO_DEEP = 0.02
 SHALLOW = 0.2  # the same for what brings no depth, once chance alone has not found enough of it
-WIRED, MISWIRED = 20.0, 0.02  # the same for each edge that is wanted, or is not
+# the same for each edge that is wanted, or is not
+WIRED = 20.0
+MISWIRED = 0.02
 GIVING = 6.0  # the same for what leaves a result behind, where a later turn is to take one up
-OVERLAP, COUNT, CLASS = 3.0, 0.6, 1.0  # costs: a function to avoid, a call more or less, a class apart
+# costs: a function to avoid, a call more or less, a class apart
+OVERLAP = 3.0
+COUNT = 0.6
+CLASS = 1.0
 JOIN = 2  # words that join a request to the next, and values longer than one word
 
 Turn = tuple[Recipe, ...]
@@ -34,9 +45,9 @@ Turn = tuple[Recipe, ...]
 
 @dataclass(frozen=True, slots=True)
 class PlanShape:
-    """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth` calls on the longest
-    path of results into arguments (None: any); `classes` calls per API class and turn (None: any); `edges` calls that
-    feed another, by the turns of both (None: any)."""
+    """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth`
+    calls on the longest path of results into arguments (None: any); `classes` calls per API class
+    and turn (None: any); `edges` calls that feed another, by the turns of both (None: any)."""
 
     counts: tuple[int, ...]
     depth: int | None = None
@@ -46,9 +57,9 @@ class PlanShape:
 
 @dataclass(slots=True)
 class Table:
-    """What a sequence of recipes has given so far. `things[kind]` is (depth, position) of the call that the thing's
-    value came from; depth 0 when the user said it; facts stand among them. `edges` are the calls that feed another, by
-    turns, `sizes` the calls of each turn."""
+    """What a sequence of recipes has given so far. `things[kind]` is (depth, position) of the call
+    that the thing's value came from; depth 0 when the user said it; facts stand among them. `edges`
+    are the calls that feed another, by turns, `sizes` the calls of each turn."""
 
     things: dict[str, tuple[int, Position]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -57,7 +68,9 @@ class Table:
     sizes: Counter[int] = field(default_factory=Counter)
 
     def copy(self) -> "Table":
-        return Table(dict(self.things), set(self.used), self.depth, Counter(self.edges), Counter(self.sizes))
+        return Table(
+            dict(self.things), set(self.used), self.depth, Counter(self.edges), Counter(self.sizes)
+        )
 
     def depths(self, recipe: Recipe) -> Sequence[int]:
         """The depth that each step would reach: 1 + the deepest call whose result feeds it."""
@@ -69,7 +82,9 @@ class Table:
         """How many calls of which turn would feed the recipe's calls in `turn`."""
         calls = {turn: recipe.inside} if recipe.inside else {}
         for step in recipe.steps if recipe.needs else ():
-            for origin, _ in {self.things[kind][1] for kind in step.takes_up if self.things[kind][0]}:
+            for origin, _ in {
+                self.things[kind][1] for kind in step.takes_up if self.things[kind][0]
+            }:
                 calls[origin] = calls.get(origin, 0) + 1
         return calls
 
@@ -101,12 +116,15 @@ class Table:
 
 @dataclass(slots=True, eq=False)
 class Prefix:
-    """The recipes that fillings of one shape began with, by turns, and what is known behind them: `weighed` has by turn
-    and room the recipes that may come, with their weights added up, `wired` what `PlanSample.wired` said by turn."""
+    """The recipes that fillings of one shape began with, by turns, and what is known behind them:
+    `weighed` has by turn and room the recipes that may come, with their weights added up, `wired`
+    what `PlanSample.wired` said by turn."""
 
     table: Table = field(default_factory=Table)
     after: dict[tuple[int, Recipe], "Prefix"] = field(default_factory=dict)
-    weighed: dict[tuple[int, int], tuple[Sequence[Recipe], Sequence[float]]] = field(default_factory=dict)
+    weighed: dict[tuple[int, int], tuple[Sequence[Recipe], Sequence[float]]] = field(
+        default_factory=dict
+    )
     wired: dict[int, bool] = field(default_factory=dict)
 
     def then(self, recipe: Recipe, turn: int) -> "Prefix":
@@ -119,8 +137,8 @@ class Prefix:
 
 @dataclass(slots=True)
 class PlanSample:
-    """One random filling of a shape, behind `prefix`, which fillings share that differ in chance alone. `avoid` are
-    functions to keep away from; `fair` as in `deniable`."""
+    """One random filling of a shape, behind `prefix`, which fillings share that differ in chance
+    alone. `avoid` are functions to keep away from; `fair` as in `deniable`."""
 
     catalogue: Catalogue
     groups: Mapping[str, str]  # the API class of each tool
@@ -129,7 +147,8 @@ class PlanSample:
     avoid: frozenset[str]
     rng: random.Random
     fair: bool = True
-    preferences: Mapping[str, float] = field(default_factory=dict)  # weights of functions (Recipe.preferred)
+    # weights of functions (Recipe.preferred)
+    preferences: Mapping[str, float] = field(default_factory=dict)
     turns: list[Turn] = field(default_factory=list)
     prefix: Prefix = field(default_factory=Prefix)
     seeks_depth: bool = False  # weighs down recipes that bring none
@@ -137,10 +156,15 @@ class PlanSample:
     first: tuple[int, Recipe] | None = None  # a turn, and the recipe that it begins with if it can
 
     def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
-        """Whether every turn could be filled, at the wanted depth and with the wanted edges. A turn drawn at random
-        begins with one of the `deep` recipes, if there are any."""
+        """Whether every turn could be filled, at the wanted depth and with the wanted edges. A turn
+        drawn at random begins with one of the `deep` recipes, if there are any."""
         counts = self.shape.counts
-        places = [(turn, recipe) for recipe in deep for turn, count in enumerate(counts) if count >= len(recipe.steps)]
+        places = [
+            (turn, recipe)
+            for recipe in deep
+            for turn, count in enumerate(counts)
+            if count >= len(recipe.steps)
+        ]
         if places:
             self.first = self.rng.choice(places)
         for turn, count in enumerate(counts):
@@ -167,7 +191,8 @@ class PlanSample:
         return wired
 
     def wired(self, turn: int) -> bool:
-        """Whether the edges so far are the wanted ones, but for `spare`, and what later turns take up is there."""
+        """Whether the edges so far are the wanted ones, but for `spare`, and what later turns take
+        up is there."""
         if self.shape.edges is None:
             return True
         due = Counter({edge: count for edge, count in self.shape.edges.items() if edge[1] <= turn})
@@ -175,12 +200,16 @@ class PlanSample:
         lost = sum(count for origin, count in owed.items() if not self.table.holds(origin))
         return edges_apart(due, self.table.edges) + lost <= self.spare
 
-    def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool) -> Turn | None:
+    def _turn(
+        self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool
+    ) -> Turn | None:
         before = frozenset(self.table.used) if after_blank else frozenset()
         chosen: list[Recipe] = []
         room = count
         while room > 0:
-            begins = None if chosen or self.first is None or self.first[0] != turn else self.first[1]
+            begins = (
+                None if chosen or self.first is None or self.first[0] != turn else self.first[1]
+            )
             begun = begins is not None and begins.fits(self.table.things.keys())
             recipe = begins if begun else self._pick(recipes, turn, room, chosen)
             if recipe is None and not chosen:
@@ -192,18 +221,29 @@ class PlanSample:
             room -= len(recipe.steps)
         if room > 1 or not chosen:  # a turn may have one call less or more than wanted
             return None
-        if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
+        if (
+            len(chosen) > 1
+            and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest
+        ):
             return None
-        fits = not after_blank or deniable(self.catalogue, chosen, self.type, before, fair=self.fair)
+        fits = not after_blank or deniable(
+            self.catalogue, chosen, self.type, before, fair=self.fair
+        )
         return tuple(chosen) if fits else None
 
-    def _pick(self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe]) -> Recipe | None:
-        """A recipe of at most `room` calls, by weight. Where edges are wanted few recipes will do, so all are weighed;
-        otherwise by rejection sampling, which weighs only what it draws."""
-        choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
+    def _pick(
+        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe]
+    ) -> Recipe | None:
+        """A recipe of at most `room` calls, by weight. Where edges are wanted few recipes will do,
+        so all are weighed; otherwise by rejection sampling, which weighs only what it draws."""
+        choice = self.rng.choice
+        chance = self.rng.random
+        given = self.table.things.keys()
         if self.shape.edges is not None:
             if (weighed := self.prefix.weighed.get((turn, room))) is None:
-                weighed = self.prefix.weighed[turn, room] = self._weighed(recipes, turn, room, chosen)
+                weighed = self.prefix.weighed[turn, room] = self._weighed(
+                    recipes, turn, room, chosen
+                )
             fitting, sums = weighed
             return self.rng.choices(fitting, cum_weights=sums)[0] if fitting else None
         classes = self._classes(turn, chosen)
@@ -214,7 +254,9 @@ class PlanSample:
                 continue
             drawn = chance() * TAKE_UP * most
             # a weight is at most this, and most draws fail it already
-            plain = not recipe.needs and (self.shape.depth is None or recipe.reach <= max(self.table.depth, 1))
+            plain = not recipe.needs and (
+                self.shape.depth is None or recipe.reach <= max(self.table.depth, 1)
+            )
             if drawn < (1.0 if plain else TAKE_UP) * most and drawn < self._weight(recipe, classes):
                 return recipe
         return None
@@ -222,35 +264,46 @@ class PlanSample:
     def _weighed(
         self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe]
     ) -> tuple[Sequence[Recipe], Sequence[float]]:
-        """The recipes of at most `room` calls that fit, and their weights added up; none where all weigh nothing."""
-        given, classes = self.table.things.keys(), self._classes(turn, chosen)
+        """The recipes of at most `room` calls that fit, and their weights added up; none where all
+        weigh nothing."""
+        given = self.table.things.keys()
+        classes = self._classes(turn, chosen)
         short = [recipe for recipe in recipes if len(recipe.steps) <= room and recipe not in chosen]
         fitting = [recipe for recipe in short if recipe.fits(given)]
         wired = self._wiring(fitting, turn)
-        weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
+        weights = [
+            likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired
+        ]
         return (fitting, list(accumulate(weights))) if any(weights) else ((), ())
 
     def _classes(self, turn: int, chosen: Sequence[Recipe]) -> Counter[str] | None:
-        """The calls by API class that `turn` lacks behind those `chosen`; None where any will do."""
+        """The calls by API class that `turn` lacks behind those `chosen`; None where any will
+        do."""
         if self.shape.classes is None:
             return None
-        return Counter(self.shape.classes[turn]) - Counter(self.groups[tool] for each in chosen for tool in each.tools)
+        return Counter(self.shape.classes[turn]) - Counter(
+            self.groups[tool] for each in chosen for tool in each.tools
+        )
 
     def _wiring(self, recipes: Sequence[Recipe], turn: int) -> Iterator[tuple[Recipe, float]]:
-        """Each recipe, and how much likelier it is for the edges that it brings or prepares; 0 with too many others."""
-        wanted, table = self.shape.edges or Counter(), self.table
+        """Each recipe, and how much likelier it is for the edges that it brings or prepares; 0 with
+        too many others."""
+        wanted = self.shape.edges or Counter()
+        table = self.table
         missing = {a: count - table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
         owed = any(a == turn < b for a, b in wanted) and not table.holds(turn)
         for recipe in recipes:
             good = extra = 0
             for origin, count in table.feeding(recipe, turn).items():
                 met = min(count, max(missing.get(origin, 0), 0))
-                good, extra = good + met, extra + count - met
+                good = good + met
+                extra = extra + count - met
             weight = float(WIRED**good * MISWIRED**extra) if extra <= self.spare else 0.0
             yield recipe, weight * GIVING if owed and recipe.gives_results else weight
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
-        table, weight = self.table, TAKE_UP if recipe.needs else 1.0
+        table = self.table
+        weight = TAKE_UP if recipe.needs else 1.0
         if self.preferences:
             weight *= recipe.preferred(self.preferences)
         for turn in self.turns:
@@ -275,25 +328,36 @@ class PlanSample:
         return weight
 
     def cost(self, tools: Counter[str]) -> float:
-        """How far the filling is from what was wanted; 0 is as good as it gets. `tools` counts its functions."""
+        """How far the filling is from what was wanted; 0 is as good as it gets. `tools` counts its
+        functions."""
         shape = self.shape
         total = OVERLAP * sum(count for tool, count in tools.items() if tool in self.avoid)
         for turn, wanted in zip(self.turns, shape.counts, strict=True):
             total += COUNT * abs(sum(len(recipe.steps) for recipe in turn) - wanted)
         for turn, classes in zip(self.turns, shape.classes or (), strict=shape.classes is not None):
             own = Counter(self.groups[tool] for recipe in turn for tool in recipe.tools)
-            total += CLASS * ((own - Counter(classes)).total() + (Counter(classes) - own).total()) / 2
+            total += (
+                CLASS * ((own - Counter(classes)).total() + (Counter(classes) - own).total()) / 2
+            )
         return total
 
     def unplanned(self, recipes: Sequence[Recipe], missed: Counter[tuple[int, str]]) -> str:
-        """What the shape wanted, why most fillings were `missed`, and the nearest recipe for the turn at fault (else
-        the fullest) with what keeps it out. `recipes` are those that might come."""
-        told, classes_of = "", self.shape.classes
+        """What the shape wanted, why most fillings were `missed`, and the nearest recipe for the
+        turn at fault (else the fullest) with what keeps it out. `recipes` are those that might
+        come."""
+        told = ""
+        classes_of = self.shape.classes
         if classes_of is not None:
-            wanted = (", ".join(f"{count} {name}" for name, count in sorted(turn.items())) for turn in classes_of)
+            wanted = (
+                ", ".join(f"{count} {name}" for name, count in sorted(turn.items()))
+                for turn in classes_of
+            )
             told = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
         if most := missed.most_common(2):
-            told += f"; of {missed.total()} plans {' and '.join(f'{count} {why}' for (_, why), count in most)}"
+            told += (
+                f"; of {missed.total()} plans "
+                f"{' and '.join(f'{count} {why}' for (_, why), count in most)}"
+            )
         if not self.catalogue.recipes:
             return told
         turn = most[0][0][0] if most else -1
@@ -303,7 +367,9 @@ class PlanSample:
         def apart(recipe: Recipe) -> tuple[int, bool]:
             classes = Counter(self.groups[tool] for tool in recipe.tools)
             wanted = Counter(classes_of[turn]) if classes_of is not None else classes
-            away = ((classes - wanted) + (wanted - classes)).total() + abs(len(recipe.steps) - self.shape.counts[turn])
+            away = ((classes - wanted) + (wanted - classes)).total() + abs(
+                len(recipe.steps) - self.shape.counts[turn]
+            )
             return away, recipe not in recipes
 
         nearest = min(self.catalogue.recipes.values(), key=apart)
@@ -321,7 +387,8 @@ class PlanSample:
         return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
 
     def same(self, wanted: Sequence[tuple[str, ...]], blocked: frozenset[str]) -> list[Turn]:
-        """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges as may be."""
+        """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges
+        as may be."""
         fitting: list[tuple[int, int, list[Turn]]] = []
         for number in range(SAME_TRIES):
             table = Table()
@@ -329,22 +396,33 @@ class PlanSample:
             for turn, tools in enumerate(wanted):
                 ways = self._decompositions(tools, frozenset(table.things), blocked)
                 if turn and not wanted[turn - 1]:
-                    ways = [way for way in ways if deniable(self.catalogue, way, self.type, frozenset(table.used))]
+                    ways = [
+                        way
+                        for way in ways
+                        if deniable(self.catalogue, way, self.type, frozenset(table.used))
+                    ]
                 if not ways:
                     break
                 turns.append(self.rng.choice(ways))
                 for recipe in turns[-1]:
                     table.add(recipe, turn)
             if len(turns) == len(wanted) and table.depth == self.shape.depth:
-                fitting.append((edges_apart(table.edges, self.shape.edges or Counter()), number, turns))
+                fitting.append(
+                    (edges_apart(table.edges, self.shape.edges or Counter()), number, turns)
+                )
                 if not fitting[-1][0]:
                     break
         if not fitting:
-            raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
+            raise ComposeError(
+                "no_pattern", "no recipes call exactly the functions of the seed at its depth"
+            )
         return min(fitting)[2]
 
-    def _decompositions(self, tools: tuple[str, ...], given: frozenset[str], blocked: frozenset[str]) -> list[Turn]:
-        """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `given` are the things at hand."""
+    def _decompositions(
+        self, tools: tuple[str, ...], given: frozenset[str], blocked: frozenset[str]
+    ) -> list[Turn]:
+        """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `given` are
+        the things at hand."""
         if not tools:
             return [()]
         ways: list[Turn] = []
@@ -364,10 +442,17 @@ class PlanSample:
         story: dict[str, str] = {}
         if narrative:
             used = {self.groups[tool] for turn in turns for recipe in turn for tool in recipe.tools}
-            stories = [story for story in self.catalogue.book.stories if not story.groups or used & story.groups]
+            stories = [
+                story
+                for story in self.catalogue.book.stories
+                if not story.groups or used & story.groups
+            ]
             story = {"story": self.rng.choice(stories).name, **self.catalogue.topics(self.rng)}
         named = ((tuple(recipe.name for recipe in turn), turn) for turn in turns)
-        planned = (PlannedTurn(names, tuple(tool for recipe in turn for tool in recipe.tools)) for names, turn in named)
+        planned = (
+            PlannedTurn(names, tuple(tool for recipe in turn for tool in recipe.tools))
+            for names, turn in named
+        )
         return Plan(tuple(planned), story)
 
 
@@ -378,12 +463,18 @@ def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
 
 
 def deniable(
-    catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str], *, fair: bool = True
+    catalogue: Catalogue,
+    chosen: Sequence[Recipe],
+    type: TaskType,
+    used: frozenset[str],
+    *,
+    fair: bool = True,
 ) -> bool:
-    """Whether a turn without calls can precede a turn of these recipes: for miss_func it calls a tool that no earlier
-    turn `used`, for miss_param the user says a value that the phrase book can blur. Where nothing of the turn may be
-    possible before (`fair`), each recipe has such a tool or takes up what another one of the turn gives, and such a
-    value belongs to the first. Other types have no such turns."""
+    """Whether a turn without calls can precede a turn of these recipes: for miss_func it calls a
+    tool that no earlier turn `used`, for miss_param the user says a value that the phrase book can
+    blur. Where nothing of the turn may be possible before (`fair`), each recipe has such a tool or
+    takes up what another one of the turn gives, and such a value belongs to the first. Other types
+    have no such turns."""
     if type == "miss_func":
         new = [not used.issuperset(recipe.tools) for recipe in chosen]
         if not fair:
@@ -397,5 +488,9 @@ def deniable(
     if type == "miss_param":
         vague = catalogue.book.vague
         said = chosen[:1] if fair else chosen
-        return any(catalogue.family(domain) in vague for recipe in said for domain in recipe.user_slots.values())
+        return any(
+            catalogue.family(domain) in vague
+            for recipe in said
+            for domain in recipe.user_slots.values()
+        )
     return False

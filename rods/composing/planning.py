@@ -1,6 +1,6 @@
-"""Stage I: plans a call sequence with a seed's shape (004 §3.3), procedurally: calls per turn, turns in which no call
-is right, depth, and API classes (`PlanShape`). Functions, names, numbers and story are new; `functions="same"` keeps
-the functions, as an ablation."""
+"""Stage I: plans a call sequence with a seed's shape (004 §3.3), procedurally: calls per turn,
+turns in which no call is right, depth, and API classes (`PlanShape`). Functions, names, numbers and
+story are new; `functions="same"` keeps the functions, as an ablation."""
 
 import math
 import random
@@ -25,11 +25,14 @@ TRIES = 80  # candidate plans looked at for a seed's shape
 LONGER = 5  # times as many while none of them fits
 ENOUGH = 8  # that fit, to choose the nearest of
 PREFERRED = 3.0  # cost of functions that weigh e times less in the mean
-NEAR, EDGE = 5.0, 2.0  # costs of the whole distance, and of an edge from turn to turn that only one of both has
+# costs of the whole distance, and of an edge from turn to turn that only one of both has
+NEAR = 5.0
+EDGE = 2.0
 
 
 def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) -> Profile:
-    """The profile that these recipes are going to have; every said value counts as said in its own turn."""
+    """The profile that these recipes are going to have; every said value counts as said in its own
+    turn."""
     things: dict[str, Flow] = {}
     nodes: list[tuple[Node, ...]] = []
     for turn, recipes in enumerate(turns):
@@ -37,10 +40,14 @@ def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) ->
         for recipe in recipes:
             start = (turn, len(calls))
             for step in recipe.steps:
-                flows = {name: _flow(source, start, things) for name, source in step.arguments.items()}
+                flows = {
+                    name: _flow(source, start, things) for name, source in step.arguments.items()
+                }
                 calls.append(Node(turn, len(calls), step.tool, groups[step.tool], flows))
             given = {kind: _flow(gift.value, start, things) for kind, gift in recipe.gives.items()}
-            things = {kind: flow for kind, flow in things.items() if kind not in recipe.ends} | given
+            things = {
+                kind: flow for kind, flow in things.items() if kind not in recipe.ends
+            } | given
         nodes.append(tuple(calls))
     return Profile(type, tuple(nodes))
 
@@ -75,54 +82,81 @@ def plan(
     tries: int = TRIES,
     rng: random.Random,
 ) -> Plan:
-    """A plan of a given shape, or one that comes close to a given profile, as far as it shows before anything runs
-    within the `limits` that a variant has to keep (None: however near): the cheapest of `tries` random fillings.
+    """A plan of a given shape, or one that comes close to a given profile, as far as it shows
+    before anything runs within the `limits` that a variant has to keep (None: however near): the
+    cheapest of `tries` random fillings.
 
-    `functions="other"` avoids the functions of `seed`, if there is one, as far as the shape allows and never repeats
-    their multiset; "same" calls exactly the seed's functions, turn by turn. `blocked` names functions and recipes not
-    to be used (Appendix F), `usable` the API classes to choose from (those of a given profile, else None: all); `fair`
-    as in `deniable`; `preferences` weigh functions (rods.extension.Preferring). Raises ComposeError("no_pattern") when
-    the search finds nothing."""
+    `functions="other"` avoids the functions of `seed`, if there is one, as far as the shape allows
+    and never repeats their multiset; "same" calls exactly the seed's functions, turn by turn.
+    `blocked` names functions and recipes not to be used (Appendix F), `usable` the API classes to
+    choose from (those of a given profile, else None: all); `fair` as in `deniable`; `preferences`
+    weigh functions (rods.extension.Preferring). Raises ComposeError("no_pattern") when the search
+    finds nothing."""
     groups = {name: tool.group for name, tool in environment.tools().items()}
     root = goal if isinstance(goal, Profile) else None
     shape = shape_of(goal) if isinstance(goal, Profile) else goal
     if root is not None:
         usable = frozenset(root.classes)
-    wanted = [tuple(call.name for call in turn) for turn in (seed.calls if seed is not None else ())]
+    wanted = [
+        tuple(call.name for call in turn) for turn in (seed.calls if seed is not None else ())
+    ]
     other = Counter(name for turn in wanted for name in turn)
     avoid = frozenset(other) - catalogue.common
     sample = partial(PlanSample, catalogue, groups, shape, type, avoid, rng, fair, preferences)
     if functions == "same":
         return sample().planned(sample().same(wanted, blocked), narrative)
-    free = [recipe for name, recipe in catalogue.recipes.items() if blocked.isdisjoint((name, *recipe.tools))]
+    free = [
+        recipe
+        for name, recipe in catalogue.recipes.items()
+        if blocked.isdisjoint((name, *recipe.tools))
+    ]
     fit = [recipe for recipe in free if not (recipe.short and type == "long_context")]
-    recipes = [recipe for recipe in fit if usable is None or all(groups[tool] in usable for tool in recipe.tools)]
+    recipes = [
+        recipe
+        for recipe in fit
+        if usable is None or all(groups[tool] in usable for tool in recipe.tools)
+    ]
     fitting: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
-    missed: Counter[tuple[int, str]] = Counter()  # turn at fault (-1: the whole) and why, of each filling not taken
+    # turn at fault (-1: the whole) and why, of each filling not taken
+    missed: Counter[tuple[int, str]] = Counter()
     start = Prefix()
     if not recipes or max(shape.counts) - 1 > most_calls(catalogue, recipes):
         tries = 0
     for number in range(LONGER * tries):
-        if len(fitting) >= ENOUGH if root is not None and number < tries else fitting and number >= tries:
+        if (
+            len(fitting) >= ENOUGH
+            if root is not None and number < tries
+            else fitting and number >= tries
+        ):
             break
         if number == tries:  # what was found so far was weighed otherwise
             start = Prefix()
         candidate = sample(prefix=start)
-        if number >= tries:  # chance alone has not reached the depth, nor all edges: from now on it is sought
+        # chance alone has not reached the depth, nor all edges: from now on it is sought
+        if number >= tries:
             deep = [recipe for recipe in recipes if recipe.reach == shape.depth]
-            candidate.seeks_depth, candidate.spare = True, limits.profile_edges if limits is not None else 0
+            candidate.seeks_depth = True
+            candidate.spare = limits.profile_edges if limits is not None else 0
         if not candidate.fill(recipes, deep if number % 2 else ()):
-            turn, depth = len(candidate.turns), candidate.table.depth
+            turn = len(candidate.turns)
+            depth = candidate.table.depth
             whole = turn == len(shape.counts)
-            missed[(-1, f"came to depth {depth}") if whole else (turn, f"found nothing fitting for turn {turn}")] += 1
+            missed[
+                (-1, f"came to depth {depth}")
+                if whole
+                else (turn, f"found nothing fitting for turn {turn}")
+            ] += 1
             continue
-        tools = Counter(tool for turn in candidate.turns for recipe in turn for tool in recipe.tools)
+        tools = Counter(
+            tool for turn in candidate.turns for recipe in turn for tool in recipe.tools
+        )
         if seed is not None and tools == other:
             missed[-1, "had the seed's very tools"] += 1
             continue
         cost = candidate.cost(tools)
-        if root is not None:  # a closer look: the cost knows classes and counts, the distance the whole graph
+        # a closer look: the cost knows classes and counts, the distance the whole graph
+        if root is not None:
             seen = outline(candidate.turns, groups, type)
             if limits is not None and limits.profile and (far := isomorphic(root, seen, limits)):
                 missed[-1, f"were too far from the seed ({far[0]})"] += 1

@@ -1,10 +1,12 @@
-"""Reads a catalogue's tables from TOML: recipes, phrase book, pools of values, and what belongs to them.
+"""Reads a catalogue's tables from TOML: recipes, phrase book, pools of values, and what belongs to
+them.
 
-`read` checks one file, `merged` puts several together, and `RecipeTables.catalogue` adds what only code can say:
-domains that look at the state, initial states, patches, padding. docs/composing.md shows every table with an example,
-and the shorthands: alternatives "(show|print)", which may be empty and do not nest; shared entries "@name", which may
-use those above them; families, a recipe with `each` written once for each of its members. Whatever the format does not
-know is a UserError with file, key and remedy. Whether tools, slots and things fit together is checked against the
+`read` checks one file, `merged` puts several together, and `RecipeTables.catalogue` adds what only
+code can say: domains that look at the state, initial states, patches, padding. docs/composing.md
+shows every table with an example, and the shorthands: alternatives "(show|print)", which may be
+empty and do not nest; shared entries "@name", which may use those above them; families, a recipe
+with `each` written once for each of its members. Whatever the format does not know is a UserError
+with file, key and remedy. Whether tools, slots and things fit together is checked against the
 environment, by `rods.worlds.checking.soundness`."""
 
 import itertools
@@ -20,7 +22,8 @@ from rods.composing import catalogue
 from rods.errors import UserError
 from rods.files import read_toml
 
-MOST_PHRASES = 16  # that one line of a recipe stands for: lines of many alternatives do not drown the others
+# that one line of a recipe stands for: lines of many alternatives do not drown the others
+MOST_PHRASES = 16
 MOST_LINES = 40  # that one line of a frame, a link or a story stands for
 LONGEST = 40  # words of a turn, where no file says otherwise
 _ALTERNATIVES = re.compile(r"\(([^()]*\|[^()]*)\)")
@@ -37,8 +40,8 @@ Table = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RecipeTables:
-    """What the files say. Fields are those of `Catalogue` and `PhraseBook`; `domains` are the ones with fixed values,
-    `pools` whatever lists and tables the environment's own code draws from."""
+    """What the files say. Fields are those of `Catalogue` and `PhraseBook`; `domains` are the ones
+    with fixed values, `pools` whatever lists and tables the environment's own code draws from."""
 
     file: str
     recipes: Mapping[str, catalogue.Recipe] = field(default_factory=dict)
@@ -71,9 +74,10 @@ class RecipeTables:
     def catalogue(
         self, environment: str, *, domains: Mapping[str, catalogue.Domain], **rest: Any
     ) -> catalogue.Catalogue:
-        """The catalogue of `environment`: these tables, `domains` besides the fixed ones, and `rest`, the other fields
-        of `Catalogue` (`make_state`, `patch`, `pad` and `topics` at least). Raises UserError for a domain that both
-        the tables and `domains` define, and for a thing without the noun that its words hold."""
+        """The catalogue of `environment`: these tables, `domains` besides the fixed ones, and
+        `rest`, the other fields of `Catalogue` (`make_state`, `patch`, `pad` and `topics` at
+        least). Raises UserError for a domain that both the tables and `domains` define, and for a
+        thing without the noun that its words hold."""
         if twice := sorted(domains.keys() & self.domains.keys()):
             what = f"the code defines {', '.join(twice)} too"
             raise UserError(what, where=f"{self.file}, domains", remedy="keep one of the two")
@@ -81,14 +85,27 @@ class RecipeTables:
             for kind, gift in recipe.gives.items():
                 explicit = self.things[kind].explicit if kind in self.things else ()
                 if not gift.noun and any("{noun}" in words for words in explicit):
-                    slot = f"/{gift.value.kind}" if isinstance(gift.value, catalogue.FromEarlierRecipe) else "/slot"
-                    what = f"gives a {kind} without a noun, and the words of things.{kind} hold {{noun}}"
+                    slot = (
+                        f"/{gift.value.kind}"
+                        if isinstance(gift.value, catalogue.FromEarlierRecipe)
+                        else "/slot"
+                    )
+                    what = (
+                        f"gives a {kind} without a noun, and the words of things.{kind} hold "
+                        f"{{noun}}"
+                    )
                     remedy = f"end its source with {slot}, or write words without {{noun}}"
-                    raise UserError(what, where=f"{self.file}, recipes.{name}.gives.{kind}", remedy=remedy)
-        shared = {entry.name for entry in fields(catalogue.Catalogue)}.intersection(TABLES) - {"domains"}
+                    raise UserError(
+                        what, where=f"{self.file}, recipes.{name}.gives.{kind}", remedy=remedy
+                    )
+        shared = {entry.name for entry in fields(catalogue.Catalogue)}.intersection(TABLES) - {
+            "domains"
+        }
         own = {name: getattr(self, name) for name in shared}
         fixed = {name: _fixed(values) for name, values in self.domains.items()}
-        return catalogue.Catalogue(environment, domains={**domains, **fixed}, book=self.book, **{**own, **rest})
+        return catalogue.Catalogue(
+            environment, domains={**domains, **fixed}, book=self.book, **{**own, **rest}
+        )
 
 
 TABLES = tuple(entry.name for entry in fields(RecipeTables)[1:])
@@ -99,7 +116,8 @@ def _fixed(values: tuple[Any, ...]) -> catalogue.Domain:
 
 
 def read(path: Path) -> RecipeTables:
-    """The tables of one file. Raises UserError naming file and key for whatever is not of the format."""
+    """The tables of one file. Raises UserError naming file and key for whatever is not of the
+    format."""
     return TableReader(str(path), read_toml(path)).tables()
 
 
@@ -107,7 +125,8 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
     """One of several, in their order. Raises UserError when two define the same name."""
     whole: dict[str, Any] = {name: getattr(RecipeTables(""), name) for name in TABLES}
     for name, table in itertools.product(TABLES, tables):
-        content, so_far = getattr(table, name), whole[name]
+        content = getattr(table, name)
+        so_far = whole[name]
         twice: list[str] = []
         if isinstance(content, Mapping):
             twice = sorted(map(str, content.keys() & so_far.keys()))
@@ -119,12 +138,17 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
             whole[name] = so_far | content if isinstance(content, frozenset) else so_far + content
         if twice:
             what = f"another file defines {', '.join(twice)} too"
-            raise UserError(what, where=f"{table.file}, {name}", remedy="keep one of them, or give one another name")
+            raise UserError(
+                what,
+                where=f"{table.file}, {name}",
+                remedy="keep one of them, or give one another name",
+            )
     return RecipeTables(", ".join(table.file for table in tables), **whole)
 
 
 def source(text: str) -> catalogue.FromUser | catalogue.FromResult | catalogue.FromEarlierRecipe:
-    """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises ValueError for others."""
+    """A source in short notation: `slot:domain`, `0.address` or `0.mails.0`, `^event`. Raises
+    ValueError for others."""
     if text.startswith("^"):
         return catalogue.FromEarlierRecipe(text[1:])
     slot, colon, domain = text.partition(":")
@@ -133,16 +157,22 @@ def source(text: str) -> catalogue.FromUser | catalogue.FromResult | catalogue.F
     number, *path = text.split(".")
     if not number.isdigit() or not path:
         raise ValueError(f"{text!r} is neither slot:domain, step.path nor ^kind")
-    return catalogue.FromResult(int(number), tuple(int(key) if key.isdigit() else key for key in path))
+    return catalogue.FromResult(
+        int(number), tuple(int(key) if key.isdigit() else key for key in path)
+    )
 
 
 def alternatives(line: str, most: int = MOST_PHRASES) -> list[str]:
-    """The texts that a line with alternatives stands for, a fixed choice of `most` where there are more."""
+    """The texts that a line with alternatives stands for, a fixed choice of `most` where there are
+    more."""
     pieces = _ALTERNATIVES.split(line)  # plain text and alternatives take turns
     if len(pieces) == 1:
         return [line]
     choices = [piece.split("|") if index % 2 else [piece] for index, piece in enumerate(pieces)]
-    texts = [" ".join("".join(chosen).split()).replace(" ,", ",") for chosen in itertools.product(*choices)]
+    texts = [
+        " ".join("".join(chosen).split()).replace(" ,", ",")
+        for chosen in itertools.product(*choices)
+    ]
     return texts if len(texts) <= most else keyed_random(0, "phrases", line).sample(texts, most)
 
 
@@ -150,23 +180,35 @@ class TableReader:
     """Checks and reads the tables of one file."""
 
     def __init__(self, file: str, content: Table) -> None:
-        self.file, self.content = file, content
+        self.file = file
+        self.content = content
         self.shared: dict[str, Any] = {}
 
     def tables(self) -> RecipeTables:
         self._only(self.content, "", ("shared", *TABLES))
         for name, value in self._table("shared").items():
-            self.shared[name] = self._entries(value, f"shared.{name}") if isinstance(value, list) else value
+            self.shared[name] = (
+                self._entries(value, f"shared.{name}") if isinstance(value, list) else value
+            )
         names = ("lookups", "thematic", "ordinary", "silent", "common")
-        lists: dict[str, Any] = {name: frozenset(self._texts(self.content.get(name, []), name)) for name in names}
+        lists: dict[str, Any] = {
+            name: frozenset(self._texts(self.content.get(name, []), name)) for name in names
+        }
         lists |= {name: self._each(name, self._texts) for name in ("vague", "supply", "again")}
-        lists |= {name: self._lines(self.content.get(name, []), name) for name in ("links", "openings", "resumes")}
+        lists |= {
+            name: self._lines(self.content.get(name, []), name)
+            for name in ("links", "openings", "resumes")
+        }
         return RecipeTables(
             self.file,
             recipes=self._recipes(),
             domains=self._each("domains", self._values),
-            pools=self._each("pools", lambda pool, key: tuple(pool) if isinstance(pool, list) else pool),
-            frames={self._size(size): lines for size, lines in self._each("frames", self._lines).items()},
+            pools=self._each(
+                "pools", lambda pool, key: tuple(pool) if isinstance(pool, list) else pool
+            ),
+            frames={
+                self._size(size): lines for size, lines in self._each("frames", self._lines).items()
+            },
             stories=tuple(self._each("stories", self._story).values()),
             things=self._each("things", self._words),
             longest=self._longest(),
@@ -191,7 +233,11 @@ class TableReader:
         for name, entry in table.items():
             key = f"{where}.{name}"
             if not isinstance(entry, dict):
-                self._fault(key, "is no recipe", 'write steps = ["tool name=source …"] and phrases = ["…"] under it')
+                self._fault(
+                    key,
+                    "is no recipe",
+                    'write steps = ["tool name=source …"] and phrases = ["…"] under it',
+                )
             if outer and "each" in entry:
                 self._fault(key, "a family inside a family", "write one of the two out")
             for member in self._members(entry, key) if "each" in entry else [outer]:
@@ -205,27 +251,38 @@ class TableReader:
     def _members(self, entry: Table, key: str) -> list[dict[str, Any]]:
         members = self._entries(entry["each"], f"{key}.each")
         if not members or not all(isinstance(member, dict) for member in members):
-            self._fault(f"{key}.each", "must hold a table for each member", "write each = [{ name = … }, …]")
+            self._fault(
+                f"{key}.each", "must hold a table for each member", "write each = [{ name = … }, …]"
+            )
         for member in members:
             self._only(member.get("adds", {}), f"{key}.each.adds", ("phrases", "gives", *_FACTS))
         return members
 
     def _for_member(self, entry: Table, member: Table, key: str) -> Table:
-        """A recipe's fields with the shared entries put in, for one member of its family if it has one."""
+        """A recipe's fields with the shared entries put in, for one member of its family if it has
+        one."""
         written = {name: value for name, value in entry.items() if name != "each"}
         for name in filter(written.__contains__, _LISTS):
             written[name] = self._entries(written[name], f"{key}.{name}")
         for name, more in member.get("adds", {}).items():
             table = isinstance(more, dict)
-            written[name] = {**written.get(name, {}), **more} if table else [*written.get(name, []), *more]
+            written[name] = (
+                {**written.get(name, {}), **more} if table else [*written.get(name, []), *more]
+            )
         written["steps"] = [self._within(text, f"{key}.steps") for text in written.get("steps", [])]
         lists = [name for name, value in member.items() if isinstance(value, list)]
         phrases: list[Any] = []
         for phrase in self._texts(written.get("phrases", []), f"{key}.phrases"):
             used = [name for name in lists if f"<{name}>" in phrase]
             for values in itertools.product(*(member[name] for name in used)):
-                phrases.append(self._filled(phrase, {**member, **dict(zip(used, values, strict=True))}, key))
-        filled = {name: self._filled(value, member, key) for name, value in written.items() if name != "phrases"}
+                phrases.append(
+                    self._filled(phrase, {**member, **dict(zip(used, values, strict=True))}, key)
+                )
+        filled = {
+            name: self._filled(value, member, key)
+            for name, value in written.items()
+            if name != "phrases"
+        }
         return {**filled, "phrases": phrases}
 
     def _filled(self, value: Any, member: Table, key: str) -> Any:
@@ -236,7 +293,9 @@ class TableReader:
             return {name: self._filled(item, member, key) for name, item in value.items()}
         for name in _MEMBER.findall(value) if isinstance(value, str) else ():
             if not isinstance(member.get(name), str):
-                self._fault(key, f"<{name}> stands for no text", f"give every member of `each` a {name}")
+                self._fault(
+                    key, f"<{name}> stands for no text", f"give every member of `each` a {name}"
+                )
             value = value.replace(f"<{name}>", member[name])
         return value
 
@@ -247,7 +306,9 @@ class TableReader:
         facts = {fact: self._texts(entry.get(fact, []), f"{key}.{fact}") for fact in _FACTS}
         short = entry.get("short", False)
         if not isinstance(short, bool):
-            self._fault(f"{key}.short", "must be true or false", "write short = true, or leave it out")
+            self._fault(
+                f"{key}.short", "must be true or false", "write short = true, or leave it out"
+            )
         gives = entry.get("gives", {})
         if not isinstance(gives, dict):
             self._fault(f"{key}.gives", "must be a table", 'write gives = { kind = "source/noun" }')
@@ -262,13 +323,20 @@ class TableReader:
         while rest := rest.strip():
             name, equals, rest = rest.partition("=")
             if not equals or not name.isidentifier() or name in sources:
-                self._fault(key, f"{text!r} is no step", "write the tool, then name=source for each argument, once")
+                self._fault(
+                    key,
+                    f"{text!r} is no step",
+                    "write the tool, then name=source for each argument, once",
+                )
             if rest.startswith("!"):
                 try:
                     value, end = _JSON.raw_decode(rest, 1)
                 except ValueError:
-                    self._fault(key, f"{name}={rest} is no JSON", 'write a constant as !1, !true or !"text"')
-                sources[name], rest = catalogue.Constant(value), rest[end:]
+                    self._fault(
+                        key, f"{name}={rest} is no JSON", 'write a constant as !1, !true or !"text"'
+                    )
+                sources[name] = catalogue.Constant(value)
+                rest = rest[end:]
             else:
                 short, _, rest = rest.partition(" ")
                 sources[name] = self._source(short, key)
@@ -276,7 +344,9 @@ class TableReader:
 
     def _gift(self, text: Any, key: str) -> catalogue.ProducedEntity:
         if not isinstance(text, str):
-            self._fault(key, "must be a text", 'write "source/noun", or "source" for a thing without a noun')
+            self._fault(
+                key, "must be a text", 'write "source/noun", or "source" for a thing without a noun'
+            )
         value, _, noun = text.partition("/")
         if "{" in noun or "}" in noun:
             remedy = "name one slot without braces, or write words without any"
@@ -299,7 +369,9 @@ class TableReader:
     def _story(self, story: Any, key: str) -> catalogue.Story:
         self._only(story, key, ("opening", "later", "closing", "groups"))
         parts = ("opening", "later", "closing")
-        opening, later, closing = (self._lines(story.get(part, []), f"{key}.{part}") for part in parts)
+        opening, later, closing = (
+            self._lines(story.get(part, []), f"{key}.{part}") for part in parts
+        )
         if not (opening and later and closing):
             self._fault(key, "misses opening, later or closing", "give it a line of each")
         groups = frozenset(self._texts(story.get("groups", []), f"{key}.groups"))
@@ -307,7 +379,9 @@ class TableReader:
 
     def _words(self, words: Any, key: str) -> catalogue.Words:
         self._only(words, key, ("explicit", "back"))
-        return catalogue.Words(*(self._texts(words.get(part, []), f"{key}.{part}") for part in ("explicit", "back")))
+        return catalogue.Words(
+            *(self._texts(words.get(part, []), f"{key}.{part}") for part in ("explicit", "back"))
+        )
 
     def _longest(self) -> int:
         longest = self.content.get("longest", 0)
@@ -322,14 +396,20 @@ class TableReader:
         for family, domains in self._table("families").items():
             for domain in self._texts(domains, f"families.{family}"):
                 if domain in families:
-                    self._fault(f"families.{family}", f"{domain!r} has another family", "list it under one of them")
+                    self._fault(
+                        f"families.{family}",
+                        f"{domain!r} has another family",
+                        "list it under one of them",
+                    )
                 families[domain] = family
         return families
 
     def _siblings(self) -> dict[str, str]:
         value = self.content.get("siblings", [])
         if not isinstance(value, list):
-            self._fault("siblings", "must be a list of pairs", 'write siblings = [["one", "other"], …]')
+            self._fault(
+                "siblings", "must be a list of pairs", 'write siblings = [["one", "other"], …]'
+            )
         pairs = [self._pair(pair, "siblings") for pair in value]
         return {name: other for pair in pairs for name, other in (pair, pair[::-1])}
 
@@ -340,13 +420,21 @@ class TableReader:
         return pair[0], pair[1]
 
     def _lines(self, value: Any, key: str) -> tuple[str, ...]:
-        return tuple(text for line in self._texts(value, key) for text in alternatives(line, MOST_LINES))
+        return tuple(
+            text for line in self._texts(value, key) for text in alternatives(line, MOST_LINES)
+        )
 
     def _values(self, value: Any, key: str) -> tuple[Any, ...]:
         if not isinstance(value, list) or not value:
-            self._fault(key, "must be a list of values", "write [value, …], or { value = …, text = … } in it")
+            self._fault(
+                key,
+                "must be a list of values",
+                "write [value, …], or { value = …, text = … } in it",
+            )
         return tuple(
-            catalogue.Worded(**item) if isinstance(item, dict) and item.keys() == {"value", "text"} else item
+            catalogue.Worded(**item)
+            if isinstance(item, dict) and item.keys() == {"value", "text"}
+            else item
             for item in value
         )
 
@@ -381,7 +469,11 @@ class TableReader:
 
     def _shared_entry(self, name: str, key: str) -> Any:
         if name not in self.shared:
-            self._fault(key, f"@{name} is not shared", f"define {name} in [shared], above its first use there")
+            self._fault(
+                key,
+                f"@{name} is not shared",
+                f"define {name} in [shared], above its first use there",
+            )
         return self.shared[name]
 
     def _table(self, key: str) -> Table:
@@ -389,7 +481,9 @@ class TableReader:
 
     def _each(self, table: str, read_entry: Callable[[Any, str], T]) -> dict[str, T]:
         """The entries of a table, each read from its value and key."""
-        return {name: read_entry(value, f"{table}.{name}") for name, value in self._table(table).items()}
+        return {
+            name: read_entry(value, f"{table}.{name}") for name, value in self._table(table).items()
+        }
 
     def _only(self, value: Any, key: str, known: Sequence[str] | None) -> Table:
         """`value`, if it is a table with none but `known` keys."""

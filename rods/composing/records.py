@@ -1,4 +1,5 @@
-"""What passes between the steps of composing a task: plan, draft, and the typed failure of any step."""
+"""What passes between the steps of composing a task: plan, draft, and the typed failure of any
+step."""
 
 import copyreg
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +13,10 @@ from rods.faults import ErrorType
 
 
 class ComposeError(Exception):
-    """A step of composing failed. `function` and `turn` (from 0) say where, `functions` all that took part; `detail` is
-    the evidence; `call` is the call that failed, `domain` the domain in which there was nothing to choose: what a
-    repair starts from; `before` are the calls that ran until then. `said` is what a model had written."""
+    """A step of composing failed. `function` and `turn` (from 0) say where, `functions` all that
+    took part; `detail` is the evidence; `call` is the call that failed, `domain` the domain in
+    which there was nothing to choose: what a repair starts from; `before` are the calls that ran
+    until then. `said` is what a model had written."""
 
     def __init__(
         self,
@@ -30,22 +32,37 @@ class ComposeError(Exception):
         before: Sequence[Call] = (),
     ) -> None:
         super().__init__(f"{type}: {detail}")
-        self.type, self.detail, self.function, self.turn = type, detail, function, turn
+        self.type = type
+        self.detail = detail
+        self.function = function
+        self.turn = turn
         self.functions = tuple(dict.fromkeys((*([function] if function else []), *functions)))
-        self.call, self.domain, self.said, self.before = call, domain, said, tuple(before)
+        self.call = call
+        self.domain = domain
+        self.said = said
+        self.before = tuple(before)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def as_json(self) -> dict[str, Any]:
-        told = {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}
-        return told if self.functions in ((), (self.function,)) else {**told, "functions": list(self.functions)}
+        told = {
+            "type": self.type,
+            "function": self.function,
+            "turn": self.turn,
+            "detail": self.detail,
+        }
+        return (
+            told
+            if self.functions in ((), (self.function,))
+            else {**told, "functions": list(self.functions)}
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTurn:
-    """One turn of a plan: HIGH-LEVEL recipes from the environment's catalogue, and the BOTTOM-LEVEL tools that they
-    decompose into, in order. An empty turn is one in which no call is right."""
+    """One turn of a plan: HIGH-LEVEL recipes from the environment's catalogue, and the BOTTOM-LEVEL
+    tools that they decompose into, in order. An empty turn is one in which no call is right."""
 
     recipes: tuple[str, ...]
     tools: tuple[str, ...]
@@ -53,8 +70,9 @@ class PlannedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Stage I: what will be called, and the story that ties the turns together (004 §3.3, narrative). `composed` are
-    HIGH-LEVEL functions that a model wrote for it, by name with the tools that they were decomposed into."""
+    """Stage I: what will be called, and the story that ties the turns together (004 §3.3,
+    narrative). `composed` are HIGH-LEVEL functions that a model wrote for it, by name with the
+    tools that they were decomposed into."""
 
     turns: tuple[PlannedTurn, ...]
     narrative: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +86,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
-    """Stage II: a call with bound arguments, its result in a fresh world, and the flow of every argument."""
+    """Stage II: a call with bound arguments, its result in a fresh world, and the flow of every
+    argument."""
 
     call: Call
     result: Result

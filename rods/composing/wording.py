@@ -1,10 +1,11 @@
 """Words a draft: what the user says in each turn, from the catalogue's phrase book.
 
-Two ways, so that the pipeline's `rewrite` switch changes something real (004 §3.3 and Appendix R): `word` writes turn
-by turn (Stage II), each as if it stood alone; `rewrite` renders the whole conversation at once (Stage III), its turns
-linked, by the plan's story if there is to be one, and with back references ("it", "the same account") to what an
-earlier turn mentioned. A turn in which no call is right has the text "" here: `task_types.apply` moves the request of
-the following turn into it."""
+Two ways, so that the pipeline's `rewrite` switch changes something real (004 §3.3 and Appendix R):
+`word` writes turn by turn (Stage II), each as if it stood alone; `rewrite` renders the whole
+conversation at once (Stage III), its turns linked, by the plan's story if there is to be one, and
+with back references ("it", "the same account") to what an earlier turn mentioned. A turn in which
+no call is right has the text "" here: `task_types.apply` moves the request of the following turn
+into it."""
 
 import random
 import re
@@ -28,20 +29,25 @@ class RecipeRequest:
 
 
 def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequest]:
-    """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") for calls of no recipe."""
-    asked, start = list[RecipeRequest](), 0
+    """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") for
+    calls of no recipe."""
+    asked = list[RecipeRequest]()
+    start = 0
     while start < len(turn):
         recipe = catalogue.recipes[turn[start].recipe]
         end = start + len(recipe.steps)
         if tuple(bound.call.name for bound in turn[start:end]) != recipe.tools:
-            raise ComposeError("conversation_construct_failed", f"the calls of {recipe.name} are incomplete")
+            raise ComposeError(
+                "conversation_construct_failed", f"the calls of {recipe.name} are incomplete"
+            )
         asked.append(RecipeRequest(recipe, start, turn[start].slots))
         start = end
     return asked
 
 
 def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, ...]:
-    """One text a turn, without story and back references. Raises ComposeError("query_gen_failed") as `rewrite` does."""
+    """One text a turn, without story and back references. Raises ComposeError("query_gen_failed")
+    as `rewrite` does."""
     turns = (requests(catalogue, turn) for turn in draft.turns)
     return tuple(_turn(catalogue, asked, "", holistic=False, fit=False, rng=rng) for asked in turns)
 
@@ -49,11 +55,14 @@ def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, .
 def rewrite(
     catalogue: Catalogue, draft: Draft, *, narrative: bool, served: bool = False, rng: random.Random
 ) -> tuple[str, ...]:
-    """All turns in one go: linked by the story (or by plain links without one), with back references. With `served`
-    nothing is told that the calls do not serve. Raises ComposeError("query_gen_failed") when a phrase lacks a field."""
+    """All turns in one go: linked by the story (or by plain links without one), with back
+    references. With `served` nothing is told that the calls do not serve. Raises
+    ComposeError("query_gen_failed") when a phrase lacks a field."""
     book = catalogue.book
     story = _story(book, draft) if narrative else None
-    story, resumed = _served(catalogue, draft, story, rng) if served and story is not None else (story, -1)
+    story, resumed = (
+        _served(catalogue, draft, story, rng) if served and story is not None else (story, -1)
+    )
     spoken = [index for index, turn in enumerate(draft.turns) if turn]
     later = rng.sample(story.later, len(story.later)) if story is not None else []
     texts = []
@@ -67,16 +76,23 @@ def rewrite(
         else:
             lead = later[index % len(later)]  # none twice in a row
         lead = lead.format_map(draft.plan.narrative)
-        texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=True, fit=served, rng=rng))
+        texts.append(
+            _turn(catalogue, requests(catalogue, turn), lead, holistic=True, fit=served, rng=rng)
+        )
         if index in spoken[:1] and not texts[-1][1:].startswith(lead[1:]):
             resumed = -1  # nothing was told to which a turn could come back
     return tuple(texts)
 
 
-def _served(catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random) -> tuple[Story, int]:
-    """The story, opened by what the user wants to get done where the recipes say it, and without the lines about a
-    topic, of which nobody knows that the calls serve it; and the turn to which the opening comes back (-1: none)."""
-    book, wanted = catalogue.book, dict[str, int]()  # purpose → turn
+def _served(
+    catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random
+) -> tuple[Story, int]:
+    """The story, opened by what the user wants to get done where the recipes say it, and without
+    the lines about a topic, of which nobody knows that the calls serve it; and the turn to which
+    the opening comes back (-1: none)."""
+    # purpose → turn
+    book = catalogue.book
+    wanted = dict[str, int]()
     for index, turn in enumerate(draft.turns):
         for recipe in dict.fromkeys(catalogue.recipes[bound.recipe] for bound in turn):
             if recipe.purpose:
@@ -93,54 +109,89 @@ def _served(catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random
     return replace(story, opening=opening, later=later, closing=closing), resumed
 
 
-def parted(catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: random.Random) -> tuple[str, str]:
-    """The `text` of a turn as two: what its first recipe asks for, with the lead of `text`, and the rest ("" where
-    there is none). Both are worded anew, without back references, where there is a rest."""
+def parted(
+    catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: random.Random
+) -> tuple[str, str]:
+    """The `text` of a turn as two: what its first recipe asks for, with the lead of `text`, and the
+    rest ("" where there is none). Both are worded anew, without back references, where there is a
+    rest."""
     asked = requests(catalogue, draft.turns[turn])
     if len(asked) == 1:
         return text, ""
     story = _story(catalogue.book, draft)
-    book, narrative = catalogue.book, {**draft.plan.narrative, "intent": "@"}
-    told = () if story is None else (*book.openings, *book.resumes, *story.opening, *story.later, *story.closing)
-    leads = (re.escape(line.format_map(narrative)).replace("@", "[^.!?]+") for line in (*book.links, *told))
-    lead = max((found[0] for one in leads if (found := re.match(one, text, re.I))), key=len, default="")
+    book = catalogue.book
+    narrative = {**draft.plan.narrative, "intent": "@"}
+    told = (
+        ()
+        if story is None
+        else (*book.openings, *book.resumes, *story.opening, *story.later, *story.closing)
+    )
+    leads = (
+        re.escape(line.format_map(narrative)).replace("@", "[^.!?]+")
+        for line in (*book.links, *told)
+    )
+    lead = max(
+        (found[0] for one in leads if (found := re.match(one, text, re.I))), key=len, default=""
+    )
     first = _turn(catalogue, asked[:1], lead, holistic=False, fit=False, rng=rng)
     return first, _turn(catalogue, asked[1:], "", holistic=False, fit=False, rng=rng)
 
 
 def _story(book: PhraseBook, draft: Draft) -> Story | None:
-    return next((story for story in book.stories if story.name == draft.plan.narrative.get("story")), None)
+    return next(
+        (story for story in book.stories if story.name == draft.plan.narrative.get("story")), None
+    )
 
 
 def _turn(
-    catalogue: Catalogue, asked: Sequence[RecipeRequest], lead: str, *, holistic: bool, fit: bool, rng: random.Random
+    catalogue: Catalogue,
+    asked: Sequence[RecipeRequest],
+    lead: str,
+    *,
+    holistic: bool,
+    fit: bool,
+    rng: random.Random,
 ) -> str:
     """The text of a turn; with `fit` in words that leave room for `lead` where there are such."""
     if not asked:
         return ""
-    longest, tries = catalogue.book.longest, list[str]()
+    longest = catalogue.book.longest
+    tries = list[str]()
     room = longest - len(lead.split()) if fit else longest
     while not tries or (len(tries) < SHORTER and len(tries[-1].split()) > room):
         tries.append(_request(catalogue, asked, holistic=holistic, rng=rng))
     text = min(tries, key=lambda text: len(text.split())) if fit else tries[-1]
     if lead and len(lead.split()) + len(text.split()) <= longest:
-        running_on = text if re.match(r"I\b", text) else text[0].lower() + text[1:]  # as the rest of a sentence
-        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {running_on}")
+        # as the rest of a sentence
+        running_on = text if re.match(r"I\b", text) else text[0].lower() + text[1:]
+        text = (
+            f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {running_on}")
+        )
     return text
 
 
-def _request(catalogue: Catalogue, asked: Sequence[RecipeRequest], *, holistic: bool, rng: random.Random) -> str:
+def _request(
+    catalogue: Catalogue, asked: Sequence[RecipeRequest], *, holistic: bool, rng: random.Random
+) -> str:
     frames = catalogue.book.frames
     clauses = [_clause(catalogue, request, holistic=holistic, rng=rng) for request in asked]
     framed = (clauses[start : start + max(frames)] for start in range(0, len(clauses), max(frames)))
     return " ".join(_sentence(rng.choice(frames[len(some)]).format(*some)) for some in framed)
 
 
-def _clause(catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, rng: random.Random) -> str:
-    fields, book = dict[str, str](), catalogue.book
+def _clause(
+    catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, rng: random.Random
+) -> str:
+    fields = dict[str, str]()
+    book = catalogue.book
     for name, slot in request.slots.items():
         family = catalogue.family(slot.domain)
-        back = holistic and slot.repeats and (slot.thing or family in book.again) and rng.random() < BACK
+        back = (
+            holistic
+            and slot.repeats
+            and (slot.thing or family in book.again)
+            and rng.random() < BACK
+        )
         if slot.thing:
             words = book.things[slot.domain]
             fields[name] = rng.choice(words.back if back else words.explicit).format(noun=slot.text)

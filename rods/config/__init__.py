@@ -1,7 +1,9 @@
-"""The configuration of a run: one TOML file, two halves, read here. Everything is imported from here.
+"""The configuration of a run: one TOML file, two halves, read here. Everything is imported from
+here.
 
-*Identity* (everything but `[operation]`) says what the run is: a start with another one is refused with a diff.
-*Operation* may change at every start and is logged. Unknown keys and wrong types are errors that name the key."""
+*Identity* (everything but `[operation]`) says what the run is: a start with another one is refused
+with a diff. *Operation* may change at every start and is logged. Unknown keys and wrong types are
+errors that name the key."""
 
 import difflib
 import math
@@ -45,10 +47,11 @@ PRESETS = Path(__file__).parent  # <name>.toml
 
 @with_sections("sections")
 class Config(Section):
-    """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or lockstep
-    (reproducible)."""
+    """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or
+    lockstep (reproducible)."""
 
-    # what keys are set to that the file leaves out: rods-paper: the paper's form (docs/paper.md); empty: these defaults
+    # what keys are set to that the file leaves out: rods-paper: the paper's form (docs/paper.md);
+    # empty: these defaults
     preset: Literal["", "rods-paper"] = ""
     sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
     data: Data = Data()
@@ -68,60 +71,95 @@ class Config(Section):
     @model_validator(mode="after")
     def _sections_agree(self) -> "Config":
         """What sections, those of extensions too, ask of each other."""
-        training, whole = self.training, self.rollouts.rollouts_per_task
-        if whole == 1:  # such a group has no mean or deviation of its own, and no variance to find a boundary with
+        training = self.training
+        whole = self.rollouts.rollouts_per_task
+        # such a group has no mean or deviation of its own, and no variance to find a boundary with
+        if whole == 1:
             if training.advantage_baseline != "batch" or training.advantage_scale == "group":
                 raise ValueError(
-                    "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), "
-                    'or training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
+                    "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at "
+                    "least 2 (the paper: 16), "
+                    'or training.advantage_baseline = "batch" with advantage_scale = "batch" or '
+                    '"none"'
                 )
-            if self.zones.probe == "group" and self.selection.seeds_per_step and self.selection.order != "random":
+            if (
+                self.zones.probe == "group"
+                and self.selection.seeds_per_step
+                and self.selection.order != "random"
+            ):
                 raise ValueError(
-                    "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: "
+                    "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task "
+                    "would ever be picked: "
                     'set zones.probe = "window"'
                 )
             pool = self.pool
             layers = {"burn_in": pool.burn_in_observations, "drift": pool.drift_observations}
-            hasty = [name for name, seen in layers.items() if getattr(pool, name) and seen < self.zones.window]
-            if hasty and pool.retirement and self.zones.probe == "window" and self.selection.seeds_per_step:
+            hasty = [
+                name
+                for name, seen in layers.items()
+                if getattr(pool, name) and seen < self.zones.window
+            ]
+            if (
+                hasty
+                and pool.retirement
+                and self.zones.probe == "window"
+                and self.selection.seeds_per_step
+            ):
                 keys = " and ".join(f"pool.{name}_observations" for name in hasty)
                 raise ValueError(
-                    "rollouts.rollouts_per_task = 1 counts rollouts, not groups, in retirement, which would judge a "
-                    f"variant before its window is full: set {keys} to zones.window ({self.zones.window}), or switch "
+                    "rollouts.rollouts_per_task = 1 counts rollouts, not groups, in retirement, "
+                    "which would judge a "
+                    f"variant before its window is full: set {keys} to zones.window "
+                    f"({self.zones.window}), or switch "
                     "the layer off"
                 )
-        if self.selection.order == "advantage" and training.advantage_scale == "group" and not training.advantage_hook:
+        if (
+            self.selection.order == "advantage"
+            and training.advantage_scale == "group"
+            and not training.advantage_hook
+        ):
             raise ValueError(
-                'selection.order = "advantage" ranks by the variance of advantages, and with training.advantage_scale ='
-                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
+                'selection.order = "advantage" ranks by the variance of advantages, and with '
+                "training.advantage_scale ="
+                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", '
+                "or name an"
                 " advantage_hook"
             )
         computes = ("threads", *(name for extension in extensions() for name in extension.computes))
         if (compute := self.operation.compute) not in computes:
-            raise ValueError(f"operation.compute = {compute!r} is nothing that is installed: use {', '.join(computes)}")
+            raise ValueError(
+                f"operation.compute = {compute!r} is nothing that is installed: use "
+                f"{', '.join(computes)}"
+            )
         for extension in extensions():
             extension.validate(self)
-        if self.rollouts.refill and (training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks):
+        if self.rollouts.refill and (
+            training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks
+        ):
             raise ValueError(
-                "rollouts.refill replaces groups that have no advantage by other tasks of the pool: set it to 0, or "
-                'training.advantage_baseline to "group" or "leave_one_out", and let no tasks be drawn for a step'
+                "rollouts.refill replaces groups that have no advantage by other tasks of the "
+                "pool: set it to 0, or "
+                'training.advantage_baseline to "group" or "leave_one_out", and let no tasks be '
+                "drawn for a step"
             )
         return self
 
     @property
     def pool_slots(self) -> int:
-        """How many slots of a batch have tasks of the pool, its first ones; extensions fill the others."""
+        """How many slots of a batch have tasks of the pool, its first ones; extensions fill the
+        others."""
         return self.training.batch_tasks - sum(extension.slots(self) for extension in extensions())
 
     def identity(self) -> dict[str, Any]:
-        """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:
-        on another machine it may lie elsewhere."""
+        """The identity half as JSON, protocol version included. Of the folder of `policy.model`
+        only the name counts: on another machine it may lie elsewhere."""
         half = self.model_dump(mode="json", exclude={"operation"})
         half["policy"]["model"] = Path(self.policy.model).name
         return {"protocol": PROTOCOL, **half}
 
     def lasting_as(self, other: "Config") -> Self:
-        """This configuration with the steps and stages of `other`: what an extension of a run may change."""
+        """This configuration with the steps and stages of `other`: what an extension of a run may
+        change."""
         training = self.training.model_copy(update={"steps": other.training.steps})
         curriculum = self.curriculum.model_copy(update={"stages": other.curriculum.stages})
         return self.model_copy(update={"training": training, "curriculum": curriculum})
@@ -132,7 +170,8 @@ class Config(Section):
 
 
 def read_config(path: Path) -> Config:
-    """Reads a TOML file; makes a folder in `policy.model`, which is relative to it, absolute. Raises UserError."""
+    """Reads a TOML file; makes a folder in `policy.model`, which is relative to it, absolute.
+    Raises UserError."""
     values = read_toml(path, "cannot read the configuration", "check the path after --config")
     config = parse_config(values, where=str(path))
     if config.policy.kind == "external" or not config.policy.model:
@@ -152,12 +191,15 @@ def _resolved(values: dict[str, Any]) -> dict[str, Any]:
     name = values.get("preset")
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
-    merged: dict[str, Any] = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
+    merged: dict[str, Any] = _merged(
+        preset(name), _merged({"operation": {"endpoints": []}}, values)
+    )
     return merged
 
 
 def _merged(base: Any, own: Any) -> Any:
-    """`own` over `base`, key by key; a table of `base` is merged into every table of a list in its place."""
+    """`own` over `base`, key by key; a table of `base` is merged into every table of a list in its
+    place."""
     if isinstance(base, dict) and isinstance(own, list):
         return [_merged(base, item) for item in own]
     if not isinstance(base, dict) or not isinstance(own, dict):
@@ -175,12 +217,14 @@ def parse_config(values: dict[str, Any], *, where: str) -> Config:
     except ValidationError as error:
         faults = []
         for fault in error.errors():
-            key, said = ".".join(str(part) for part in fault["loc"]) or "(whole file)", fault["msg"]
+            key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+            said = fault["msg"]
             if fault["type"] == "extra_forbidden":
                 said = f"unknown key{_meant(fault['loc'])}"
             elif fault["type"] == "value_error":
                 said = said.removeprefix("Value error, ")
-            elif "endpoints" not in fault["loc"]:  # there, what was given may be a secret in the wrong place
+            # there, what was given may be a secret in the wrong place
+            elif "endpoints" not in fault["loc"]:
                 said = f"{said}, not {_short(fault['input'])}"
             faults.append(f"{key}: {said}")
         raise UserError("; ".join(faults), where=where, remedy=remedy) from error
@@ -204,8 +248,12 @@ def _meant(where: tuple[str | int, ...]) -> str:
     section: Any = Config
     for part in where[:-1]:
         # a number stands for an element of a list of tables
-        section = get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
-    close = difflib.get_close_matches(str(where[-1])[:60], getattr(section, "model_fields", {}), n=1)
+        section = (
+            get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
+        )
+    close = difflib.get_close_matches(
+        str(where[-1])[:60], getattr(section, "model_fields", {}), n=1
+    )
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -17,9 +17,9 @@ from rods.tasks import TaskType
 class Data(Section):
     """Which tasks a run starts with."""
 
-    # `desk`, `desk-small`, `desk-regions` and `desk-regions-rare` (docs/nano.md), `desk-personas` (users are played),
-    # `desk-personas-mute` (in training they know nothing: a control), `bfcl`, a JSONL file (beside the
-    # configuration's), or `none`: all tasks are drawn
+    # `desk`, `desk-small`, `desk-regions` and `desk-regions-rare` (docs/nano.md), `desk-personas`
+    # (users are played), `desk-personas-mute` (in training they know nothing: a control), `bfcl`, a
+    # JSONL file (beside the configuration's), or `none`: all tasks are drawn
     tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
@@ -37,93 +37,126 @@ class RandomSeeds(Section):
 
 
 class PolicySettings(Section):
-    """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights, and
-    `external` is what a program of your own trains (docs/api.md, `rods trainer observe`)."""
+    """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has
+    no weights, and `external` is what a program of your own trains (docs/api.md, `rods trainer
+    observe`)."""
 
     kind: Literal["nano", "transformers", "simulated", "external"] = "nano"  # see above
-    # kind=transformers: a folder with weights and tokenizer (relative to the configuration file); external: its name
+    # kind=transformers: a folder with weights and tokenizer (relative to the configuration file);
+    # external: its name
     model: str = ""
-    dialect: Literal["tags", "hermes", "compact"] = "compact"  # the text form of calls: 000, Hermes/Qwen, nano's
-    lora_rank: int = Field(0, ge=0)  # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
-    carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations
-    # kind=nano: share of the demonstrations whose flawed turns fail with a visible error, are told what may help, as in
-    # training (rods/interfaces), and then go right; 0: none, and no demonstration has hints
+    # the text form of calls: 000, Hermes/Qwen, nano's
+    dialect: Literal["tags", "hermes", "compact"] = "compact"
+    # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
+    lora_rank: int = Field(0, ge=0)
+    # kind=nano: share of flawed turns in the warm start's demonstrations
+    carelessness: float = Field(0.6, ge=0, le=1)
+    # kind=nano: share of the demonstrations whose flawed turns fail with a visible error, are told
+    # what may help, as in training (rods/interfaces), and then go right; 0: none, and no
+    # demonstration has hints
     recoveries: float = Field(0.0, ge=0, le=1)
-    # kind=nano: the warm start's demonstrations are of desk, of worlds drawn by chance ("generated"), or of desks with
-    # house rules (docs/teaching.md), and no run has one of these worlds
+    # kind=nano: the warm start's demonstrations are of desk, of worlds drawn by chance
+    # ("generated"), or of desks with house rules (docs/teaching.md), and no run has one of these
+    # worlds
     warm_start: Literal["desk", "generated", "house"] = "desk"
-    warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
-    skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
-    growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
-    # kind=simulated: conversations of drawn tasks are really played, each expected call made, and the user asked for
-    # what it leaves out, with the chance that skill gives; false: what they earn is drawn
+    # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
+    warm_start_steps: int = Field(0, ge=0)
+    # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
+    skill: float = 0.3
+    # kind=simulated: skill gained in a step whose groups all disagree
+    growth: float = Field(0.002, ge=0)
+    # kind=simulated: conversations of drawn tasks are really played, each expected call made, and
+    # the user asked for what it leaves out, with the chance that skill gives; false: what they earn
+    # is drawn
     plays: bool = False
 
     @model_validator(mode="after")
     def _named(self) -> "PolicySettings":
         if self.kind == "transformers" and not self.model:
-            raise ValueError('kind = "transformers" needs `model`, a folder with weights and tokenizer')
+            raise ValueError(
+                'kind = "transformers" needs `model`, a folder with weights and tokenizer'
+            )
         if self.warm_start != "desk" and self.recoveries:
-            what = f"warm_start = {self.warm_start!r} has no demonstrations of recoveries by that share"
+            what = (
+                f"warm_start = {self.warm_start!r} has no demonstrations of recoveries by that "
+                f"share"
+            )
             raise ValueError(f"{what}: leave `recoveries` at 0")
         return self
 
 
 class Rollouts(Section):
-    rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 needs the batch as baseline and zones.probe = "window"
+    # 004 Appendix J; 1 needs the batch as baseline and zones.probe = "window"
+    rollouts_per_task: int = Field(16, ge=1)
     temperature: float = Field(1.0, gt=0)  # of sampling in training
     top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
-    # rounds, at most, in which a step rolls out groups of other tasks in place of those whose rollouts were all
-    # rewarded alike (DAPO, arXiv 2503.14476); all are observations; 0: none
+    # rounds, at most, in which a step rolls out groups of other tasks in place of those whose
+    # rollouts were all rewarded alike (DAPO, arXiv 2503.14476); all are observations; 0: none
     refill: int = Field(0, ge=0)
     max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
     max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
-    max_context_tokens: int = Field(12_288, ge=16)  # prompt and answers of an episode (002: 8,192 + 4,096)
+    # prompt and answers of an episode (002: 8,192 + 4,096)
+    max_context_tokens: int = Field(12_288, ge=16)
 
 
 class Training(Section):
-    """GRPO. Learning rate 1e-6 (002), KL 0.1 and clip 0.2/0.28 (000) are for billions of parameters."""
+    """GRPO. Learning rate 1e-6 (002), KL 0.1 and clip 0.2/0.28 (000) are for billions of
+    parameters."""
 
     batch_tasks: int = Field(32, ge=1)  # tasks a step
     steps: int = Field(600, ge=1)  # the run ends after this many rollout batches (004 Appendix N)
     learning_rate: float = Field(1e-6, gt=0)  # of the optimizer; about 0.01 with muon
-    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: torch.optim.Muon for matrices, AdamW for the rest
+    # muon: torch.optim.Muon for matrices, AdamW for the rest
+    optimizer: Literal["adamw", "muon"] = "adamw"
     kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none
     passes: int = Field(1, ge=1)  # optimizer passes over each rollout batch
     # from the second pass on the ratio of new to old probabilities is clipped at 1 − this
     clip_low: float = Field(0.2, gt=0)
     clip_high: float = Field(0.28, gt=0)  # and at 1 + this
-    # the mean over all tokens of the batch (DAPO), or over rollouts of the mean over their tokens (GRPO as published)
+    # the mean over all tokens of the batch (DAPO), or over rollouts of the mean over their tokens
+    # (GRPO as published)
     loss: Literal["token", "rollout"] = "token"
-    # what a reward is compared with: its group's mean (GRPO), the rest of its group (RLOO), or the batch's mean (003)
+    # what a reward is compared with: its group's mean (GRPO), the rest of its group (RLOO), or the
+    # batch's mean (003)
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = "group"
-    # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr. GRPO)
+    # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr.
+    # GRPO)
     advantage_scale: Literal["group", "batch", "none"] = "group"
-    # rollouts of a vLLM: the loss is weighted by the trainer's probabilities over vLLM's, by tokens or whole rollouts
-    engine_correction: Literal["none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] = (
-        "token_truncate"
-    )
-    engine_correction_max: float = Field(2.0, gt=0)  # ratios above it count as it (truncate) or as 0 (mask)
-    advantage_hook: str = ""  # package.module:function that reweights advantages (trainer/advantages.py); empty: none
+    # rollouts of a vLLM: the loss is weighted by the trainer's probabilities over vLLM's, by tokens
+    # or whole rollouts
+    engine_correction: Literal[
+        "none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
+    ] = "token_truncate"
+    # ratios above it count as it (truncate) or as 0 (mask)
+    engine_correction_max: float = Field(2.0, gt=0)
+    # package.module:function that reweights advantages (trainer/advantages.py); empty: none
+    advantage_hook: str = ""
     checkpoint_steps: int = Field(50, ge=1)  # steps between checkpoints
     deterministic: bool = False  # torch's deterministic mode, one thread
-    heldout_rollouts: int = Field(1, ge=1)  # sampled rollouts per held-out task when the run is scored
+    # sampled rollouts per held-out task when the run is scored
+    heldout_rollouts: int = Field(1, ge=1)
 
 
 @partial(extended, name="Stage", part="stage")
 class Stage(Section):
     """One stage of the curriculum (004 §4); `Stage` has the keys of extensions, too."""
 
-    types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
-    reward: EpisodeReward = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
-    prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
-    # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of its components (002
-    # §3.3, Appendix D); package.module:factory: your own (rods/interfaces); never in validation and evaluation
+    # which tasks are trained on
+    types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
+    # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
+    reward: EpisodeReward = "progress"
+    # which system prompt of the tags dialect (000 Appendix G)
+    prompt: Literal["plain", "resourceful"] = "plain"
+    # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of
+    # its components (002 §3.3, Appendix D); package.module:factory: your own (rods/interfaces);
+    # never in validation and evaluation
     interface: str = ""
     expand: bool = True  # selection, injection and retirement run only where true
-    # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
+    # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000
+    # Remark 3.1)
     until: Literal["epochs", "plateau"] = "epochs"
-    epochs: int = Field(0, ge=0)  # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
+    # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
+    epochs: int = Field(0, ge=0)
 
     if TYPE_CHECKING:  # keys that extensions bring
 
@@ -137,8 +170,10 @@ class Curriculum(Section):
     """The stages, and what ends them; `Curriculum` has the keys of extensions, too."""
 
     stages: tuple[Stage, ...] = (Stage(),)
-    plateau: float = Field(0.01, ge=0)  # an epoch that changes mean validation progress by less is a plateau (004 §4)
-    gradient_variation: float = Field(0.5, ge=0)  # gradient norms of an epoch are stable up to this std ÷ mean
+    # an epoch that changes mean validation progress by less is a plateau (004 §4)
+    plateau: float = Field(0.01, ge=0)
+    # gradient norms of an epoch are stable up to this std ÷ mean
+    gradient_variation: float = Field(0.5, ge=0)
 
     @model_validator(mode="after")
     def _ends(self) -> "Curriculum":
@@ -146,7 +181,10 @@ class Curriculum(Section):
             raise ValueError("a curriculum needs at least one stage")
         for number, stage in enumerate(self.stages[:-1], start=1):
             if stage.epochs == 0 and stage.until == "epochs":
-                raise ValueError(f"stage {number} never ends (epochs = 0), so the stages after it are never reached")
+                raise ValueError(
+                    f"stage {number} never ends (epochs = 0), so the stages after it are never "
+                    f"reached"
+                )
         return self
 
     if TYPE_CHECKING:  # keys that extensions bring
@@ -161,12 +199,14 @@ class Zones(Section):
 
     boundary_low: float = Field(0.20, ge=0, le=1)  # below: too_hard
     boundary_high: float = Field(0.85, ge=0, le=1)  # above: mastered
-    window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group, drift the last few
-    # what a task's zone and variance are read from: its latest group, or all rollouts of its window, for PPO-style
-    # training with one or few rollouts a task (004 Appendix K)
+    # groups kept per task; the zone reads the latest group, drift the last few
+    window: int = Field(8, ge=1)
+    # what a task's zone and variance are read from: its latest group, or all rollouts of its
+    # window, for PPO-style training with one or few rollouts a task (004 Appendix K)
     probe: Literal["group", "window"] = "group"
-    # groups of a step count for no zone where their weights lacked more than so many of the updates before it, which
-    # only an asynchronous trainer's do (`policy_step`); the default is a window's groups
+    # groups of a step count for no zone where their weights lacked more than so many of the updates
+    # before it, which only an asynchronous trainer's do (`policy_step`); the default is a window's
+    # groups
     max_staleness: int = Field(8, ge=0)
 
     @model_validator(mode="after")
@@ -180,22 +220,30 @@ class Selection(Section):
     """Which tasks become seeds (004 §3.2)."""
 
     seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
-    # proxy: 4·r̄·(1−r̄) of the reward; variance: its variance; advantage: that of the advantage estimates that are
-    # trained on (004 Appendix K), which ranks as variance does unless a hook, a trainer of your own or another reward
-    # tells more: the estimators here only shift and scale a batch's rewards; random: any active task, whatever it
-    # earned (004 Appendix R)
+    # proxy: 4·r̄·(1−r̄) of the reward; variance: its variance; advantage: that of the advantage
+    # estimates that are trained on (004 Appendix K), which ranks as variance does unless a hook, a
+    # trainer of your own or another reward tells more: the estimators here only shift and scale a
+    # batch's rewards; random: any active task, whatever it earned (004 Appendix R)
     order: Literal["proxy", "variance", "advantage", "random"] = "proxy"
-    boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
-    skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
+    # which reward finds the boundary (004 Appendix R)
+    boundary: Literal["progress", "binary"] = "progress"
+    # a group that always earns 0.5 teaches nothing; false is the paper
+    skip_zero_variance: bool = True
     # types that share a quota; random has none
-    groups: tuple[tuple[TaskType, ...], ...] = (("base", "long_context"), ("miss_func",), ("miss_param",))
+    groups: tuple[tuple[TaskType, ...], ...] = (
+        ("base", "long_context"),
+        ("miss_func",),
+        ("miss_param",),
+    )
     quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
     pass_on_quota: bool = False  # unused quota goes to the other groups
     # groups of the step just finished, or the whole pool, which is what random draws from
     candidates: Literal["step", "pool"] = "step"
     exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
-    max_generation: int = Field(2, ge=0)  # a seed's generation must lie below, originals are 0; 0: no limit
-    # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all of them, in order
+    # a seed's generation must lie below, originals are 0; 0: no limit
+    max_generation: int = Field(2, ge=0)
+    # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all of
+    # them, in order
     queue_steps: int = Field(2, ge=0)
 
     def quota_per_group(self) -> int:
@@ -205,47 +253,62 @@ class Selection(Section):
 class PoolRules(Section):
     """Injection and retirement (004 §3.4, Appendices B.1 and J)."""
 
-    inject_fraction: float = Field(0.20, ge=0, le=1)  # of the active pool, an epoch; one variant at least, unless 0
+    # of the active pool, an epoch; one variant at least, unless 0
+    inject_fraction: float = Field(0.20, ge=0, le=1)
     max_generated: int = Field(400, ge=0)  # active generated tasks
-    staging_epochs: float = Field(2.0, ge=0)  # nothing is picked while staging holds more injections; 0: picks go on
-    retirement: bool = True  # false: none of the rules below; injection goes on past max_generated (004 Appendix R)
+    # nothing is picked while staging holds more injections; 0: picks go on
+    staging_epochs: float = Field(2.0, ge=0)
+    # false: none of the rules below; injection goes on past max_generated (004 Appendix R)
+    retirement: bool = True
     burn_in: bool = True  # layer 1
-    burn_in_below: float = Field(0.20, ge=0, le=1)  # mean reward of a new variant below which it goes
+    # mean reward of a new variant below which it goes
+    burn_in_below: float = Field(0.20, ge=0, le=1)
     burn_in_observations: int = Field(1, ge=1)  # after so many counted groups
     drift: bool = True  # layer 2
     mastered_above: float = Field(0.95, ge=0, le=1)  # mean of the last drift_groups groups
     too_hard_below: float = Field(0.20, ge=0, le=1)  # mean of the last drift_groups groups
-    drift_groups: int = Field(3, ge=1)  # layer 2 reads so many; with zones.probe=window the whole window
+    # layer 2 reads so many; with zones.probe=window the whole window
+    drift_groups: int = Field(3, ge=1)
     drift_observations: int = Field(2, ge=1)  # counted groups before layer 2 may judge
     unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
-    retest_fraction: float = Field(0.02, ge=0, le=1)  # share of slots that re-test retired too-hard tasks; 0: 004
-    # 004 Appendix R: max_generated variants are written once, from the opening epoch's boundary, then frozen
+    # share of slots that re-test retired too-hard tasks; 0: 004
+    retest_fraction: float = Field(0.02, ge=0, le=1)
+    # 004 Appendix R: max_generated variants are written once, from the opening epoch's boundary,
+    # then frozen
     static: bool = False
 
 
 class PipelineSettings(Section):
     """The five stages (004 §3.3, Appendices D–G) and their switches."""
 
-    # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of operation.endpoints)
+    # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of
+    # operation.endpoints)
     author: Literal["procedural", "llm"] = "procedural"
-    # author=llm: plans and worlds are made of the environment's own recipes where it has any; false: of tools alone
+    # author=llm: plans and worlds are made of the environment's own recipes where it has any;
+    # false: of tools alone
     recipes: bool = True
-    # author=llm: where plans are of tools alone, a model may write functions of several of them; 004 Appendix D
+    # author=llm: where plans are of tools alone, a model may write functions of several of them;
+    # 004 Appendix D
     high_level: bool = False
-    calls: Literal["batched", "per_turn"] = "batched"  # author=llm: several turns a call, or one turn as in 004
-    answer_tries: int = Field(3, ge=1)  # author=llm: times a model is asked until its answer can be read
-    fallback_prompt: bool = True  # author=llm: classes without a query template use the general one; false: no_prompts
+    # author=llm: several turns a call, or one turn as in 004
+    calls: Literal["batched", "per_turn"] = "batched"
+    # author=llm: times a model is asked until its answer can be read
+    answer_tries: int = Field(3, ge=1)
+    # author=llm: classes without a query template use the general one; false: no_prompts
+    fallback_prompt: bool = True
     variants_per_seed: int = Field(1, ge=1)  # at most so many accepted variants a pick
     attempts: int = Field(3, ge=1)  # pipeline attempts a seed
     planner_retries: int = Field(3, ge=1)  # plans an attempt, each with a longer blocklist
-    refine_cycles: int = Field(1, ge=0)  # turns said anew after a gate or the judge objected to their words
+    # turns said anew after a gate or the judge objected to their words
+    refine_cycles: int = Field(1, ge=0)
     narrative: bool = True  # stage I plans a story that ties the turns together
     rewrite: bool = True  # stage III words all turns together; false: turn by turn
     feedback: bool = True  # false: blind retry
     judge: bool = True  # stage IV
     adversarial: bool = True  # stage V makes miss_func and miss_param forms
-    functions: Literal["other", "same"] = "other"  # other functions than the seed's where the profile allows
+    # other functions than the seed's where the profile allows
+    functions: Literal["other", "same"] = "other"
 
 
 class Gates(Section):
@@ -257,25 +320,34 @@ class Gates(Section):
     max_string: int = Field(128, ge=1)  # characters of a ground-truth text argument
     max_list: int = Field(6, ge=1)  # elements of a ground-truth list argument
     leaks: bool = True  # no text names a function or parameter or holds raw JSON
-    grounding: bool = True  # every value is said, shown, a default, or to be read with a visible tool
+    # every value is said, shown, a default, or to be read with a visible tool
+    grounding: bool = True
     requests: bool = True  # no call is unasked for, nothing asked for is left undone
-    referents: bool = True  # a value that a turn does not say is the only one that its words can mean
+    # a value that a turn does not say is the only one that its words can mean
+    referents: bool = True
     missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
-    fair_blanks: bool = True  # with `missing`: nothing that a turn without calls asks for can be done in it
-    repeats: bool = True  # no turn asks again, in the same words, for the very calls of an earlier one
-    profile: bool = True  # same turns and API classes as the root, calls a turn ±1, within the four limits below
-    profile_depth: int = Field(0, ge=0)  # of the longest chain of results, at most so many calls more or less
-    profile_edges: int = Field(1, ge=0)  # from turn to turn, at most so many that only root or variant has
-    profile_topology: float = Field(0.5, ge=0, le=1)  # at most, of the API classes and what feeds what among them
+    # with `missing`: nothing that a turn without calls asks for can be done in it
+    fair_blanks: bool = True
+    # no turn asks again, in the same words, for the very calls of an earlier one
+    repeats: bool = True
+    # same turns and API classes as the root, calls a turn ±1, within the four limits below
+    profile: bool = True
+    # of the longest chain of results, at most so many calls more or less
+    profile_depth: int = Field(0, ge=0)
+    # from turn to turn, at most so many that only root or variant has
+    profile_edges: int = Field(1, ge=0)
+    # at most, of the API classes and what feeds what among them
+    profile_topology: float = Field(0.5, ge=0, le=1)
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
-    witness: bool = True  # of a drawn task: a conversation with all expected calls is approved, one without some is not
+    # of a drawn task: a conversation with all expected calls is approved, one without some is not
+    witness: bool = True
 
 
 class Roles(RoleTables):
-    """The roles of language models, a table each, such as `[roles.judge]`: the author's (`pipeline.author = "llm"`),
-    those that write feedback, and those that play (`[simulation]`)."""
+    """The roles of language models, a table each, such as `[roles.judge]`: the author's
+    (`pipeline.author = "llm"`), those that write feedback, and those that play (`[simulation]`)."""
 
     plan: Role = Role()  # the planner
     state: WorldRole = WorldRole(tokens=2048, world=6_000)  # a new world from the seed's
@@ -289,9 +361,11 @@ class Roles(RoleTables):
     classify: ResultsRole = ResultsRole(reason=1_000, results=12_000)  # where the fault lies
     adversarial: ResultsRole = ResultsRole()  # what is taken away
     adversarial_verification: ResultsRole = ResultsRole()  # whether it is really missing
-    feedback: Role = Role(reason=1_000)  # what answers a failure that repeats (`feedback = "agents"`)
+    # what answers a failure that repeats (`feedback = "agents"`)
+    feedback: Role = Role(reason=1_000)
     feedback_judge: Role = Role(reason=1_500, temperature=0.0)  # whether that may be shown
     simulated_task: Role = Role(tokens=1_536)  # a drawn task
     simulated_tool: Role = Role(tokens=1_536)  # what a call returns
     simulated_user: Role = Role(tokens=512)  # what the user says next
-    simulated_verifier: Role = Role(reason=1_500, temperature=0.0)  # which criteria a conversation meets
+    # which criteria a conversation meets
+    simulated_verifier: Role = Role(reason=1_500, temperature=0.0)

@@ -9,33 +9,45 @@ from rods.extension import Section, with_sections
 
 
 class Endpoint(Section):
-    """A language model behind an OpenAI-compatible server (vLLM, for instance): one backbone of those that write.
+    """A language model behind an OpenAI-compatible server (vLLM, for instance): one backbone of
+    those that write.
 
-    Addresses look like `http://host:8000/v1`. Never write a key here: name the variable or the file that holds it."""
+    Addresses look like `http://host:8000/v1`. Never write a key here: name the variable or the file
+    that holds it."""
 
     model: str = Field(min_length=1)  # as the server calls it
     name: str = ""  # what logs and provenance call this endpoint; empty: the model
     urls: tuple[str, ...] = ()  # addresses; several are replicas that serve the same model
-    url_file: str = ""  # instead: a file with an address a line, read again when a connection fails (a moved server)
+    # instead: a file with an address a line, read again when a connection fails (a moved server)
+    url_file: str = ""
     weight: float = Field(1.0, gt=0)  # this endpoint's share of the variants
-    key_env: str = Field("", pattern=r"^([A-Z_][A-Z0-9_]*)?$")  # the environment variable that holds the API key
+    # the environment variable that holds the API key
+    key_env: str = Field("", pattern=r"^([A-Z_][A-Z0-9_]*)?$")
     key_file: str = ""  # instead: a file that holds the API key
-    concurrency: int = Field(64, ge=1)  # at most so many calls in flight; fewer while the server shows overload
+    # at most so many calls in flight; fewer while the server shows overload
+    concurrency: int = Field(64, ge=1)
     connect_seconds: float = Field(10.0, gt=0)  # to open a connection
     read_seconds: float = Field(300.0, gt=0)  # from a request to the end of its answer
-    retry_seconds: float = Field(900.0, ge=0)  # one call's failed attempts and the waits between them, no pauses
-    # calls are given up when the endpoint is gone for so long; 0: the author's wait, those of episodes `retry_seconds`
+    # one call's failed attempts and the waits between them, no pauses
+    retry_seconds: float = Field(900.0, ge=0)
+    # calls are given up when the endpoint is gone for so long; 0: the author's wait, those of
+    # episodes `retry_seconds`
     patience_seconds: float = Field(0.0, ge=0)
-    slow_seconds: float = Field(60.0, gt=0)  # median call above which fewer calls in flight are tried
-    # tokens added to an answer's where a role asks for thinking, or once the model was seen to think before it answers
+    # median call above which fewer calls in flight are tried
+    slow_seconds: float = Field(60.0, gt=0)
+    # tokens added to an answer's where a role asks for thinking, or once the model was seen to
+    # think before it answers
     thinking_tokens: int = Field(8192, ge=0)
-    structured: bool = True  # answers are constrained by JSON Schema where a stage has one; false: never
-    # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false } }
+    # answers are constrained by JSON Schema where a stage has one; false: never
+    structured: bool = True
+    # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false
+    # } }
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def giving_up(self) -> "Endpoint":
-        """As episodes use it: calls never wait for ever for a server that is gone (`patience_seconds`)."""
+        """As episodes use it: calls never wait for ever for a server that is gone
+        (`patience_seconds`)."""
         patience = self.patience_seconds or max(1.0, self.retry_seconds)
         return self.model_copy(update={"patience_seconds": patience})
 
@@ -51,29 +63,37 @@ class Endpoint(Section):
 
 
 class PlayerBudgets(Section):
-    """What calls of the models that play may cost; 0: no limit. Reached, no further call is sent, and the run stops."""
+    """What calls of the models that play may cost; 0: no limit. Reached, no further call is sent,
+    and the run stops."""
 
     tokens: int = Field(0, ge=0)  # prompt and answer tokens of the run
     requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
 
 
 class Budgets(PlayerBudgets):
-    """What calls of the models that write may cost; 0: no limit. Reached, no further call is sent, none is cut off."""
+    """What calls of the models that write may cost; 0: no limit. Reached, no further call is sent,
+    none is cut off."""
 
     variant_calls: int = Field(0, ge=0)  # calls for one variant
 
 
 class Sandbox(Section):
-    """Environments that run in confined worker processes (docs/sandbox.md); the others run in this process."""
+    """Environments that run in confined worker processes (docs/sandbox.md); the others run in this
+    process."""
 
-    environments: tuple[str, ...] = ()  # names such as "package.module:factory" or "file.py:factory"
-    lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"  # a machine that cannot do so much is refused
-    workers: int = Field(2, ge=1)  # processes an environment; each has a second one waiting behind it
-    # processes of all environments together, those that wait among them: whoever was asked the longest ago leaves
+    # names such as "package.module:factory" or "file.py:factory"
+    environments: tuple[str, ...] = ()
+    # a machine that cannot do so much is refused
+    lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"
+    # processes an environment; each has a second one waiting behind it
+    workers: int = Field(2, ge=1)
+    # processes of all environments together, those that wait among them: whoever was asked the
+    # longest ago leaves
     processes: int = Field(32, ge=1)
     seconds: float = Field(1.0, gt=0)  # a call may take
     memory_bytes: int = Field(512 << 20, ge=64 << 20)  # address space of a process
-    readable: tuple[str, ...] = ()  # more files and folders that they may read; packages are among them anyway
+    # more files and folders that they may read; packages are among them anyway
+    readable: tuple[str, ...] = ()
 
 
 @with_sections("operation")
@@ -81,41 +101,55 @@ class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
     workers: int = Field(64, ge=1)  # seeds in flight in the daemon
-    # where the procedural author and the gates of what models write compute: "threads" of the daemon, "processes"
-    # beside it, or "ray" (docs/scale.md)
+    # where the procedural author and the gates of what models write compute: "threads" of the
+    # daemon, "processes" beside it, or "ray" (docs/scale.md)
     compute: str = "threads"
-    compute_places: int = Field(0, ge=0)  # processes, or actors; 0: one a core of this machine, or of the cluster
+    # processes, or actors; 0: one a core of this machine, or of the cluster
+    compute_places: int = Field(0, ge=0)
     compute_seconds: float = Field(600.0, gt=0)  # an order may take; its worker is then ended
     compute_memory_bytes: int = Field(0, ge=0)  # address space of each; 0: no limit
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
-    # how long the trainer waits for the daemon (lockstep, static pool) since its heartbeat last said that it got on: a
-    # record, a request, a tool tried
+    # how long the trainer waits for the daemon (lockstep, static pool) since its heartbeat last
+    # said that it got on: a record, a request, a tool tried
     deadline_seconds: float = Field(600.0, gt=0)
-    grace_seconds: float = Field(0.0, ge=0)  # after a signal to stop, a step is interrupted; 0: it is taken to its end
-    idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
-    # a checkpoint is also due so long after the latest, or after 20 times as long as that one took; 0: by steps alone
+    # after a signal to stop, a step is interrupted; 0: it is taken to its end
+    grace_seconds: float = Field(0.0, ge=0)
+    # daemon: leave after so long without a living trainer; 0: stay
+    idle_exit_seconds: float = Field(0.0, ge=0)
+    # a checkpoint is also due so long after the latest, or after 20 times as long as that one took;
+    # 0: by steps alone
     checkpoint_seconds: float = Field(120.0, ge=0)
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
     steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
-    log_level: Literal["debug", "info", "warning", "error"] = "info"  # from where on events are logged
-    # what the trainer reports each step to; each needs its package, and a start goes on in the run that it has there
+    # from where on events are logged
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    # what the trainer reports each step to; each needs its package, and a start goes on in the run
+    # that it has there
     report_to: tuple[Literal["wandb", "trackio", "mlflow", "tensorboard"], ...] = ()
-    log_part_bytes: int = Field(16_000_000, ge=0)  # a log's live part is closed above so many bytes; 0: never
+    # a log's live part is closed above so many bytes; 0: never
+    log_part_bytes: int = Field(16_000_000, ge=0)
     trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
     trace_every: int = Field(10, ge=1)  # steps between traced ones
     threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
-    # bf16: matrix products in bfloat16, weights and optimizer in float32; auto: where a GPU is good at it, but for nano
+    # bf16: matrix products in bfloat16, weights and optimizer in float32; auto: where a GPU is good
+    # at it, but for nano
     precision: Literal["auto", "float32", "bf16"] = "auto"
     micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
-    players: tuple[Endpoint, ...] = ()  # those that play tools, users and verifiers; none: those that write play, too
-    # the vLLM server that rolls out the policy, at most one (several addresses are replicas); none: the trainer does
+    # those that play tools, users and verifiers; none: those that write play, too
+    players: tuple[Endpoint, ...] = ()
+    # the vLLM server that rolls out the policy, at most one (several addresses are replicas); none:
+    # the trainer does
     rollout_servers: tuple[Endpoint, ...] = ()
-    # how that server gets each step's weights: a folder, or NCCL between GPUs (needs vLLM beside the trainer too)
+    # how that server gets each step's weights: a folder, or NCCL between GPUs (needs vLLM beside
+    # the trainer too)
     weight_transfer: Literal["disk", "nccl"] = "disk"
-    weights_folder: str = ""  # weight_transfer=disk: where, on a disk that both see under one path; empty: in the run
-    colocated: bool = False  # instead of a server: vLLM in the trainer's own processes (needs it installed beside)
-    colocated_memory: float = Field(0.3, gt=0, lt=1)  # colocated: the share of each GPU's memory that vLLM takes
+    # weight_transfer=disk: where, on a disk that both see under one path; empty: in the run
+    weights_folder: str = ""
+    # instead of a server: vLLM in the trainer's own processes (needs it installed beside)
+    colocated: bool = False
+    # colocated: the share of each GPU's memory that vLLM takes
+    colocated_memory: float = Field(0.3, gt=0, lt=1)
     budgets: Budgets = Budgets()
     player_budgets: PlayerBudgets = PlayerBudgets()
     sandbox: Sandbox = Sandbox()
@@ -127,11 +161,20 @@ class Operation(Section):
             if len(set(names)) < len(names):
                 raise ValueError("two endpoints have the same name: give each its own `name`")
         if len(self.rollout_servers) > 1:
-            raise ValueError("one rollout server at most: replicas share its table, as several urls")
+            raise ValueError(
+                "one rollout server at most: replicas share its table, as several urls"
+            )
         if self.colocated and self.rollout_servers:
-            raise ValueError("colocated and rollout_servers exclude each other: vLLM is here or there")
-        if self.weight_transfer == "nccl" and sum(len(server.urls) for server in self.rollout_servers) != 1:
-            raise ValueError("weight_transfer = nccl needs one rollout server with one address in urls")
+            raise ValueError(
+                "colocated and rollout_servers exclude each other: vLLM is here or there"
+            )
+        if (
+            self.weight_transfer == "nccl"
+            and sum(len(server.urls) for server in self.rollout_servers) != 1
+        ):
+            raise ValueError(
+                "weight_transfer = nccl needs one rollout server with one address in urls"
+            )
         return self
 
     if TYPE_CHECKING:  # sections that extensions bring
@@ -140,8 +183,9 @@ class Operation(Section):
 
 
 def base_address(text: str) -> str:
-    """`text` as the base address to which `/chat/completions` is added; a bare `http://host:port` gets its `/v1`.
-    Raises ValueError for anything else. The message never repeats a part that may hold a password or a key."""
+    """`text` as the base address to which `/chat/completions` is added; a bare `http://host:port`
+    gets its `/v1`. Raises ValueError for anything else. The message never repeats a part that may
+    hold a password or a key."""
     try:
         parts = urlsplit(text.strip())
         port = parts.port
@@ -150,15 +194,18 @@ def base_address(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not an address like http://host:8000/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("an address must hold no user name, password or query: name a key by key_env or key_file")
+        raise ValueError(
+            "an address must hold no user name, password or query: name a key by key_env or "
+            "key_file"
+        )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path or '/v1'}"
 
 
 def addresses(text: str) -> list[str]:
-    """The addresses in a file of one a line; blank lines and those that begin with # say nothing. Raises ValueError
-    naming the line."""
+    """The addresses in a file of one a line; blank lines and those that begin with # say nothing.
+    Raises ValueError naming the line."""
     bases = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):

@@ -1,5 +1,5 @@
-"""The dialect seam: the text form in which a policy reads tools and observations and writes calls and answers. It is
-`tags` (Environment Tuning), `hermes` (Hermes/Qwen) or `compact` (nano)."""
+"""The dialect seam: the text form in which a policy reads tools and observations and writes calls
+and answers. It is `tags` (Environment Tuning), `hermes` (Hermes/Qwen) or `compact` (nano)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ RoleAndText = tuple[Literal["system", "user", "assistant", "tool"], str]
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A reply, read. Exactly one of three: `calls`, an `answer`, or the `error` that makes the text malformed.
-    `in_call`: the frame of the reply is sound, and what stands inside a call is at fault (invalid JSON, say)."""
+    """A reply, read. Exactly one of three: `calls`, an `answer`, or the `error` that makes the text
+    malformed. `in_call`: the frame of the reply is sound, and what stands inside a call is at fault
+    (invalid JSON, say)."""
 
     calls: tuple[Call, ...] = ()
     answer: str | None = None
@@ -36,10 +37,12 @@ class Dialect(Protocol):
     name: str
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        """The system prompt with the documents of `tools`, and `guidelines` at its end where there are any."""
+        """The system prompt with the documents of `tools`, and `guidelines` at its end where there
+        are any."""
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        """A user turn; `returned` are tools that become available with it, to be documented there."""
+        """A user turn; `returned` are tools that become available with it, to be documented
+        there."""
 
     def parse(self, text: str) -> Parsed:
         """Reads a reply. Never raises."""
@@ -51,14 +54,18 @@ class Dialect(Protocol):
         """The message that answers malformed text."""
 
     def write(self, calls: Sequence[Call]) -> str:
-        """The reply that makes `calls`, as a well-behaved policy would write it (warm starts, recorded outputs)."""
+        """The reply that makes `calls`, as a well-behaved policy would write it (warm starts,
+        recorded outputs)."""
 
     def answer(self, text: str) -> str:
         """The reply that ends a turn with `text`."""
 
 
-def load(name: Literal["tags", "hermes", "compact"], prompt: Literal["plain", "resourceful"] = "plain") -> Dialect:
-    """The dialect called `name`; `prompt` chooses between the two system prompts of `tags` and is unused elsewhere."""
+def load(
+    name: Literal["tags", "hermes", "compact"], prompt: Literal["plain", "resourceful"] = "plain"
+) -> Dialect:
+    """The dialect called `name`; `prompt` chooses between the two system prompts of `tags` and is
+    unused elsewhere."""
     from rods.dialects.compact import Compact
     from rods.dialects.tags import Hermes, Tags
 

@@ -2,10 +2,11 @@
 
 ! send_mail to= ann text= see you at noon
 
-A reply whose first line does not start with `!` is an answer and ends the turn. `key=` opens a value, which runs to the
-next `key=` or the end of the line. Values are JSON where they parse as such (a number, true, false, null, a quoted
-text, a list, an object) and plain text otherwise. Tools are documented as they are called, without values (but for the
-cues of an interface). Words stand apart by single spaces throughout: a word has one spelling in all texts."""
+A reply whose first line does not start with `!` is an answer and ends the turn. `key=` opens a
+value, which runs to the next `key=` or the end of the line. Values are JSON where they parse as
+such (a number, true, false, null, a quoted text, a list, an object) and plain text otherwise. Tools
+are documented as they are called, without values (but for the cues of an interface). Words stand
+apart by single spaces throughout: a word has one spelling in all texts."""
 
 import json
 import re
@@ -46,12 +47,19 @@ class Compact:
             name, _, rest = line[1:].strip().partition(" ")
             keys = list(KEY.finditer(rest))
             starts = [key.start() for key in keys] + [len(rest)]
-            values = [rest[key.end() : start].strip() for key, start in zip(keys, starts[1:], strict=True)]
+            values = [
+                rest[key.end() : start].strip() for key, start in zip(keys, starts[1:], strict=True)
+            ]
             try:
                 arguments = {key[1]: _value(value) for key, value in zip(keys, values, strict=True)}
             except ValueError as error:
                 return Parsed(error=str(error), in_call=True)
-            if not name or rest[: starts[0]].strip() or not all(values) or len(arguments) < len(keys):
+            if (
+                not name
+                or rest[: starts[0]].strip()
+                or not all(values)
+                or len(arguments) < len(keys)
+            ):
                 return Parsed(error="bad call", in_call=True)
             calls.append(Call(name, arguments))
         return Parsed.made(calls)
@@ -63,7 +71,10 @@ class Compact:
         return "tool", error
 
     def write(self, calls: Sequence[Call]) -> str:
-        given = ((call, [f"{key}= {_text(value)}" for key, value in call.arguments.items()]) for call in calls)
+        given = (
+            (call, [f"{key}= {_text(value)}" for key, value in call.arguments.items()])
+            for call in calls
+        )
         return "\n".join(" ".join([f"! {call.name}", *arguments]) for call, arguments in given)
 
     def answer(self, text: str) -> str:
@@ -79,14 +90,17 @@ def _document(parameter: Parameter) -> str:
 
 
 def _shown(result: Result) -> str:
-    """A result that is an object reads like a call's arguments (`event= e12 hour= 9`; what is true by its key alone),
-    so that a looked-up word has the same spelling in the result and in the next call. Others are shown as they are."""
+    """A result that is an object reads like a call's arguments (`event= e12 hour= 9`; what is true
+    by its key alone), so that a looked-up word has the same spelling in the result and in the next
+    call. Others are shown as they are."""
     if not isinstance(result.value, dict):
         return result.text
     parts: list[str] = []
     for key, value in result.value.items():
         items = value if isinstance(value, list) else [value]
-        parts.append(key if value is True else " ".join([f"{key}=", *(_text(item) for item in items)]))
+        parts.append(
+            key if value is True else " ".join([f"{key}=", *(_text(item) for item in items)])
+        )
     return " ".join(parts)
 
 
@@ -99,6 +113,9 @@ def _value(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """The shortest text that `_value` reads back as `value`, on one line and free of anything like ` key= `."""
-    bare = isinstance(value, str) and value and value == value.strip() and not set(value) & set('\n="')
+    """The shortest text that `_value` reads back as `value`, on one line and free of anything like
+    ` key= `."""
+    bare = (
+        isinstance(value, str) and value and value == value.strip() and not set(value) & set('\n="')
+    )
     return str(value) if bare and not is_json(value) else json.dumps(value).replace("=", "\\u003d")

@@ -1,6 +1,7 @@
-"""Calls in tags. `Tags`: the think / tool_call / answer form of Environment Tuning (000 Appendix G), with its two
-system prompts: `resourceful`, of the late stages, asks the policy to look before it asks and to ask before it guesses.
-The wording is this project's own. `Hermes`: the Hermes/Qwen form, plain text otherwise."""
+"""Calls in tags. `Tags`: the think / tool_call / answer form of Environment Tuning (000 Appendix
+G), with its two system prompts: `resourceful`, of the late stages, asks the policy to look before
+it asks and to ask before it guesses. The wording is this project's own. `Hermes`: the Hermes/Qwen
+form, plain text otherwise."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,8 @@ from rods.model_json import is_json, read_exact
 from rods.prompts import load
 
 TEMPLATES = {"plain": "policy_tags", "resourceful": "policy_tags_resourceful"}
-_INSIDE = r"(?:[^<]++|<(?!/?(?:think|tool_call|answer)>))*+"  # text without tags; none of it is given back
+# text without tags; none of it is given back
+_INSIDE = r"(?:[^<]++|<(?!/?(?:think|tool_call|answer)>))*+"
 REPLY = re.compile(
     rf"\s*(?:<think>{_INSIDE}</think>\s*)?"
     rf"(?:<tool_call>(?P<calls>{_INSIDE})</tool_call>|<answer>(?P<answer>{_INSIDE})</answer>)\s*"
@@ -23,7 +25,8 @@ REPLY = re.compile(
 
 
 class Tags:
-    """A reply is an optional <think> block, then exactly one <tool_call> (a JSON list) or one <answer>."""
+    """A reply is an optional <think> block, then exactly one <tool_call> (a JSON list) or one
+    <answer>."""
 
     name = "tags"
 
@@ -62,11 +65,14 @@ class Tags:
         return f"<answer>\n{text}\n</answer>"
 
 
-THINK_OR_CALL, BLOCK = re.compile("<(think|tool_call)>"), re.compile("<(tool_call)>")  # what opens
+# what opens
+THINK_OR_CALL = re.compile("<(think|tool_call)>")
+BLOCK = re.compile("<(tool_call)>")
 
 
 class Hermes(Tags):
-    """A reply with at least one block calls; a reply without any ends the turn. What stands in thinking is not said."""
+    """A reply with at least one block calls; a reply without any ends the turn. What stands in
+    thinking is not said."""
 
     name = "hermes"
 
@@ -79,7 +85,8 @@ class Hermes(Tags):
     def parse(self, text: str) -> Parsed:
         spoken = _spoken(text) if "think>" in text else text
         parts = list(_parts(spoken, BLOCK))
-        blocks, rest = [inside for _, kind, inside in parts if kind], "".join(before for before, *_ in parts)
+        blocks = [inside for _, kind, inside in parts if kind]
+        rest = "".join(before for before, *_ in parts)
         if "tool_call>" in rest and ("<tool_call>" in rest or "</tool_call>" in rest):
             return Parsed(error="a <tool_call> block is not closed, or closed twice")
         if "think>" in rest and ("<think>" in rest or "</think>" in rest):
@@ -95,18 +102,23 @@ class Hermes(Tags):
         return Parsed.made(calls)
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        return "user", "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+        return "user", "\n".join(
+            f"<tool_response>\n{result.text}\n</tool_response>" for result in results
+        )
 
     def write(self, calls: Sequence[Call]) -> str:
-        return "\n".join(f"<tool_call>\n{_tagless_json(call.as_json())}\n</tool_call>" for call in calls)
+        return "\n".join(
+            f"<tool_call>\n{_tagless_json(call.as_json())}\n</tool_call>" for call in calls
+        )
 
     def answer(self, text: str) -> str:
         return text
 
 
 def _spoken(text: str) -> str:
-    """The reply without its thinking. Where the first thing of a tag is its end, the prompt opened it. Whatever opens
-    first owns what it encloses: a call in thinking is no call, a tag in a call's text is text."""
+    """The reply without its thinking. Where the first thing of a tag is its end, the prompt opened
+    it. Whatever opens first owns what it encloses: a call in thinking is no call, a tag in a call's
+    text is text."""
     end = text.find("</think>")
     if end >= 0 and "<think>" not in text[:end]:
         text = text[end + len("</think>") :]
@@ -117,9 +129,9 @@ def _spoken(text: str) -> str:
 
 
 def _parts(text: str, opening: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
-    """(what stands before a block, its kind, what stands in it), and last what is left (with no kind). Whatever opens
-    first owns what it encloses, up to the first end of its kind; a tag that is never closed opens nothing. One pass: no
-    kind whose end was missed is looked for again."""
+    """(what stands before a block, its kind, what stands in it), and last what is left (with no
+    kind). Whatever opens first owns what it encloses, up to the first end of its kind; a tag that
+    is never closed opens nothing. One pass: no kind whose end was missed is looked for again."""
     begin = place = 0
     unclosed: set[str] = set()
     while match := opening.search(text, place):
@@ -139,7 +151,8 @@ def _documents(tools: Sequence[Tool]) -> str:
 
 
 def _tagless_json(value: Any) -> str:
-    """JSON in which no text can be mistaken for a tag: `<` stands only inside strings, so it may be escaped there."""
+    """JSON in which no text can be mistaken for a tag: `<` stands only inside strings, so it may be
+    escaped there."""
     return orjson.dumps(value).decode().replace("<", "\\u003c")
 
 
@@ -162,4 +175,6 @@ def _json_calls(text: str, place: str) -> Parsed:
 
 
 def _as_json(text: str) -> str:
-    return text if is_json(text) else orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
+    return (
+        text if is_json(text) else orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
+    )

@@ -1,2 +1,2 @@
-"""Where tasks run: the seam (`base`), finding an environment by name (`loading`, `registry`), and worker processes
-(`workers`)."""
+"""Where tasks run: the seam (`base`), finding an environment by name (`loading`, `registry`), and
+worker processes (`workers`)."""

@@ -1,7 +1,8 @@
 """Worlds that somebody or something has generated: files known by their content.
 
-`environments/<address>/world.py` is named by the first 20 digits of the hash of its text, in which its own address
-stands as `{address}`. Such a world runs confined, always (`rods.environments.loading`)."""
+`environments/<address>/world.py` is named by the first 20 digits of the hash of its text, in which
+its own address stands as `{address}`. Such a world runs confined, always
+(`rods.environments.loading`)."""
 
 import re
 from collections.abc import Sequence
@@ -12,12 +13,14 @@ from rods.errors import UserError
 from rods.files import read_regular
 
 HOLE = "{address}"
-FOLDER, FILE = "environments", "world.py"
+FOLDER = "environments"
+FILE = "world.py"
 _NAME = re.compile(rf"(?:.*/)?{FOLDER}/([0-9a-f]{{20}})/{re.escape(FILE)}:environment")
 
 
 def keep(source: str, folder: Path) -> str:
-    """Writes a world's source below `folder`, unless it is there. The name that it is loaded by from there."""
+    """Writes a world's source below `folder`, unless it is there. The name that it is loaded by
+    from there."""
     address = content_id(source)
     place = folder / FOLDER / address
     place.mkdir(parents=True, exist_ok=True)
@@ -37,8 +40,9 @@ def address_of(name: str) -> str | None:
 
 
 def source_of(name: str, folders: Sequence[Path] = ()) -> str:
-    """The source of the world called `name`, with `{address}` for its address, below the first of `folders` that has
-    it, else as named from the current folder. Raises UserError when it is not there, or not the one that its name says.
+    """The source of the world called `name`, with `{address}` for its address, below the first of
+    `folders` that has it, else as named from the current folder. Raises UserError when it is not
+    there, or not the one that its name says.
     """
     address = address_of(name)
     assert address is not None, f"{name} has no address"
@@ -50,5 +54,9 @@ def source_of(name: str, folders: Sequence[Path] = ()) -> str:
         remedy = "start in the folder that has environments/, or bring the world's folder there"
         raise UserError(f"cannot be read: {error}", where=str(path), remedy=remedy) from error
     if content_id(source) != address:
-        raise UserError("is not the world that its address says", where=str(path), remedy="bring the file as it was")
+        raise UserError(
+            "is not the world that its address says",
+            where=str(path),
+            remedy="bring the file as it was",
+        )
     return source

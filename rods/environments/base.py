@@ -1,6 +1,6 @@
-"""The environment seam: what an environment offers (tools, `reset`) and an instance of it (calls, snapshots, forks).
-`reset` makes a fresh `Instance` that shares nothing mutable with any other. An ability that is missing is declared in
-`Features` and answered with `Unsupported`."""
+"""The environment seam: what an environment offers (tools, `reset`) and an instance of it (calls,
+snapshots, forks). `reset` makes a fresh `Instance` that shares nothing mutable with any other. An
+ability that is missing is declared in `Features` and answered with `Unsupported`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,15 @@ from rods.tasks import EnvironmentRef
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What an environment can do. What it declares not to have raises `rods.errors.Unsupported` when it is asked."""
+    """What an environment can do. What it declares not to have raises `rods.errors.Unsupported`
+    when it is asked."""
 
     deterministic: bool = True  #: equal state and calls give equal results, byte for byte
     snapshot: bool = True  #: its instances answer `snapshot`
     fork: bool = True  #: its instances answer `fork`
     state_visible: bool = True  #: its instances answer `same_state`
-    waits: bool = False  #: calls wait for another process: episodes are advanced in threads, together
+    #: calls wait for another process: episodes are advanced in threads, together
+    waits: bool = False
     reads: frozenset[str] = frozenset()  #: tools that are declared to change nothing
 
 
@@ -34,9 +36,10 @@ class Parameter:
     description: str = ""  #: as the policy reads it
     required: bool = True  #: whether a call must give it
     default: Any = None  #: what holds where it is left out
-    bounds: Mapping[str, Any] = field(default_factory=dict)  #: limits in the words of `schema`, checked and not shown
-    #: the values that the description lists, of the value itself or of a list's entries, where the schema that is shown
-    #: does not
+    #: limits in the words of `schema`, checked and not shown
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    #: the values that the description lists, of the value itself or of a list's entries, where the
+    #: schema that is shown does not
     options: tuple[Any, ...] = ()
     cue: str = ""  #: what an interface adds to the description (`rods.interfaces`); leave it out
 
@@ -49,13 +52,14 @@ class Tool:
     group: str  #: the API class; a variant has its seed's pattern of classes
     description: str  #: what the policy reads; its first sentence stands alone in short signatures
     parameters: tuple[Parameter, ...] = ()  #: in the order in which they are shown
-    #: whether the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small; a tool that
-    #: is not bounded needs a confined world, whose worker can be killed
+    #: whether the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and
+    #: small; a tool that is not bounded needs a confined world, whose worker can be killed
     bounded: bool = True
-    #: JSON Schema of the value that a call gives when it succeeds, where the tool declares one; not shown to the policy
+    #: JSON Schema of the value that a call gives when it succeeds, where the tool declares one; not
+    #: shown to the policy
     result: Mapping[str, Any] | None = None
-    #: True: no call changes the state; False: every call that succeeds does; None: nothing is said. `rods env check`
-    #: holds it to that; not shown to the policy
+    #: True: no call changes the state; False: every call that succeeds does; None: nothing is said.
+    #: `rods env check` holds it to that; not shown to the policy
     reads: bool | None = None
 
     @property
@@ -64,9 +68,14 @@ class Tool:
 
     @property
     def summary(self) -> str:
-        """What it does: the first sentence of its description, after a preamble that ends in "description:" (BFCL's
-        begin with a sentence about the whole class)."""
-        return re.split(r"\bdescription:\s+", self.description)[-1].partition(". ")[0].strip().rstrip(".")
+        """What it does: the first sentence of its description, after a preamble that ends in
+        "description:" (BFCL's begin with a sentence about the whole class)."""
+        return (
+            re.split(r"\bdescription:\s+", self.description)[-1]
+            .partition(". ")[0]
+            .strip()
+            .rstrip(".")
+        )
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI-style function document (JSON Schema of its arguments)."""
@@ -82,7 +91,8 @@ class Tool:
         return {"name": self.name, "description": self.description, "parameters": arguments}
 
     def signature(self) -> str:
-        """One compact line, `name(a: string, b: integer = 3)`, for prompts with little room (FACTS §1)."""
+        """One compact line, `name(a: string, b: integer = 3)`, for prompts with little room (FACTS
+        §1)."""
         parts = []
         for parameter in self.parameters:
             text = f"{parameter.name}: {parameter.schema.get('type', 'any')}"
@@ -95,11 +105,12 @@ class Result(NamedTuple):
 
     text: str  #: what the policy sees, and what ground truth is compared by
     value: Any = None  #: the same as JSON, from which recipes take fields
-    #: None, or the kind of failure: `unknown_tool`, `bad_arguments` (missing, extra, of another type), `bounds` (over a
-    #: declared limit), `tool` (refused by the world); of the machinery: `hidden_tool` (held out in this turn),
-    #: `timeout`, `too_large`, `infrastructure`
+    #: None, or the kind of failure: `unknown_tool`, `bad_arguments` (missing, extra, of another
+    #: type), `bounds` (over a declared limit), `tool` (refused by the world); of the machinery:
+    #: `hidden_tool` (held out in this turn), `timeout`, `too_large`, `infrastructure`
     error: str | None = None
-    #: what whoever plays the tool gives for the call, −1 to 1 (001 §2.2.2); the policy does not see it
+    #: what whoever plays the tool gives for the call, −1 to 1 (001 §2.2.2); the policy does not see
+    #: it
     reward: float | None = None
 
 
@@ -113,7 +124,8 @@ class Instance(Protocol):
         """Executes `call`; a policy's mistake is a `Result` with an error, never an exception."""
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as JSON; `Environment.reset(snapshot)` restores it. Changes nothing. May raise Unsupported."""
+        """The state as JSON; `Environment.reset(snapshot)` restores it. Changes nothing. May raise
+        Unsupported."""
 
     def fork(self) -> "Instance":
         """An independent copy. May raise Unsupported."""
@@ -124,11 +136,12 @@ class Instance(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """A kind of world. Tasks name it `file.py:factory` or `package.module:factory`; the factory takes no arguments."""
+    """A kind of world. Tasks name it `file.py:factory` or `package.module:factory`; the factory
+    takes no arguments."""
 
     name: str  #: the name that the factory is loaded by
-    #: changes whenever equal calls may give something else: over tool schemas, data and a behaviour version. Tasks
-    #: remember it; after a change `rods data rehash` renews them
+    #: changes whenever equal calls may give something else: over tool schemas, data and a behaviour
+    #: version. Tasks remember it; after a change `rods data rehash` renews them
     hash: str
     features: Features  #: what it can do
 
@@ -136,21 +149,25 @@ class Environment(Protocol):
         """All tools by name."""
 
     def reset(self, state: Mapping[str, Any] | None) -> Instance:
-        """A fresh instance in `state` (None: the environment's empty state). Raises ValueError for an illegal state."""
+        """A fresh instance in `state` (None: the environment's empty state). Raises ValueError for
+        an illegal state."""
 
 
 def checks(environment: Environment) -> Mapping[str, Tool]:
-    """The check functions of an environment, by name: functions of the state that answer true or false and change
-    nothing, for goals (`rods.episode.goals`). An instance answers them as it does calls; no policy is offered one. An
-    environment without a method `checks` has none."""
+    """The check functions of an environment, by name: functions of the state that answer true or
+    false and change nothing, for goals (`rods.episode.goals`). An instance answers them as it does
+    calls; no policy is offered one. An environment without a method `checks` has none."""
     offered: Callable[[], Mapping[str, Tool]] = getattr(environment, "checks", dict)
     return offered()
 
 
 def parameters(environment: Environment) -> Mapping[str, Any]:
-    """What an environment was made from, for the record of a run: its `kind`, and what it was told (a command, an
-    address, a file; no secrets). One without a method `parameters` is the Python code that its name leads to."""
-    told: Callable[[], Mapping[str, Any]] = getattr(environment, "parameters", lambda: {"kind": "python"})
+    """What an environment was made from, for the record of a run: its `kind`, and what it was told
+    (a command, an address, a file; no secrets). One without a method `parameters` is the Python
+    code that its name leads to."""
+    told: Callable[[], Mapping[str, Any]] = getattr(
+        environment, "parameters", lambda: {"kind": "python"}
+    )
     return told()
 
 
@@ -163,8 +180,9 @@ _DERIVED = "_derived_values"  # the attribute that holds them
 
 
 def kept(derive: Callable[[Environment], T]) -> Callable[[Environment], T]:
-    """A decorator for pure functions of an environment: computed once an object, the value lives in it (not by name: a
-    confined environment has the name of the one that it confines). An object without a `__dict__` keeps nothing."""
+    """A decorator for pure functions of an environment: computed once an object, the value lives in
+    it (not by name: a confined environment has the name of the one that it confines). An object
+    without a `__dict__` keeps nothing."""
 
     @wraps(derive)
     def derived(environment: Environment) -> T:

@@ -1,5 +1,6 @@
-"""Finds environments by name: one that a folder of rods/worlds declares by its short name or by the ending of what
-describes it (`rods.environments.registry`), or a user's own: `package.module:factory`, `file.py:factory`."""
+"""Finds environments by name: one that a folder of rods/worlds declares by its short name or by the
+ending of what describes it (`rods.environments.registry`), or a user's own:
+`package.module:factory`, `file.py:factory`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,22 +20,30 @@ if TYPE_CHECKING:
 class Environments(AbstractContextManager["Environments"]):
     """The environments of one program or one run, each made when it is first asked for.
 
-    Those that `sandbox` names, and generated ones (`addressed`, looked for below `folders`, then from the current one),
-    run in confined worker processes (docs/sandbox.md), of which there are no more at a time than `sandbox` says: the
-    environment that was asked the longest ago gives up its own. As a context manager it ends their processes.
-    `hash_seed` is that of Python in them. Without `trust`, an environment whose code or command would run with all
-    rights of this user is refused: a file of tasks may come from anywhere, and name any."""
+    Those that `sandbox` names, and generated ones (`addressed`, looked for below `folders`, then
+    from the current one), run in confined worker processes (docs/sandbox.md), of which there are no
+    more at a time than `sandbox` says: the environment that was asked the longest ago gives up its
+    own. As a context manager it ends their processes. `hash_seed` is that of Python in them.
+    Without `trust`, an environment whose code or command would run with all rights of this user is
+    refused: a file of tasks may come from anywhere, and name any."""
 
     def __init__(
-        self, sandbox: "Sandbox | None" = None, *folders: Path, hash_seed: int = 0, trust: bool = True
+        self,
+        sandbox: "Sandbox | None" = None,
+        *folders: Path,
+        hash_seed: int = 0,
+        trust: bool = True,
     ) -> None:
-        self.sandbox, self.folders, self._hash_seed, self._trust = sandbox, folders, hash_seed, trust
+        self.sandbox = sandbox
+        self.folders = folders
+        self._hash_seed = hash_seed
+        self._trust = trust
         self._confiner: Any = None  # runs environments in processes that can do no harm
         self._made: dict[str, Environment] = {}
 
     def load(self, name: str) -> Environment:
-        """The environment called `name`, the same object at every call. Raises UserError when it cannot be found, made,
-        or confined as well as the settings demand."""
+        """The environment called `name`, the same object at every call. Raises UserError when it
+        cannot be found, made, or confined as well as the settings demand."""
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
@@ -55,14 +64,23 @@ class Environments(AbstractContextManager["Environments"]):
         for extension in extensions():
             known |= extension.environments
         endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
-        confined = (self.sandbox is not None and name in self.sandbox.environments) or addressed.address_of(name)
+        confined = (
+            self.sandbox is not None and name in self.sandbox.environments
+        ) or addressed.address_of(name)
         if (
             not self._trust
             and not confined
             and (":" in name or name.endswith(tuple(registry.having("ending").values())))
         ):
-            what = "these tasks have its code run, or a command that it names, with all rights of this user"
-            raise UserError(what, where=where, remedy="look at it, then add --trust, or confine it (docs/sandbox.md)")
+            what = (
+                "these tasks have its code run, or a command that it names, with all rights of "
+                "this user"
+            )
+            raise UserError(
+                what,
+                where=where,
+                remedy="look at it, then add --trust, or confine it (docs/sandbox.md)",
+            )
         for ending in endings:
             if name.endswith(ending):
                 environment: Environment = named_function(known[ending], where=where)(name)
@@ -70,13 +88,23 @@ class Environments(AbstractContextManager["Environments"]):
         factory = known.get(name, name)
         if ":" not in factory:
             named = Path(name).suffix or name.endswith("/")
-            what = "nothing that is installed reads such a description" if named else "unknown environment"
+            what = (
+                "nothing that is installed reads such a description"
+                if named
+                else "unknown environment"
+            )
             short = ", ".join(key for key in known if key not in endings)
-            ways = f", or what describes one: {', '.join(f'…{ending}' for ending in endings)}" if endings else ""
+            ways = (
+                f", or what describes one: {', '.join(f'…{ending}' for ending in endings)}"
+                if endings
+                else ""
+            )
             remedy = f"use {short} or your own 'package.module:factory', 'file.py:factory'{ways}"
             raise UserError(what, where=where, remedy=remedy)
         if addressed.address_of(name) is not None:
-            return self._confine(name, factory, addressed.text_of(addressed.source_of(name, self.folders)))
+            return self._confine(
+                name, factory, addressed.text_of(addressed.source_of(name, self.folders))
+            )
         if self.sandbox is not None and name in self.sandbox.environments:
             return self._confine(name, factory)
         made: Environment = made_by(factory, Environment, where=where)
@@ -88,14 +116,19 @@ class Environments(AbstractContextManager["Environments"]):
             what = f"{name} runs in this process only: {world.unconfined['why']}"
             raise UserError(what, where=settings, remedy=world.unconfined["remedy"])
         if source is None and (file := factory.rpartition(":")[0]).endswith(".py"):
-            factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
+            # the process starts elsewhere
+            factory = str(Path(file).absolute()) + factory.removeprefix(file)
         if self._confiner is None:
             where = f"environment {name!r}" if source is not None else settings
             from rods.config import Sandbox
 
             if not (confiners := list(registry.having("confiner").values())):
                 remedy = "install the folder of rods/worlds that declares `confiner`"
-                raise UserError("nothing here can confine an environment", where=where, remedy=remedy)
-            self._confiner = named_function(confiners[0], where=where)(self.sandbox or Sandbox(), self._hash_seed)
+                raise UserError(
+                    "nothing here can confine an environment", where=where, remedy=remedy
+                )
+            self._confiner = named_function(confiners[0], where=where)(
+                self.sandbox or Sandbox(), self._hash_seed
+            )
         confined: Environment = self._confiner.confine(factory, source)
         return confined

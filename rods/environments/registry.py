@@ -1,5 +1,5 @@
-"""What the folders of rods/worlds bring, as their declarations (world.toml) say. A folder is known by this file alone;
-its code is imported when something of it is asked for by name."""
+"""What the folders of rods/worlds bring, as their declarations (world.toml) say. A folder is known
+by this file alone; its code is imported when something of it is asked for by name."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,35 +14,47 @@ from rods.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class WorldPackage:
-    """What world.toml says of a folder of rods/worlds. Functions and classes are named "package.module:name"."""
+    """What world.toml says of a folder of rods/worlds. Functions and classes are named
+    "package.module:name"."""
 
     name: str  # of the folder
     environment: str = ""  # makes the environment whose short name is the folder's
-    described: str = ""  # makes an environment of the file or folder that it is named by: where the name ends in
+    # makes an environment of the file or folder that it is named by: where the name ends in
+    described: str = ""
     ending: str = ""  # this
     # worlds from outside that `added` describes, by `rods env add --kind`, and what each is
     kinds: Mapping[str, str] = field(default_factory=dict)
     added: str = ""
-    confiner: str = ""  # class that runs environments in confined processes, made from `[operation.sandbox]`
-    unconfined: Mapping[str, str] = field(default_factory=dict)  # `why` this environment cannot be, and the `remedy`
+    # class that runs environments in confined processes, made from `[operation.sandbox]`
+    confiner: str = ""
+    # `why` this environment cannot be, and the `remedy`
+    unconfined: Mapping[str, str] = field(default_factory=dict)
     tasks: str = ""  # gives the tasks of `[data] tasks = "<name>"`
-    format: str = ""  # writes tasks into a folder in a format of its own: `rods data export --format <name>`
-    verdict: str = ""  # says of a task and its trace whether the benchmark that both belong to accepts it
-    scenario: str = ""  # the key of a state that alone makes tasks near duplicates (rods.gates.similarity)
+    # writes tasks into a folder in a format of its own: `rods data export --format <name>`
+    format: str = ""
+    # says of a task and its trace whether the benchmark that both belong to accepts it
+    verdict: str = ""
+    # the key of a state that alone makes tasks near duplicates (rods.gates.similarity)
+    scenario: str = ""
     licence: str = ""  # of the tasks that come along
     doctor: str = ""  # tries what it needs of this machine, and gives a Finding for `rods doctor`
-    verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of `rods`: function and line of help, by verb
+    # of `rods`: function and line of help, by verb
+    verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @cache
 def worlds() -> Mapping[str, WorldPackage]:
     """The folders of rods/worlds that declare something, by name in the order of the alphabet."""
-    return {name: WorldPackage(name, **fields) for name, fields in declared("rods.worlds", "world.toml").items()}
+    return {
+        name: WorldPackage(name, **fields)
+        for name, fields in declared("rods.worlds", "world.toml").items()
+    }
 
 
 @cache
 def declared(package: str, file: str) -> Mapping[str, dict[str, Any]]:
-    """What the folders of `package` say in a declaration called `file`, by name. Imports none of them."""
+    """What the folders of `package` say in a declaration called `file`, by name. Imports none of
+    them."""
     spec = find_spec(package)
     places = (spec.submodule_search_locations or ()) if spec else ()
     files = sorted(path for place in places for path in Path(place).glob(f"*/{file}"))
@@ -55,12 +67,16 @@ def having(what: str) -> dict[str, Any]:
 
 
 def environments() -> dict[str, str]:
-    """What makes an environment, by its name, or by the ending of the names of what describes one."""
-    return having("environment") | {world.ending: world.described for world in worlds().values() if world.described}
+    """What makes an environment, by its name, or by the ending of the names of what describes
+    one."""
+    return having("environment") | {
+        world.ending: world.described for world in worlds().values() if world.described
+    }
 
 
 def without_ending(name: str) -> str:
-    """`name` without the ending of a file that describes an environment, written whole or without `.json`."""
+    """`name` without the ending of a file that describes an environment, written whole or without
+    `.json`."""
     stem = name.removesuffix(".json")
     for ending in having("ending").values():
         stem = stem.removesuffix(ending.removesuffix(".json")) if ending.endswith(".json") else stem
@@ -68,9 +84,14 @@ def without_ending(name: str) -> str:
 
 
 def adding(kind: str) -> WorldPackage:
-    """Who describes worlds from outside of this kind. Raises UserError, naming the kinds that there are."""
+    """Who describes worlds from outside of this kind. Raises UserError, naming the kinds that there
+    are."""
     known = {kind: world for world in worlds().values() for kind in world.kinds}
     if kind not in known:
         what = f"{kind!r} is no kind of world that is known here"
-        raise UserError(what, where="--kind", remedy=f"use {', '.join(known) or 'none: no such folder is installed'}")
+        raise UserError(
+            what,
+            where="--kind",
+            remedy=f"use {', '.join(known) or 'none: no such folder is installed'}",
+        )
     return known[kind]

@@ -1,14 +1,17 @@
-"""An environment that can neither be copied nor looked into, as one that can: a copy is a fresh world and the calls so
-far, and two worlds are equal when declared read-only probes answer alike in both.
+"""An environment that can neither be copied nor looked into, as one that can: a copy is a fresh
+world and the calls so far, and two worlds are equal when declared read-only probes answer alike in
+both.
 
 `Replayed(inner, …)` needs no more of an instance of `inner` than `call`, and three declarations:
 
 - `reads`, tools that change nothing: they are not repeated, and a copy asks its origin's world.
 - `probes`, calls of such tools: what they answer is the state.
-- `minted`, patterns of values that a server makes up anew in each world (handles, ids), each with one group. Outside
-  they bear a name that says where they came from: the call, which of its repetitions, and the place in its answer.
+- `minted`, patterns of values that a server makes up anew in each world (handles, ids), each with
+  one group. Outside they bear a name that says where they came from: the call, which of its
+  repetitions, and the place in its answer.
 
-Where a repeated call answers otherwise than it did, that is a BrokenEnvironment: such a world is no copy."""
+Where a repeated call answers otherwise than it did, that is a BrokenEnvironment: such a world is no
+copy."""
 
 import copy
 import hashlib
@@ -32,18 +35,20 @@ from rods.model_json import mapped
 T = TypeVar("T")
 BEHAVIOUR = 1  # of this module; part of an environment's hash
 CALLS = "calls"  # the key of a state that holds what its world has lived through
-SHORTEST = 4  # characters of a minted value: a shorter one would be found in what has nothing to do with it
+# characters of a minted value: a shorter one would be found in what has nothing to do with it
+SHORTEST = 4
 _DIGITS = 8  # of a name
 
 
 class Lost(InfrastructureError):
-    """What a world of the inner environment raises that was given up to make room for another, before it does anything:
-    whoever still needs it makes it again."""
+    """What a world of the inner environment raises that was given up to make room for another,
+    before it does anything: whoever still needs it makes it again."""
 
 
 class Replayed:
-    """The `Environment` made of `inner`. `probes`: None where nothing is known that shows the state; none at all for a
-    server without any. An argument of a probe that is "{kind}" stands for every value minted by that pattern."""
+    """The `Environment` made of `inner`. `probes`: None where nothing is known that shows the
+    state; none at all for a server without any. An argument of a probe that is "{kind}" stands for
+    every value minted by that pattern."""
 
     def __init__(
         self,
@@ -53,7 +58,8 @@ class Replayed:
         probes: Sequence[Call] | None = None,
         minted: Mapping[str, str] | None = None,
     ) -> None:
-        self.inner, self.reads = inner, frozenset(reads) | checks(inner).keys()
+        self.inner = inner
+        self.reads = frozenset(reads) | checks(inner).keys()
         self.probes = None if probes is None else tuple(probes)
         self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
         self.name = inner.name
@@ -61,9 +67,14 @@ class Replayed:
         declared = {"reads": sorted(self.reads), "probes": asked, "minted": dict(minted or {})}
         self.hash = content_id({"inner": inner.hash, **declared, "behaviour": BEHAVIOUR})
         able = inner.features.deterministic
-        idle = frozenset[str]() if self.minted else self.reads  # or a read may be the first to show what was made up
+        # or a read may be the first to show what was made up
+        idle = frozenset[str]() if self.minted else self.reads
         self.features = replace(
-            inner.features, snapshot=able, fork=able, state_visible=self.probes is not None, reads=idle
+            inner.features,
+            snapshot=able,
+            fork=able,
+            state_visible=self.probes is not None,
+            reads=idle,
         )
 
     def parameters(self) -> Mapping[str, Any]:
@@ -95,7 +106,8 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class _Lived:
-    """A call that a world has lived through, and a digest of what it answered (None: not known, nobody compares)."""
+    """A call that a world has lived through, and a digest of what it answered (None: not known,
+    nobody compares)."""
 
     call: Call
     digest: bytes | None
@@ -116,28 +128,40 @@ class _Names:
         return Call(call.name, _renamed(call.arguments, self.real)) if self.real else call
 
     def outward(self, call: Call, result: Result) -> Result:
-        """What `call` (with names in it) gave, with names instead of what the server has made up."""
+        """What `call` (with names in it) gave, with names instead of what the server has made
+        up."""
         if not self._patterns:
             return result
         origin = canonical([call.name, dict(call.arguments)])
-        matches = [(kind, match) for kind, pattern in self._patterns.items() for match in pattern.finditer(result.text)]
+        matches = [
+            (kind, match)
+            for kind, pattern in self._patterns.items()
+            for match in pattern.finditer(result.text)
+        ]
         minted = sorted((match.start(1), kind, match.group(1)) for kind, match in matches)
         for number, (_, kind, value) in enumerate(minted):
             if value not in self._named:
                 self._name(kind, value, origin, number)
         self._made[origin] += 1
-        return Result(_in_text(result.text, self._named), _renamed(result.value, self._named), result.error)
+        return Result(
+            _in_text(result.text, self._named), _renamed(result.value, self._named), result.error
+        )
 
     def _name(self, kind: str, value: str, origin: bytes, number: int) -> None:
         if len(value) < SHORTEST:
             raise BrokenEnvironment(
-                f"the pattern {kind!r} of minted values finds {value!r}: shorter than {SHORTEST} characters, it cannot "
+                f"the pattern {kind!r} of minted values finds {value!r}: shorter than {SHORTEST} "
+                f"characters, it cannot "
                 "be told from what else is called so; leave it out of `minted`"
             )
         place = canonical([origin.decode(), self._made[origin], number])
         digest = hashlib.sha256(place).hexdigest()[:_DIGITS]
-        name = str(10**9 + int(digest, 16) % (9 * 10**9)) if value.isdecimal() else f"{kind}-{digest}"
-        self.real[name], self.kinds[name], self._named[value] = value, kind, name
+        name = (
+            str(10**9 + int(digest, 16) % (9 * 10**9)) if value.isdecimal() else f"{kind}-{digest}"
+        )
+        self.real[name] = value
+        self.kinds[name] = kind
+        self._named[value] = name
 
 
 def _in_text(text: str, names: Mapping[str, str]) -> str:
@@ -149,7 +173,8 @@ def _in_text(text: str, names: Mapping[str, str]) -> str:
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """A JSON value with every text and whole number replaced that has a name, inside of texts too."""
+    """A JSON value with every text and whole number replaced that has a name, inside of texts
+    too."""
 
     def renamed(leaf: Any) -> Any:
         if isinstance(leaf, str):
@@ -162,7 +187,8 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 @dataclass(slots=True)
 class _Live:
-    """A world of the inner environment and what it has lived through. Copies share it until one of them goes on."""
+    """A world of the inner environment and what it has lived through. Copies share it until one of
+    them goes on."""
 
     instance: Instance
     names: _Names
@@ -175,15 +201,22 @@ class _Live:
 
 
 class ReplayedWorld:
-    """One episode's world (`Instance`): its initial state, the calls that it has lived through, and, while it is used,
-    a world of the inner environment that has lived through just these."""
+    """One episode's world (`Instance`): its initial state, the calls that it has lived through,
+    and, while it is used, a world of the inner environment that has lived through just these."""
 
     __slots__ = ("_environment", "_live", "_lived", "_seen", "_state")
 
     def __init__(
-        self, environment: Replayed, state: Mapping[str, Any], lived: tuple[_Lived, ...], live: _Live | None
+        self,
+        environment: Replayed,
+        state: Mapping[str, Any],
+        lived: tuple[_Lived, ...],
+        live: _Live | None,
     ) -> None:
-        self._environment, self._state, self._lived, self._live = environment, state, lived, live
+        self._environment = environment
+        self._state = state
+        self._lived = lived
+        self._live = live
         self._seen: bytes | None = None
 
     def begin(self) -> None:
@@ -206,24 +239,36 @@ class ReplayedWorld:
 
     def snapshot(self) -> dict[str, Any]:
         if not self._environment.features.snapshot:
-            raise Unsupported(f"{self._environment.name} is not deterministic: its calls cannot be repeated")
+            raise Unsupported(
+                f"{self._environment.name} is not deterministic: its calls cannot be repeated"
+            )
         reads = self._environment.reads if not self._environment.minted else ()
         calls = [lived.call.as_json() for lived in self._lived if lived.call.name not in reads]
-        state: dict[str, Any] = orjson.loads(orjson.dumps({**self._state, CALLS: calls} if calls else self._state))
+        state: dict[str, Any] = orjson.loads(
+            orjson.dumps({**self._state, CALLS: calls} if calls else self._state)
+        )
         return state
 
     def fork(self) -> "ReplayedWorld":
         if not self._environment.features.fork:
-            raise Unsupported(f"{self._environment.name} is not deterministic: its calls cannot be repeated")
+            raise Unsupported(
+                f"{self._environment.name} is not deterministic: its calls cannot be repeated"
+            )
         twin = ReplayedWorld(self._environment, self._state, self._lived, self._live)
-        if self._environment.probes is not None:  # now, while this world still stands where its copy does
+        # now, while this world still stands where its copy does
+        if self._environment.probes is not None:
             twin._seen = self._look()
         return twin
 
     def same_state(self, other: Instance) -> bool:
         if self._environment.probes is None:
-            raise Unsupported(f"{self._environment.name} declares no probes: nothing shows its state")
-        if not isinstance(other, ReplayedWorld) or other._environment.hash != self._environment.hash:
+            raise Unsupported(
+                f"{self._environment.name} declares no probes: nothing shows its state"
+            )
+        if (
+            not isinstance(other, ReplayedWorld)
+            or other._environment.hash != self._environment.hash
+        ):
             return False
         return self._look() == other._look()
 
@@ -241,18 +286,24 @@ class ReplayedWorld:
         for probe in self._environment.probes or ():
             for call in _each(probe, live.names.kinds):
                 result = live.call(call, names)
-                if result.error in ("infrastructure", "unknown_tool"):  # or all states would be alike
-                    raise InfrastructureError(f"the probe {call} could not be carried out: {result.text[:200]}")
+                # or all states would be alike
+                if result.error in ("infrastructure", "unknown_tool"):
+                    raise InfrastructureError(
+                        f"the probe {call} could not be carried out: {result.text[:200]}"
+                    )
                 yield call, result
 
     def _probed(self, live: _Live) -> bytes:
         names = copy.deepcopy(live.names)  # what a probe is the first to show gets no name for good
-        answers = [[str(call), result.text, result.error] for call, result in self._answers(live, names)]
+        answers = [
+            [str(call), result.text, result.error] for call, result in self._answers(live, names)
+        ]
         shown: Callable[[], Any] | None = getattr(live.instance, "look", None)
         return canonical([answers, _renamed(shown(), names._named) if shown is not None else None])
 
     def _using(self, act: Callable[[_Live], T]) -> T:
-        """What `act` gives with a world that stands where this one does. One that breaks is gone."""
+        """What `act` gives with a world that stands where this one does. One that breaks is
+        gone."""
         while True:
             live = self._live
             try:
@@ -272,11 +323,13 @@ class ReplayedWorld:
             raise
 
     def _again(self) -> _Live:
-        """A fresh world that has lived through the calls of this one. Raises ValueError for an illegal state,
-        BrokenEnvironment where a call answers otherwise than it did."""
+        """A fresh world that has lived through the calls of this one. Raises ValueError for an
+        illegal state, BrokenEnvironment where a call answers otherwise than it did."""
         environment = self._environment
         if self._lived and not environment.features.fork:
-            raise InfrastructureError(f"a world of {environment.name} was lost, and its calls cannot be repeated")
+            raise InfrastructureError(
+                f"a world of {environment.name} was lost, and its calls cannot be repeated"
+            )
         live = _Live(environment.inner.reset(self._state or None), _Names(environment.minted))
         for lived in self._lived:
             result = live.call(lived.call)
@@ -291,14 +344,19 @@ _BROKEN = _Lived(Call(""), b"")
 
 
 def _digest(result: Result) -> bytes:
-    return hashlib.sha256(repr((result.text, result.error)).encode("utf-8", "surrogatepass")).digest()[:16]
+    return hashlib.sha256(
+        repr((result.text, result.error)).encode("utf-8", "surrogatepass")
+    ).digest()[:16]
 
 
 def _each(probe: Call, kinds: Mapping[str, str]) -> list[Call]:
-    """The calls that a probe stands for: one for every name of the kind that an argument asks for."""
+    """The calls that a probe stands for: one for every name of the kind that an argument asks
+    for."""
     calls = [probe]
     for key, value in probe.arguments.items():
         if isinstance(value, str) and value[:1] + value[-1:] == "{}":
             names = sorted(name for name, kind in kinds.items() if kind == value[1:-1])
-            calls = [Call(call.name, {**call.arguments, key: name}) for call in calls for name in names]
+            calls = [
+                Call(call.name, {**call.arguments, key: name}) for call in calls for name in names
+            ]
     return calls

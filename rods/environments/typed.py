@@ -12,8 +12,9 @@
     def environment() -> TypedEnvironment:
         return world
 
-Schemas, the checks of arguments, results as JSON, snapshots, forks, equality and the hash follow from the annotations,
-which are pydantic's. What does not follow is asked for when the world is defined (TypeError: what, and what to write).
+Schemas, the checks of arguments, results as JSON, snapshots, forks, equality and the hash follow
+from the annotations, which are pydantic's. What does not follow is asked for when the world is
+defined (TypeError: what, and what to write).
 """
 
 import copy
@@ -42,46 +43,63 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 class ToolError(Exception):
-    """What a tool raises to refuse a call, before it has changed anything; its text is the answer."""
+    """What a tool raises to refuse a call, before it has changed anything; its text is the
+    answer."""
 
 
 class TypedEnvironment(Generic[S]):
     """An environment (`rods.environments.base.Environment`) of the functions that `tool` is put on.
 
-    `name`: "file.py:factory" or "package.module:factory". `state`: a dataclass that can be made without arguments.
-    `behaviour` has to be raised when equal calls give other results than before: tasks remember the hash of the version
-    that they were written for. `catalogue` makes a `rods.composing.catalogue.Catalogue`."""
+    `name`: "file.py:factory" or "package.module:factory". `state`: a dataclass that can be made
+    without arguments. `behaviour` has to be raised when equal calls give other results than before:
+    tasks remember the hash of the version that they were written for. `catalogue` makes a
+    `rods.composing.catalogue.Catalogue`."""
 
     features = Features()
 
     def __init__(
-        self, name: str, state: type[S], *, behaviour: int, catalogue: Callable[[], Any] | None = None
+        self,
+        name: str,
+        state: type[S],
+        *,
+        behaviour: int,
+        catalogue: Callable[[], Any] | None = None,
     ) -> None:
         if not is_dataclass(state):
             raise TypeError(f"the state {state.__name__} is no dataclass: put @dataclass on it")
-        self.name, self._state, self._behaviour = name, state, behaviour
+        self.name = name
+        self._state = state
+        self._behaviour = behaviour
         self._json: TypeAdapter[S] = _adapter(state, f"the state {state.__name__}")
         try:
             empty = state()
         except TypeError as error:
-            what = f"{error}: give every field of {state.__name__} a default, that is the empty state"
+            what = (
+                f"{error}: give every field of {state.__name__} a default, that is the empty state"
+            )
             raise TypeError(what) from error
         try:
             kept = self._equal(self._json.validate_json(self._written(empty)), empty)
         except (ValidationError, PydanticSerializationError):
             kept = False
         if not kept:
-            raise TypeError(f"{state.__name__} is another one after being written and read as JSON: use plain types")
+            raise TypeError(
+                f"{state.__name__} is another one after being written and read as JSON: use plain "
+                f"types"
+            )
         self._tools: dict[str, _TypedTool] = {}
         self._checks: dict[str, _TypedTool] = {}
         if catalogue is not None:
             self.catalogue = cache(catalogue)
 
-    def tool(self, group: str, *, bounded: bool = True, reads: bool | None = None) -> Callable[[F], F]:
+    def tool(
+        self, group: str, *, bounded: bool = True, reads: bool | None = None
+    ) -> Callable[[F], F]:
         """A decorator that makes a function a tool of API class `group`.
 
-        Its first parameter is the state; the others need types, their limits and descriptions stand in `Annotated[…,
-        Field(…)]`. Its docstring is what the policy reads. `bounded`, `reads`: see `Tool`."""
+        Its first parameter is the state; the others need types, their limits and descriptions stand
+        in `Annotated[…, Field(…)]`. Its docstring is what the policy reads. `bounded`, `reads`: see
+        `Tool`."""
 
         def register(function: F) -> F:
             self._register(_TypedTool.of(function, group, bounded, reads), self._tools)
@@ -90,11 +108,14 @@ class TypedEnvironment(Generic[S]):
         return register
 
     def check(self, function: F) -> F:
-        """A decorator that makes a function a check: it says whether the state is as a goal asks, and changes nothing.
-        Its first parameter is the state, its result a bool. Goals name checks with arguments; no policy sees one."""
+        """A decorator that makes a function a check: it says whether the state is as a goal asks,
+        and changes nothing. Its first parameter is the state, its result a bool. Goals name checks
+        with arguments; no policy sees one."""
         check = _TypedTool.of(function, "checks", bounded=True, reads=True)
         if check.document.result != {"type": "boolean"}:
-            raise TypeError(f"check {check.document.name}: write `-> bool`, it answers true or false")
+            raise TypeError(
+                f"check {check.document.name}: write `-> bool`, it answers true or false"
+            )
         self._register(check, self._checks)
         return function
 
@@ -108,7 +129,9 @@ class TypedEnvironment(Generic[S]):
     def hash(self) -> str:
         """Over schemas and `behaviour`."""
         offered = (*self.tools().values(), *self.checks().values())
-        return content_id([self._behaviour, *([tool.group, tool.schema(), tool.result] for tool in offered)])
+        return content_id(
+            [self._behaviour, *([tool.group, tool.schema(), tool.result] for tool in offered)]
+        )
 
     @property
     def state_schema(self) -> Mapping[str, Any]:
@@ -143,7 +166,9 @@ class TypedEnvironment(Generic[S]):
         before = self._written(state)
         result = check.run(state, call.arguments)
         if self._written(state) != before:
-            raise BrokenEnvironment(f"the check {call.name} changed the state that it was to look at")
+            raise BrokenEnvironment(
+                f"the check {call.name} changed the state that it was to look at"
+            )
         return result
 
     def _written(self, state: S) -> bytes:
@@ -161,7 +186,8 @@ class TypedWorld(Generic[S]):
     """One living world (`rods.environments.base.Instance`)."""
 
     def __init__(self, environment: TypedEnvironment[S], state: S) -> None:
-        self._environment, self._state = environment, state
+        self._environment = environment
+        self._state = state
 
     def call(self, call: Call) -> Result:
         return self._environment._call(self._state, call)
@@ -184,7 +210,9 @@ class _TypedTool:
     result: TypeAdapter[Any]
 
     @staticmethod
-    def of(function: Callable[..., Any], group: str, bounded: bool, reads: bool | None) -> "_TypedTool":
+    def of(
+        function: Callable[..., Any], group: str, bounded: bool, reads: bool | None
+    ) -> "_TypedTool":
         name = function.__name__
         what = f"tool {name}"
         if not (text := inspect.getdoc(function)):
@@ -193,7 +221,8 @@ class _TypedTool:
         taken = list(inspect.signature(function).parameters.values())
         if not taken:
             raise TypeError(f"{what} takes nothing: its first parameter must be the state")
-        parameters, adapters = [], {}
+        parameters = []
+        adapters = {}
         for parameter in taken[1:]:
             where = f"{what}, parameter {parameter.name!r}"
             if parameter.kind not in _BY_NAME:
@@ -201,26 +230,42 @@ class _TypedTool:
             if parameter.name not in hints:
                 raise TypeError(f"{where} has no type: write for instance `{parameter.name}: int`")
             adapters[parameter.name] = _adapter(hints[parameter.name], where)
-            parameters.append(_parameter(parameter, hints[parameter.name], adapters[parameter.name], where))
+            parameters.append(
+                _parameter(parameter, hints[parameter.name], adapters[parameter.name], where)
+            )
         declared = hints.get("return", Any)
         result = _adapter(declared, f"{what}, its result")
         schema = None if declared is Any else result.json_schema(mode="serialization")
-        document = Tool(name, group, " ".join(text.split()), tuple(parameters), bounded, schema, reads)
+        document = Tool(
+            name, group, " ".join(text.split()), tuple(parameters), bounded, schema, reads
+        )
         return _TypedTool(document, function, adapters, result)
 
     def run(self, state: Any, arguments: Mapping[str, Any]) -> Result:
         known = self.document.parameters
-        missing = [parameter.name for parameter in known if parameter.required and parameter.name not in arguments]
+        missing = [
+            parameter.name
+            for parameter in known
+            if parameter.required and parameter.name not in arguments
+        ]
         if missing or (unknown := [name for name in arguments if name not in self.arguments]):
-            what = f"missing arguments: {', '.join(missing)}" if missing else f"unknown arguments: {', '.join(unknown)}"
+            what = (
+                f"missing arguments: {', '.join(missing)}"
+                if missing
+                else f"unknown arguments: {', '.join(unknown)}"
+            )
             return Result(what, None, "bad_arguments")
         checked = {}
         for name, value in arguments.items():
             try:
                 checked[name] = self.arguments[name].validate_json(json.dumps(value), strict=True)
             except ValidationError as error:
-                wrong_type = any(fault["type"].endswith("_type") for fault in error.errors(include_url=False))
-                return Result(f"{name}: {_faults(error)}", None, "bad_arguments" if wrong_type else "bounds")
+                wrong_type = any(
+                    fault["type"].endswith("_type") for fault in error.errors(include_url=False)
+                )
+                return Result(
+                    f"{name}: {_faults(error)}", None, "bad_arguments" if wrong_type else "bounds"
+                )
             except RecursionError:
                 return Result(f"{name}: nested too deeply", None, "bounds")
         try:
@@ -231,9 +276,12 @@ class _TypedTool:
         return Result(text.decode(), orjson.loads(text))
 
 
-def _parameter(given: inspect.Parameter, hint: Any, adapter: TypeAdapter[Any], where: str) -> Parameter:
+def _parameter(
+    given: inspect.Parameter, hint: Any, adapter: TypeAdapter[Any], where: str
+) -> Parameter:
     required = given.default is _NOTHING
-    if not required and given.default is None and get_origin(hint) in (Union, UnionType):  # `X` of `X | None`
+    # `X` of `X | None`
+    if not required and given.default is None and get_origin(hint) in (Union, UnionType):
         hint = Union[tuple(kind for kind in get_args(hint) if kind is not NoneType)]  # noqa: UP007 not known before
         adapter = _adapter(hint, where)
     schema = adapter.json_schema()
@@ -253,12 +301,16 @@ def _adapter(hint: Any, what: str) -> TypeAdapter[Any]:
 
 
 def _faults(error: ValidationError) -> str:
-    told = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors(include_url=False)[:3]]
+    told = [
+        (".".join(map(str, fault["loc"])), fault["msg"])
+        for fault in error.errors(include_url=False)[:3]
+    ]
     return "; ".join(f"{place}: {what}" if place else what for place, what in told)
 
 
 def _unknown(given: Any, known: Any, at: str = "") -> str:
-    """The place of the first key of `given` that its counterpart lacks; empty when there is none."""
+    """The place of the first key of `given` that its counterpart lacks; empty when there is
+    none."""
     if isinstance(given, Mapping) and isinstance(known, Mapping):
         if lacking := [key for key in given if key not in known]:
             return f"{at}{lacking[0]}"
@@ -267,4 +319,6 @@ def _unknown(given: Any, known: Any, at: str = "") -> str:
         pairs = [(index, *pair) for index, pair in enumerate(zip(given, known, strict=False))]
     else:
         return ""
-    return next((place for key, item, other in pairs if (place := _unknown(item, other, f"{at}{key}."))), "")
+    return next(
+        (place for key, item, other in pairs if (place := _unknown(item, other, f"{at}{key}."))), ""
+    )

@@ -1,9 +1,11 @@
-"""What became of each turn of an episode, or why it failed: one label a turn (Ψ; 002 §3.2, Appendix C.2).
+"""What became of each turn of an episode, or why it failed: one label a turn (Ψ; 002 §3.2, Appendix
+C.2).
 
-A pure function of the trace (texts, calls, results, verdicts, messages), the task and the documents of its tools: no
-model, no chance, no world. docs/diagnosis.md has each rule with its place in 002: evidence is looked for in the order
-of Table 5, and a turn has the label of what it failed by. Calls are *due* when the ground truth has them in the turn
-(or had them before, while the state is wrong for it), and *lacking* when they were not made."""
+A pure function of the trace (texts, calls, results, verdicts, messages), the task and the documents
+of its tools: no model, no chance, no world. docs/diagnosis.md has each rule with its place in 002:
+evidence is looked for in the order of Table 5, and a turn has the label of what it failed by. Calls
+are *due* when the ground truth has them in the turn (or had them before, while the state is wrong
+for it), and *lacking* when they were not made."""
 
 import re
 from collections import Counter, defaultdict
@@ -21,56 +23,91 @@ from rods.episode.engine import Trace, TurnTrace
 from rods.faults import SUCCESSES, WRONG_ARGUMENTS, Label
 from rods.tasks import Task
 
-Reading = Literal["cause", "letter"]  # a turn has the label of what it failed by; or of all that was wrong in it
+# a turn has the label of what it failed by; or of all that was wrong in it
+Reading = Literal["cause", "letter"]
 NOT_THERE = frozenset({"unknown_tool", "hidden_tool"})
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
 
-def diagnose(trace: Trace, task: Task, environment: Environment, reading: Reading = "cause") -> tuple[Label, ...]:
-    """One label for each turn that the policy finished, in order: those with a verdict, and the one that ran into the
-    limit of steps. A turn that was cut by length, broken by the machinery or never reached says nothing about it."""
+def diagnose(
+    trace: Trace, task: Task, environment: Environment, reading: Reading = "cause"
+) -> tuple[Label, ...]:
+    """One label for each turn that the policy finished, in order: those with a verdict, and the one
+    that ran into the limit of steps. A turn that was cut by length, broken by the machinery or
+    never reached says nothing about it."""
     return tuple(label for label, _ in _diagnosed(trace, task, environment, reading == "letter"))
 
 
 def failed(trace: Trace, task: Task, environment: Environment) -> tuple[frozenset[str], ...]:
-    """By which functions of the ground truth each turn with a label failed, in order; none where it went well. Those of
-    the calls that were lacking; where none was, as when a further call spoilt the state, all of the turn."""
+    """By which functions of the ground truth each turn with a label failed, in order; none where it
+    went well. Those of the calls that were lacking; where none was, as when a further call spoilt
+    the state, all of the turn."""
     return tuple(
-        frozenset(call.name for call in (() if label in SUCCESSES else turn.lacking or turn.expected))
+        frozenset(
+            call.name for call in (() if label in SUCCESSES else turn.lacking or turn.expected)
+        )
         for label, turn in _diagnosed(trace, task, environment, letter=False)
     )
 
 
-def _diagnosed(trace: Trace, task: Task, environment: Environment, letter: bool) -> "Iterator[tuple[Label, _Played]]":
-    targets, shown = _Targets(task, environment), _Shown(trace)
+def _diagnosed(
+    trace: Trace, task: Task, environment: Environment, letter: bool
+) -> "Iterator[tuple[Label, _Played]]":
+    targets = _Targets(task, environment)
+    shown = _Shown(trace)
     turns: list[_Played] = []
     for number, turn in enumerate(trace.turns):
         if turn.verdict is None and trace.end != "step_limit":
             break
-        turns.append(_Played(turn, task.calls[number], targets, shown, turns[-1] if turns else None))
-    return ((turn.label(turns[number:], letter), turn) for number, turn in enumerate(turns, start=1))
+        turns.append(
+            _Played(turn, task.calls[number], targets, shown, turns[-1] if turns else None)
+        )
+    return (
+        (turn.label(turns[number:], letter), turn) for number, turn in enumerate(turns, start=1)
+    )
 
 
 class _Played:
-    """One turn, the next of those that `shown` is asked about, and what its evidence says. `last`: the turn before."""
+    """One turn, the next of those that `shown` is asked about, and what its evidence says. `last`:
+    the turn before."""
 
     def __init__(
-        self, turn: TurnTrace, expected: Sequence[Call], targets: "_Targets", shown: "_Shown", last: "_Played | None"
+        self,
+        turn: TurnTrace,
+        expected: Sequence[Call],
+        targets: "_Targets",
+        shown: "_Shown",
+        last: "_Played | None",
     ) -> None:
-        self.turn, self.expected, self.targets, self.shown, self.last = turn, expected, targets, shown, last
-        self.calls = [pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)]
+        self.turn = turn
+        self.expected = expected
+        self.targets = targets
+        self.shown = shown
+        self.last = last
+        self.calls = [
+            pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)
+        ]
         # for each call, how much had been shown before its reply
-        self.before = [known for step, known in zip(turn.steps, shown.before, strict=False) for _ in step.calls]
+        self.before = [
+            known for step, known in zip(turn.steps, shown.before, strict=False) for _ in step.calls
+        ]
         self.wrong = turn.verdict is not None and not turn.verdict.state
-        self.right = last is None or not last.spoilt  # whether the state was as expected before the turn
+        # whether the state was as expected before the turn
+        self.right = last is None or not last.spoilt
         # the verdict of a turn without calls compares no state
         self.spoilt: bool = self.wrong if turn.verdict is not None and expected else not self.right
         self.ran = [place for place in range(len(self.calls)) if not self._failed(place)]
-        self.lacking = list(expected)  # what was due and not made; and before the turn, while the state is wrong
-        self.owed: list[Call] = [*last.owed, *last.lacking] if last is not None and last.spoilt else []
+        # what was due and not made; and before the turn, while the state is wrong
+        self.lacking = list(expected)
+        self.owed: list[Call] = (
+            [*last.owed, *last.lacking] if last is not None and last.spoilt else []
+        )
         self.extra: list[int] = []  # calls that ran and were not due
         for place in self.ran:
-            due = next((calls for calls in (self.lacking, self.owed) if self.calls[place][0] in calls), None)
+            due = next(
+                (calls for calls in (self.lacking, self.owed) if self.calls[place][0] in calls),
+                None,
+            )
             if due is None:
                 self.extra.append(place)
             else:
@@ -78,14 +115,18 @@ class _Played:
 
     def label(self, later: "Sequence[_Played]", letter: bool) -> Label:
         """The turn's label; `later`: the turns after it."""
-        verdict, places = self.turn.verdict, range(len(self.calls))
+        verdict = self.turn.verdict
+        places = range(len(self.calls))
         if self.expected and verdict is not None and verdict.resolved:
             return "pass"
         if any(letter or not self.expected or not put_right for put_right in self._not_executed()):
             return "invalid_tool_call"
         if not self.calls:
             return "empty_turn_model_response" if self.expected else "correct_abstention"
-        if any(self._breaks_document(place) and (letter or not self._put_right(place)) for place in places):
+        if any(
+            self._breaks_document(place) and (letter or not self._put_right(place))
+            for place in places
+        ):
             return "argument_mismatch"
         if not self.expected:
             return "spurious_tool_call"
@@ -95,14 +136,18 @@ class _Played:
         if any(self._given_up(place, later) for place in places):
             return "recovery_failure"
         spare = Counter(self.calls[place][0].name for place in self.extra)
-        if any(count > spare[name] for name, count in Counter(call.name for call in self.lacking).items()):
+        if any(
+            count > spare[name]
+            for name, count in Counter(call.name for call in self.lacking).items()
+        ):
             return "missing_tool_call"
         if self.wrong and not self.lacking:
             return "state_mismatch" if self.right or letter else "pass"
         return "instance_mismatch" if self._misses() else "response_mismatch"
 
     def _failed(self, place: int) -> bool:
-        """Whether the call met an error that the ground truth, followed up to there, would not have met."""
+        """Whether the call met an error that the ground truth, followed up to there, would not have
+        met."""
         call, result = self.calls[place]
         if result.error is None:
             return False
@@ -112,9 +157,10 @@ class _Played:
         return any(earlier not in made for earlier in self.expected[: self.expected.index(call)])
 
     def _not_executed(self) -> Iterator[bool]:
-        """For each reply that could not be parsed, and each call of a tool that is not there, whether a later call of
-        the turn did what was meant: the tool that the text names, or one with the same values; or nothing is lacking.
-        What a lacking call fits as well has not been done."""
+        """For each reply that could not be parsed, and each call of a tool that is not there,
+        whether a later call of the turn did what was meant: the tool that the text names, or one
+        with the same values; or nothing is lacking. What a lacking call fits as well has not been
+        done."""
         place = 0
         for step in self.turn.steps:
             if step.error is not None:
@@ -129,40 +175,61 @@ class _Played:
         return not self.lacking or (not any(map(meant, self.lacking)) and any(map(meant, after)))
 
     def _breaks_document(self, place: int) -> bool:
-        """Whether the arguments break the tool's document, as the environment says or its schema."""
+        """Whether the arguments break the tool's document, as the environment says or its
+        schema."""
         call, result = self.calls[place]
-        return call not in self.expected and (result.error in WRONG_ARGUMENTS or not self.targets.fits(call))
+        return call not in self.expected and (
+            result.error in WRONG_ARGUMENTS or not self.targets.fits(call)
+        )
 
     def _put_right(self, place: int) -> bool:
-        """Whether the turn did not fail by this call: all was done that was due, or it was made good in the turn."""
-        return bool(self.expected and not self.lacking) or self._made_good(place, self.calls[place + 1 :])
+        """Whether the turn did not fail by this call: all was done that was due, or it was made
+        good in the turn."""
+        return bool(self.expected and not self.lacking) or self._made_good(
+            place, self.calls[place + 1 :]
+        )
 
     def _made_good(self, place: int, after: Iterable[tuple[Call, Result]]) -> bool:
-        """Whether one of the calls `after` it succeeded in its place: of the same tool, and what was due, or aimed at
-        the same targets as it or as what is lacking; another target is no recovery (002 E.3)."""
+        """Whether one of the calls `after` it succeeded in its place: of the same tool, and what
+        was due, or aimed at the same targets as it or as what is lacking; another target is no
+        recovery (002 E.3)."""
         call = self.calls[place][0]
-        same = [other for other, result in after if other.name == call.name and result.error is None]
+        same = [
+            other for other, result in after if other.name == call.name and result.error is None
+        ]
         lacking = [other for other in self.lacking if other.name == call.name]
         if not lacking and any(other in self.expected for other in same):
             return True
         aims = [self._aims(other) for other in (call, *lacking)] if same else []
-        return any(other in lacking or (other not in self.expected and self._aims(other) in aims) for other in same)
+        return any(
+            other in lacking or (other not in self.expected and self._aims(other) in aims)
+            for other in same
+        )
 
     def _given_up(self, place: int, later: "Sequence[_Played]") -> bool:
-        """Whether the call was refused in place of a lacking one (of its tool, or with a value of it), for good."""
-        (call, result), values = self.calls[place], _values(self.calls[place][0])
+        """Whether the call was refused in place of a lacking one (of its tool, or with a value of
+        it), for good."""
+        (call, result) = self.calls[place]
+        values = _values(self.calls[place][0])
         due = any(other.name == call.name or values & _values(other) for other in self.lacking)
         if not due or place in self.ran or result.error in NOT_THERE:
             return False
         # what is due in a later turn, and is not lacking here, makes nothing good
         more = [(turn, made) for turn in later for made in turn.calls]
-        own = [made for turn, made in more if made[0] in self.lacking or made[0] not in turn.expected]
+        own = [
+            made for turn, made in more if made[0] in self.lacking or made[0] not in turn.expected
+        ]
         return not self._made_good(place, self.calls[place + 1 :] + own)
 
     def _misses(self) -> bool:
-        """Whether a call that ran and was not due aims at a target that neither the user nor a result had named."""
+        """Whether a call that ran and was not due aims at a target that neither the user nor a
+        result had named."""
         truths = {value for call in self.expected for value in self._aims(call)}
-        aimed = ((self.before[at], value) for at in self.extra for value in self._aims(self.calls[at][0]) - truths)
+        aimed = (
+            (self.before[at], value)
+            for at in self.extra
+            for value in self._aims(self.calls[at][0]) - truths
+        )
         return any(before and not self.shown.contains(value, before) for before, value in aimed)
 
     def _aims(self, call: Call) -> frozenset[str | int]:
@@ -176,13 +243,16 @@ class _Played:
 
 
 class _Targets:
-    """What the documents of tools say of calls, and which of their values name something in the world: numbers that are
-    called ids, and texts (but for one of a list) that are keys of the initial state, or stand where the ground truth
-    gives keys of the state or words that a result brought. A tool that only reads may look up any value of the state.
+    """What the documents of tools say of calls, and which of their values name something in the
+    world: numbers that are called ids, and texts (but for one of a list) that are keys of the
+    initial state, or stand where the ground truth gives keys of the state or words that a result
+    brought. A tool that only reads may look up any value of the state.
     """
 
     def __init__(self, task: Task, environment: Environment) -> None:
-        self._task, self._tools, self._checkers = task, environment.tools(), _checkers(environment)
+        self._task = task
+        self._tools = environment.tools()
+        self._checkers = _checkers(environment)
 
     def of(self, call: Call, outputs: Sequence[Output]) -> frozenset[str | int]:
         there = self._values if self.reads(call) else self._keys
@@ -197,16 +267,22 @@ class _Targets:
                 or any(output.brought(argument, one) for one in words for output in outputs)
             )
 
-        listed = {name for name, one in self._checkers.get(call.name, {}).items() if options(one.schema)}
+        listed = {
+            name for name, one in self._checkers.get(call.name, {}).items() if options(one.schema)
+        }
         given = [(name, value) for name, value in call.arguments.items() if name not in listed]
-        return frozenset(value for name, whole in given for _, value in leaves(whole) if named(name, value))
+        return frozenset(
+            value for name, whole in given for _, value in leaves(whole) if named(name, value)
+        )
 
     def fits(self, call: Call) -> bool:
         """Whether the call keeps to the document of its tool, if that has one."""
         if call.name not in self._tools:
             return True
         checkers = self._checkers[call.name]
-        required = {parameter.name for parameter in self._tools[call.name].parameters if parameter.required}
+        required = {
+            parameter.name for parameter in self._tools[call.name].parameters if parameter.required
+        }
         known = required <= call.arguments.keys() <= checkers.keys()
         return known and all(checkers[name].fits(value) for name, value in call.arguments.items())
 
@@ -220,7 +296,9 @@ class _Targets:
         found: dict[tuple[str, str], set[str]] = defaultdict(set)
         for call in chain(*self._task.calls):
             for argument, given in call.arguments.items():
-                found[call.name, argument] |= {value for _, value in leaves(given) if isinstance(value, str)}
+                found[call.name, argument] |= {
+                    value for _, value in leaves(given) if isinstance(value, str)
+                }
         return found
 
     @cached_property
@@ -233,28 +311,38 @@ class _Targets:
 
 
 class _Shown:
-    """What the policy was shown, in order: user's texts, observations, and the results themselves. Texts are read when
-    somebody asks for them: most turns pass."""
+    """What the policy was shown, in order: user's texts, observations, and the results themselves.
+    Texts are read when somebody asks for them: most turns pass."""
 
     def __init__(self, trace: Trace) -> None:
         self._texts: list[Callable[[], Text]] = []
         before: list[int] = []
         steps = [step for turn in trace.turns for step in turn.steps]
-        written = [place for place, message in enumerate(trace.messages) if message.role == "assistant"]
+        written = [
+            place for place, message in enumerate(trace.messages) if message.role == "assistant"
+        ]
         own = written[len(written) - len(steps) :] if len(written) >= len(steps) else []
         at = 0
         for step, place in zip(steps, own, strict=False):
-            said = (message.content for message in trace.messages[at:place] if message.role != "system")
+            said = (
+                message.content for message in trace.messages[at:place] if message.role != "system"
+            )
             self._texts += [cache(partial(Text.of, content)) for content in said]
             before.append(len(self._texts))
             self._texts += [cache(partial(Text.shown, result.text)) for result in step.results]
             at = place + 1
-        # so many of them came before each reply of the policy, one after the other; none where that is unknown
+        # so many of them came before each reply of the policy, one after the other; none where that
+        # is unknown
         self.before = chain(before, repeat(0))
 
     def contains(self, value: str | int, before: int) -> bool:
-        """Whether one of the first `before` texts says the value, in whatever form; a path, whether its parts are."""
-        parts = [part for part in value.split("/") if part not in ("", ".", "..")] if isinstance(value, str) else []
+        """Whether one of the first `before` texts says the value, in whatever form; a path, whether
+        its parts are."""
+        parts = (
+            [part for part in value.split("/") if part not in ("", ".", "..")]
+            if isinstance(value, str)
+            else []
+        )
 
         def told(value: str | int) -> bool:
             return any(text().contains_any_form(value) for text in self._texts[:before])
@@ -266,7 +354,10 @@ class _Shown:
 def _checkers(environment: Environment) -> Mapping[str, Mapping[str, Checker]]:
     """What the documents of an environment's tools ask of each argument."""
     tools = environment.tools().items()
-    return {name: {given.name: Checker(limits(given)) for given in tool.parameters} for name, tool in tools}
+    return {
+        name: {given.name: Checker(limits(given)) for given in tool.parameters}
+        for name, tool in tools
+    }
 
 
 def _values(call: Call) -> set[Any]:

@@ -1,7 +1,8 @@
 """Drivers of the episode engine: many episodes in lock-step, or one in asyncio.
 
-Both hold the instances and answer calls, users and verdicts; the caller only supplies the policy's replies. Episodes
-that wait for somebody else are advanced in threads, all of a round together: it takes as long as the slowest of them.
+Both hold the instances and answer calls, users and verdicts; the caller only supplies the policy's
+replies. Episodes that wait for somebody else are advanced in threads, all of a round together: it
+takes as long as the slowest of them.
 """
 
 import asyncio
@@ -29,10 +30,11 @@ ALARM = Alarm()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One episode to run. `goal` may be shared by all episodes of the task: a `Goal` for a `Task`, a `WholeGoal` for an
-    `OpenTask`. `user` says what a persona's user says, `world` makes the world (None: the environment does, from the
-    task's state). `waits`: whether one of them waits for somebody else, a server say, whoever waits longer than
-    rods.deadlines.HANGS doing so `outside` (rods.episode.watchdog)."""
+    """One episode to run. `goal` may be shared by all episodes of the task: a `Goal` for a `Task`,
+    a `WholeGoal` for an `OpenTask`. `user` says what a persona's user says, `world` makes the world
+    (None: the environment does, from the task's state). `waits`: whether one of them waits for
+    somebody else, a server say, whoever waits longer than rods.deadlines.HANGS doing so `outside`
+    (rods.episode.watchdog)."""
 
     task: AnyTask
     environment: Environment
@@ -63,15 +65,18 @@ class Job:
 
 @runtime_checkable
 class Played(Protocol):
-    """An instance whose results depend on the conversation, not on its state alone: tools that a model plays (001)."""
+    """An instance whose results depend on the conversation, not on its state alone: tools that a
+    model plays (001)."""
 
     def results(self, need: engine.NeedCalls) -> Sequence[Result]:
-        """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays them."""
+        """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays
+        them."""
 
 
 class Running:
-    """An episode with its world: `advance` makes the world, answers calls, users and verdicts itself, and stops where
-    the policy's text is needed. A world that breaks, or does not answer, ends it as an infrastructure failure."""
+    """An episode with its world: `advance` makes the world, answers calls, users and verdicts
+    itself, and stops where the policy's text is needed. A world that breaks, or does not answer,
+    ends it as an infrastructure failure."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -98,8 +103,8 @@ class Running:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Around what world, user or goal answer. Raises InfrastructureError for whatever a job that waits broke over:
-        one episode's trouble with a server must not end the batch."""
+        """Around what world, user or goal answer. Raises InfrastructureError for whatever a job
+        that waits broke over: one episode's trouble with a server must not end the batch."""
         try:
             yield
         except (InfrastructureError, UserError):
@@ -116,7 +121,9 @@ class Running:
         try:
             return self.job.environment.reset(self.job.task.state)
         except ValueError as error:  # it was accepted when the task was: no policy has asked for it
-            raise InfrastructureError(f"the state of task {self.job.task.id} is refused: {error}") from error
+            raise InfrastructureError(
+                f"the state of task {self.job.task.id} is refused: {error}"
+            ) from error
 
     def lost(self) -> engine.Trace:
         job = self.job
@@ -128,7 +135,8 @@ class Running:
             if isinstance(self.instance, Played):
                 return self.instance.results(request)
             return [_result(self.instance, call) for call in request.calls]
-        task, goal = self.job.task, self.job.goal
+        task = self.job.task
+        goal = self.job.goal
         if isinstance(request, engine.NeedUser):
             assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
             return self.job.user(task.user, request.said)
@@ -147,11 +155,12 @@ def _result(instance: Instance, call: Call) -> Result:
 
 
 def run_lockstep(
-    jobs: Sequence[Job], complete: Callable[[Sequence[tuple[int, engine.NeedText]]], Sequence[engine.Reply]]
+    jobs: Sequence[Job],
+    complete: Callable[[Sequence[tuple[int, engine.NeedText]]], Sequence[engine.Reply]],
 ) -> list[engine.Trace]:
-    """Runs all jobs together; returns their traces in order. `complete` gets (job index, need) of every episode that
-    still waits for text and returns one reply for each, in the same order. Jobs that wait are advanced in threads, one
-    each; the others, meanwhile, in this one."""
+    """Runs all jobs together; returns their traces in order. `complete` gets (job index, need) of
+    every episode that still waits for text and returns one reply for each, in the same order. Jobs
+    that wait are advanced in threads, one each; the others, meanwhile, in this one."""
     running = [Running(job) for job in jobs]
     traces: dict[int, engine.Trace] = {}
     answers: dict[int, engine.Reply | None] = dict.fromkeys(range(len(jobs)))
@@ -160,25 +169,37 @@ def run_lockstep(
         while answers:
             begun: dict[int, Future[engine.NeedText | engine.Trace]] = {}
             if threads is not None:
-                begun = {i: threads.submit(running[i].advance, answers[i]) for i in answers if running[i].job.slow}
+                begun = {
+                    i: threads.submit(running[i].advance, answers[i])
+                    for i in answers
+                    if running[i].job.slow
+                }
             requests = {i: running[i].advance(answers[i]) for i in answers if i not in begun}
             for index, future in begun.items():
                 try:
                     requests[index] = future.result()
                 except InfrastructureError:  # it did not come back (rods.episode.watchdog)
                     requests[index] = running[index].lost()
-            traces |= {index: trace for index, trace in requests.items() if isinstance(trace, engine.Trace)}
-            waiting = [(index, need) for index in answers if isinstance(need := requests[index], engine.NeedText)]
+            traces |= {
+                index: trace for index, trace in requests.items() if isinstance(trace, engine.Trace)
+            }
+            waiting = [
+                (index, need)
+                for index in answers
+                if isinstance(need := requests[index], engine.NeedText)
+            ]
             replies = complete(waiting) if waiting else ()
             answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
     return [traces[index] for index in range(len(jobs))]
 
 
 async def run_episode(
-    job: Job, complete: Callable[[engine.NeedText], Awaitable[engine.Reply]], threads: Executor | None = None
+    job: Job,
+    complete: Callable[[engine.NeedText], Awaitable[engine.Reply]],
+    threads: Executor | None = None,
 ) -> engine.Trace:
-    """Runs one job, awaiting text from `complete`, in one of `threads`; without, in place, or one of its own if it
-    waits."""
+    """Runs one job, awaiting text from `complete`, in one of `threads`; without, in place, or one
+    of its own if it waits."""
     if threads is None and job.slow:
         with Lanes(1, "player") as own:
             return await run_episode(job, complete, own)
@@ -189,7 +210,9 @@ async def run_episode(
             request = running.advance(answer)
         else:
             try:
-                request = await asyncio.get_running_loop().run_in_executor(threads, running.advance, answer)
+                request = await asyncio.get_running_loop().run_in_executor(
+                    threads, running.advance, answer
+                )
             except InfrastructureError:  # it did not come back (rods.episode.watchdog)
                 request = running.lost()
         if not isinstance(request, engine.NeedText):
@@ -198,8 +221,9 @@ async def run_episode(
 
 
 def played_again(job: Job, trace: engine.Trace) -> engine.Trace:
-    """The episode that the replies of `trace` make of `job`: the same one, where world, user and goal answer as before.
-    One that asks for more replies than there were ends as an infrastructure failure."""
+    """The episode that the replies of `trace` make of `job`: the same one, where world, user and
+    goal answer as before. One that asks for more replies than there were ends as an infrastructure
+    failure."""
     texts = [step.text for turn in trace.turns for step in turn.steps]
     replies = [engine.Reply(text) for text in texts]
     if replies and (trace.end == "length" or trace.end == "context"):

@@ -1,9 +1,10 @@
 """The episode engine: a generator that does no I/O.
 
-`Episode.play` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of
-calls (`NeedCalls`), what a played user says next (`NeedUser`), a verdict on a turn (`NeedVerdict`), or what the whole
-episode earned (`NeedOutcome`). A driver answers with `send`; the generator returns a `Trace`. Nothing that a policy
-writes raises: malformed text, unknown tools and runaway steps become observations or named ends."""
+`Episode.play` walks a task's user turns and *asks* for what it needs: text from the policy
+(`NeedText`), results of calls (`NeedCalls`), what a played user says next (`NeedUser`), a verdict
+on a turn (`NeedVerdict`), or what the whole episode earned (`NeedOutcome`). A driver answers with
+`send`; the generator returns a `Trace`. Nothing that a policy writes raises: malformed text,
+unknown tools and runaway steps become observations or named ends."""
 
 import itertools
 from collections.abc import Generator, Mapping, Sequence
@@ -24,8 +25,8 @@ MAX_STEPS = 20  # replies a turn, BFCL's limit
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the conversation. Roles: system, user, assistant, tool. `dict(message)` is what clients of chat
-    interfaces send."""
+    """One message of the conversation. Roles: system, user, assistant, tool. `dict(message)` is
+    what clients of chat interfaces send."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -41,8 +42,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NeedText:
-    """Asks for the policy's next reply. `messages[fresh:]` are new since its last one, which itself stands at `fresh -
-    1`: a token-in token-out engine appends only these. `turn` counts the task's turns from 0."""
+    """Asks for the policy's next reply. `messages[fresh:]` are new since its last one, which itself
+    stands at `fresh - 1`: a token-in token-out engine appends only these. `turn` counts the task's
+    turns from 0."""
 
     messages: Sequence[Message]
     fresh: int
@@ -54,8 +56,9 @@ Exchange = Sequence[tuple[str, str]]  # the user's text and the policy's answer,
 
 @dataclass(frozen=True, slots=True)
 class NeedCalls:
-    """Asks for the results of `calls`, in order. Only visible tools get here. `said` is the conversation so far of an
-    open task, for whoever plays tools that nothing executes (001 eq. 7): the latest text has no answer yet."""
+    """Asks for the results of `calls`, in order. Only visible tools get here. `said` is the
+    conversation so far of an open task, for whoever plays tools that nothing executes (001 eq. 7):
+    the latest text has no answer yet."""
 
     calls: tuple[Call, ...]
     said: Exchange = ()
@@ -63,8 +66,9 @@ class NeedCalls:
 
 @dataclass(frozen=True, slots=True)
 class NeedVerdict:
-    """Asks what the turn that just ended earned. `results` are the texts of all results so far in the episode;
-    `attempted` counts the calls that the policy wrote in this turn, refused ones included."""
+    """Asks what the turn that just ended earned. `results` are the texts of all results so far in
+    the episode; `attempted` counts the calls that the policy wrote in this turn, refused ones
+    included."""
 
     turn: int
     results: Sequence[str]
@@ -73,16 +77,17 @@ class NeedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class NeedUser:
-    """Asks what the played user says next (a `UserText`, or its text alone); empty: it ends the conversation. `said` is
-    what it has seen of it: its own texts, and the answers without calls and results."""
+    """Asks what the played user says next (a `UserText`, or its text alone); empty: it ends the
+    conversation. `said` is what it has seen of it: its own texts, and the answers without calls and
+    results."""
 
     said: Exchange
 
 
 @dataclass(frozen=True, slots=True)
 class NeedOutcome:
-    """Asks, once and at the end, what an episode earned that is judged as a whole. `said` is what the user has seen of
-    the conversation: an answer that it did not live to see is empty."""
+    """Asks, once and at the end, what an episode earned that is judged as a whole. `said` is what
+    the user has seen of the conversation: an answer that it did not live to see is empty."""
 
     messages: Sequence[Message]
     said: Exchange
@@ -91,8 +96,8 @@ class NeedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The policy's text. `end` other than `stop` ends the episode: cut at the token limit (`length`), no room left in
-    the context (`context`), or the engine broke (`infrastructure`)."""
+    """The policy's text. `end` other than `stop` ends the episode: cut at the token limit
+    (`length`), no room left in the context (`context`), or the engine broke (`infrastructure`)."""
 
     text: str
     end: Literal["stop", "length", "context", "infrastructure"] = "stop"
@@ -100,8 +105,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A turn's outcome: the world is as it should be (`state`), and the expected results were seen (`response`).
-    A turn without ground-truth calls is resolved by an answer without calls (000 §3.4, Appendix D)."""
+    """A turn's outcome: the world is as it should be (`state`), and the expected results were seen
+    (`response`). A turn without ground-truth calls is resolved by an answer without calls (000
+    §3.4, Appendix D)."""
 
     state: bool
     response: bool
@@ -113,7 +119,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an episode judged as a whole earned: `passed` of `of`. `notes`: failed checks, a verifier's reasons."""
+    """What an episode judged as a whole earned: `passed` of `of`. `notes`: failed checks, a
+    verifier's reasons."""
 
     passed: int
     of: int
@@ -122,8 +129,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class StepTrace:
-    """One reply and what came of it. `error`: the dialect's complaint about malformed text; `in_call`: only what stands
-    inside a call is malformed. `reward`: what whoever plays tools or user gives for it, of several calls their mean."""
+    """One reply and what came of it. `error`: the dialect's complaint about malformed text;
+    `in_call`: only what stands inside a call is malformed. `reward`: what whoever plays tools or
+    user gives for it, of several calls their mean."""
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -133,21 +141,28 @@ class StepTrace:
     reward: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        calls, more = [call.as_json() for call in self.calls], known(in_call=self.in_call or None, reward=self.reward)
-        results = [{"text": r.text, "error": r.error, **known(reward=r.reward)} for r in self.results]
+        calls = [call.as_json() for call in self.calls]
+        more = known(in_call=self.in_call or None, reward=self.reward)
+        results = [
+            {"text": r.text, "error": r.error, **known(reward=r.reward)} for r in self.results
+        ]
         return {"text": self.text, "calls": calls, "results": results, "error": self.error, **more}
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "StepTrace":
         calls = tuple(Call.from_json(call) for call in record["calls"])
-        results = tuple(Result(r["text"], error=r["error"], reward=r.get("reward")) for r in record["results"])
-        in_call, reward = record.get("in_call", False), record.get("reward")
+        results = tuple(
+            Result(r["text"], error=r["error"], reward=r.get("reward")) for r in record["results"]
+        )
+        in_call = record.get("in_call", False)
+        reward = record.get("reward")
         return StepTrace(record["text"], calls, results, record["error"], in_call, reward)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
-    """One user turn: its steps, and the verdict (None when the episode ended inside the turn, or is judged whole)."""
+    """One user turn: its steps, and the verdict (None when the episode ended inside the turn, or is
+    judged whole)."""
 
     steps: tuple[StepTrace, ...]
     verdict: Verdict | None = None
@@ -164,8 +179,9 @@ class TurnTrace:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A whole episode. `turns` may be fewer than the `expected` ones when it ended early. Where all of it is judged,
-    `expected` is what it could earn, and `outcome` what it did (None when the machinery broke)."""
+    """A whole episode. `turns` may be fewer than the `expected` ones when it ended early. Where all
+    of it is judged, `expected` is what it could earn, and `outcome` what it did (None when the
+    machinery broke)."""
 
     task: str
     turns: tuple[TurnTrace, ...]
@@ -186,18 +202,32 @@ class Trace:
         return int(self.resolved == self.expected)
 
     def as_json(self) -> dict[str, Any]:
-        told = {"task": self.task, "end": self.end, "expected": self.expected, "resolved": self.resolved}
+        told = {
+            "task": self.task,
+            "end": self.end,
+            "expected": self.expected,
+            "resolved": self.resolved,
+        }
         outcome = known(outcome=None if self.outcome is None else asdict(self.outcome))
-        turns, messages = [turn.as_json() for turn in self.turns], [asdict(message) for message in self.messages]
+        turns = [turn.as_json() for turn in self.turns]
+        messages = [asdict(message) for message in self.messages]
         return {**told, **outcome, "turns": turns, "messages": messages}
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Trace":
-        """What `as_json` has written; results have their texts alone. Raises ValueError for anything else."""
+        """What `as_json` has written; results have their texts alone. Raises ValueError for
+        anything else."""
         try:
-            outcome, turns = record.get("outcome"), tuple(map(TurnTrace.from_json, record["turns"]))
-            messages = tuple(Message(message["role"], message["content"]) for message in record["messages"])
-            earned = None if outcome is None else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"]))
+            outcome = record.get("outcome")
+            turns = tuple(map(TurnTrace.from_json, record["turns"]))
+            messages = tuple(
+                Message(message["role"], message["content"]) for message in record["messages"]
+            )
+            earned = (
+                None
+                if outcome is None
+                else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"]))
+            )
             return Trace(record["task"], turns, record["end"], record["expected"], messages, earned)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"a trace lacks or misshapes {error}") from error
@@ -209,8 +239,9 @@ Answer = Reply | Sequence[Result] | UserText | str | Verdict | Outcome | None
 
 @dataclass(slots=True)
 class Episode:
-    """An episode of `task`, which belongs to `environment`, in the dialect. `max_steps` bounds replies a turn. Without
-    `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included."""
+    """An episode of `task`, which belongs to `environment`, in the dialect. `max_steps` bounds
+    replies a turn. Without `visible_only` the environment answers every call, as BFCL's harness
+    lets it, tools held out included."""
 
     task: AnyTask
     environment: Environment
@@ -221,16 +252,18 @@ class Episode:
     _messages: list[Message] = field(default_factory=list, init=False)
     _said: list[tuple[str, str]] = field(default_factory=list, init=False)  # of an open task
     _turns: list[TurnTrace] = field(default_factory=list, init=False)
-    _results: list[tuple[Call, Result]] = field(default_factory=list, init=False)  # of all calls so far
+    # of all calls so far
+    _results: list[tuple[Call, Result]] = field(default_factory=list, init=False)
     _answered: int = field(default=0, init=False)  # messages up to and including the last reply
     _replies: int = field(default=0, init=False)
     _tool_turns: int = field(default=0, init=False)  # replies with calls
     _limits: Limits | None = field(default=None, init=False)
 
     def play(self) -> Generator[Request, Any, Trace]:
-        """Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment
-        lacks, which `rods data check` refuses beforehand."""
-        task, dialect = self.task, self.dialect
+        """Yields requests and returns the trace. Raises KeyError only when the task names a tool
+        that the environment lacks, which `rods data check` refuses beforehand."""
+        task = self.task
+        dialect = self.dialect
         documented = self._documents(task.tools_at(0))
         told = "\n\n".join(text for text in (task.system, self.interface.guidelines()) if text)
         self._messages.append(Message("system", dialect.system(documented, told)))
@@ -239,7 +272,9 @@ class Episode:
         assert isinstance(task, Task)
         end: End = "finished"
         for turn, text in enumerate(task.script):
-            self._messages.append(Message("user", dialect.user(text, self._documents(task.held_out.get(turn, ())))))
+            self._messages.append(
+                Message("user", dialect.user(text, self._documents(task.held_out.get(turn, ()))))
+            )
             steps: list[StepTrace] = []
             ended = yield from self._turn(turn, steps)
             if ended is not None:
@@ -247,20 +282,32 @@ class Episode:
                 end = ended
                 break
             attempted = sum(len(step.calls) for step in steps)
-            verdict = yield NeedVerdict(turn, tuple(result.text for _, result in self._results), attempted)
+            verdict = yield NeedVerdict(
+                turn, tuple(result.text for _, result in self._results), attempted
+            )
             self._turns.append(TurnTrace(tuple(steps), verdict))
         return self._trace(end, task.expected)
 
     def _trace(self, end: End, expected: int, outcome: Outcome | None = None) -> Trace:
-        return Trace(self.task.id, tuple(self._turns), end, expected, tuple(self._messages), outcome)
+        return Trace(
+            self.task.id, tuple(self._turns), end, expected, tuple(self._messages), outcome
+        )
 
     def _documents(self, names: Sequence[str]) -> Sequence[Tool]:
         tools = self.environment.tools()
-        return self.interface.documents(self.task.environment.name, [tools[name] for name in names]) if names else ()
+        return (
+            self.interface.documents(self.task.environment.name, [tools[name] for name in names])
+            if names
+            else ()
+        )
 
     def _shown(self, turn: int) -> Shown:
         tools = self.environment.tools()
-        return Shown(self.environment, {name: tools[name] for name in self.task.tools_at(turn)}, self._results)
+        return Shown(
+            self.environment,
+            {name: tools[name] for name in self.task.tools_at(turn)},
+            self._results,
+        )
 
     def _whole(self, task: OpenTask) -> Generator[Request, Any, Trace]:
         """An episode that is judged once: wherever it ended, unless the machinery broke."""
@@ -285,16 +332,20 @@ class Episode:
                 self._turns[-1] = TurnTrace((*steps[:-1], replace(steps[-1], reward=reward)))
         outcome: Outcome | None = None
         if end != "infrastructure":
-            outcome = yield NeedOutcome(tuple(self._messages), tuple(self._said), tuple(self._turns))
+            outcome = yield NeedOutcome(
+                tuple(self._messages), tuple(self._said), tuple(self._turns)
+            )
         return self._trace(end, task.expected, outcome)
 
     def _no_replies_left(self) -> bool:
         return self._limits is not None and self._replies == self._limits.replies
 
     def _turn(self, turn: int, steps: list[StepTrace]) -> Generator[Request, Any, End | None]:
-        """The user turn `turn`. Returns None when the policy answered, else why the episode is over. Calls beyond the
-        conversation's limit are not carried out."""
-        dialect, shown, limits = self.dialect, self._shown(turn), self._limits
+        """The user turn `turn`. Returns None when the policy answered, else why the episode is
+        over. Calls beyond the conversation's limit are not carried out."""
+        dialect = self.dialect
+        shown = self._shown(turn)
+        limits = self._limits
         for _ in range(self.max_steps):
             if self._no_replies_left():
                 return "step_limit"
@@ -308,7 +359,9 @@ class Episode:
             parsed = dialect.parse(reply.text)
             if parsed.error is not None:
                 steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
-                self._messages.append(Message(*dialect.complaint(self.interface.complaint(shown, parsed.error))))
+                self._messages.append(
+                    Message(*dialect.complaint(self.interface.complaint(shown, parsed.error)))
+                )
                 continue
             no_tools_left = limits is not None and self._tool_turns == limits.tool_turns
             if not parsed.calls or no_tools_left:
@@ -319,7 +372,9 @@ class Episode:
             asked = tuple(itertools.compress(parsed.calls, visible))
             answers = iter((yield NeedCalls(asked, tuple(self._said))) if asked else ())
             results = tuple(
-                next(answers) if there else Result(f"no tool named {call.name}", error="unknown_tool")
+                next(answers)
+                if there
+                else Result(f"no tool named {call.name}", error="unknown_tool")
                 for call, there in zip(parsed.calls, visible, strict=True)
             )
             given = [result.reward for result in results if result.reward is not None]

@@ -1,9 +1,11 @@
-"""What an episode is judged by: turn by turn, by ground-truth calls, or once at the end, by checks of the final state.
+"""What an episode is judged by: turn by turn, by ground-truth calls, or once at the end, by checks
+of the final state.
 
-Ground truth (000 §3.4 and Appendix D, as BFCL's scorer): the state, compared by the environment's own notion of
-equality, and the turn's expected results, which must all be among the results of the episode so far (a multiset
-subset). A turn without ground-truth calls is resolved by an answer without any call. Checks: named functions of the
-environment, asked of the state in which the episode left its world. A rubric is judged by whoever plays."""
+Ground truth (000 §3.4 and Appendix D, as BFCL's scorer): the state, compared by the environment's
+own notion of equality, and the turn's expected results, which must all be among the results of the
+episode so far (a multiset subset). A turn without ground-truth calls is resolved by an answer
+without any call. Checks: named functions of the environment, asked of the state in which the
+episode left its world. A rubric is judged by whoever plays."""
 
 import threading
 from collections import Counter
@@ -35,18 +37,23 @@ class WholeGoal(Protocol):
 
 
 def goal_of(environment: Environment, task: AnyTask) -> Goal | WholeGoal:
-    """What the episodes of `task` are judged by, to be shared by them. Raises UserError for a rubric."""
+    """What the episodes of `task` are judged by, to be shared by them. Raises UserError for a
+    rubric."""
     if isinstance(task, Task):
         return SharedGroundTruth(environment, task)
     assert isinstance(task, OpenTask)
     if isinstance(task.goal, Checks):
         return FinalState(task.goal)
-    remedy = "judge its rollouts in a trainer of your own and report them (`rods trainer observe`, kind rubric)"
+    remedy = (
+        "judge its rollouts in a trainer of your own and report them (`rods trainer observe`, kind "
+        "rubric)"
+    )
     raise UserError("nothing here judges by a rubric", where=f"task {task.id}", remedy=remedy)
 
 
 class FinalState:
-    """So many of the checks hold. A check that refuses to be asked (no such account, say) does not hold."""
+    """So many of the checks hold. A check that refuses to be asked (no such account, say) does not
+    hold."""
 
     def __init__(self, goal: Checks) -> None:
         self.checks = goal.calls
@@ -58,19 +65,22 @@ class FinalState:
 
 
 def holds(instance: Instance, check: Call) -> bool:
-    """Whether `check` is true of the world's state. Raises InfrastructureError where it could not be carried out, and
-    BrokenEnvironment where it answers neither true nor false."""
+    """Whether `check` is true of the world's state. Raises InfrastructureError where it could not
+    be carried out, and BrokenEnvironment where it answers neither true nor false."""
     result = instance.call(check)
     if result.error in NOT_EXECUTED:
         raise InfrastructureError(f"the check {check} could not be asked: {result.text[:200]}")
     if result.error is None and type(result.value) is not bool:
-        raise BrokenEnvironment(f"the check {check} answered neither true nor false: {result.text[:200]}")
+        raise BrokenEnvironment(
+            f"the check {check} answered neither true nor false: {result.text[:200]}"
+        )
     return result.error is None and result.value is True
 
 
 class GroundTruth:
-    """The expected world and results after every turn of one task, shared by all of its rollouts. Raises Unsupported
-    where worlds cannot fork, ValueError for an illegal initial state, InfrastructureError for a broken call."""
+    """The expected world and results after every turn of one task, shared by all of its rollouts.
+    Raises Unsupported where worlds cannot fork, ValueError for an illegal initial state,
+    InfrastructureError for a broken call."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self.calls = task.calls
@@ -79,8 +89,12 @@ class GroundTruth:
         instance = environment.reset(task.state)
         for calls in task.calls:
             results = [instance.call(call) for call in calls]
-            if broken := next((result.text for result in results if result.error in NOT_EXECUTED), None):
-                raise InfrastructureError(f"the ground truth of task {task.id} could not be run: {broken}")
+            if broken := next(
+                (result.text for result in results if result.error in NOT_EXECUTED), None
+            ):
+                raise InfrastructureError(
+                    f"the ground truth of task {task.id} could not be run: {broken}"
+                )
             texts = tuple(result.text for result in results)
             self.results.append(texts)
             self._expected.append((instance.fork(), Counter(texts)))
@@ -95,15 +109,20 @@ class GroundTruth:
     def parts(self, instance: Instance, turn: int, seen: Sequence[str]) -> Verdict:
         """The state after `turn`, and its results among those `seen`, whatever was attempted."""
         world, texts = self._expected[turn]
-        return Verdict(instance.same_state(world), all(seen.count(text) >= times for text, times in texts.items()))
+        return Verdict(
+            instance.same_state(world),
+            all(seen.count(text) >= times for text, times in texts.items()),
+        )
 
 
 class SharedGroundTruth:
-    """A `GroundTruth` that is made when the first of the task's rollouts asks for a verdict. An environment that breaks
-    or hangs over it then breaks those rollouts, each as an infrastructure failure, and not the making of the batch."""
+    """A `GroundTruth` that is made when the first of the task's rollouts asks for a verdict. An
+    environment that breaks or hangs over it then breaks those rollouts, each as an infrastructure
+    failure, and not the making of the batch."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
-        self.environment, self.task = environment, task
+        self.environment = environment
+        self.task = task
         self._made: GroundTruth | InfrastructureError | None = None
         self._lock = threading.Lock()
 
@@ -116,7 +135,9 @@ class SharedGroundTruth:
                 except InfrastructureError as error:
                     self._made = error
                 except BaseException:  # it hung, and an alarm has ended it: once is enough
-                    self.broken(InfrastructureError(f"the ground truth of task {self.task.id} was cut off"))
+                    self.broken(
+                        InfrastructureError(f"the ground truth of task {self.task.id} was cut off")
+                    )
                     raise
             return self._made
 

@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 class ModelThread:
-    """The line to the models that play, from whichever thread: one client and one event loop, in a thread of its own,
-    since episodes are advanced in threads that wait for what is answered. A context manager. `opened` gives the client,
-    which is entered and left in that thread; what it raises is raised here. `client` is there once it is open."""
+    """The line to the models that play, from whichever thread: one client and one event loop, in a
+    thread of its own, since episodes are advanced in threads that wait for what is answered. A
+    context manager. `opened` gives the client, which is entered and left in that thread; what it
+    raises is raised here. `client` is there once it is open."""
 
     client: Client
 
@@ -25,7 +26,8 @@ class ModelThread:
     def __enter__(self) -> Self:
         with ExitStack() as opening:
             self._portal = opening.enter_context(start_blocking_portal(name="rods-players"))
-            opening.callback(self._portal.call, self._portal.stop, True)  # nobody waits for what is still asked then
+            # nobody waits for what is still asked then
+            opening.callback(self._portal.call, self._portal.stop, True)
             opened = self._portal.wrap_async_context_manager(self._portal.call(self._opened))
             self.client = opening.enter_context(opened)
             self._open = opening.pop_all()
@@ -35,8 +37,8 @@ class ModelThread:
         self._open.close()
 
     def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """What `question` comes to, which runs in the line's loop; blocks the calling thread until then, however long
-        the client has patience. Raises what it raises."""
+        """What `question` comes to, which runs in the line's loop; blocks the calling thread until
+        then, however long the client has patience. Raises what it raises."""
         with outside():
             answer: T = self._portal.call(question, self.client)
             return answer

@@ -1,26 +1,30 @@
-"""The rewards of an episode. A kind of reward names its function and its range in `REWARDS`; there is no other way in.
+"""The rewards of an episode. A kind of reward names its function and its range in `REWARDS`; there
+is no other way in.
 
-- progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the task *has*, so an
-  episode that was cut after one good turn does not score 1.
-  Of an episode that is judged as a whole these are checks, or what a rubric gives.
+- progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the
+  task *has*, so an episode that was cut after one good turn does not score 1. Of an episode that is
+  judged as a whole these are checks, or what a rubric gives.
 - binary: every expected turn was resolved.
-- format (000 §3.2, eq. 1–2), range 0–2: 1[a call was made] · ((N − malformed)/N + correct/(correct + wrong)), where N
-  counts replies (one that was cut by length is malformed, here and below), `correct` calls a visible tool with legal
-  arguments, `wrong` one with illegal arguments. The second term is 0 when there was neither.
-- format_codes (004 Appendix H; its formula was lost, this one follows its description), range 0–2: every reply gets
-  the worst code that applies: malformed text, a schema error (invalid JSON inside a call, an unknown tool, illegal
-  arguments), a failed execution, or valid. The reward is 1[a call was tried] · ((N − malformed)/N + valid/(replies that
-  try a call)).
-- progress_format (000 §4.3, the baseline of direct GRPO), range 0–1: 0.9 · progress + 0.1 · (N − malformed)/N, the
-  first term of eq. 1.
-- rubric (001 §2.2.3), range −1–1: 2 · progress − 1, so −1, 0 and 1 for the 0, 1 and 2 of 2 that a rubric gives.
-- toolrl (ToolRL, arXiv 2504.13958, the baseline of 000 §4.1), range −3–4: R_format + R_correct. 000 says no more than
-  that and that R_correct measures the correctness of tool calls: its formula was lost there, and this one is ToolRL's,
-  which judges one reply by its calls. R_format is 1 where no reply was malformed, else 0. R_correct = 6 · R/S − 3; R
-  pairs the calls of a turn with its ground truth: shared names over all names, plus for each pair of one tool shared
-  over all names of arguments and the number of equal arguments; S = 1 + calls + arguments of the ground truth. What
-  episodes of several turns need is ours: R and S are summed over turns, a turn that was never reached has R = 0, and
-  one where no call is right has S = 1, and R = 1 if none was made."""
+- format (000 §3.2, eq. 1–2), range 0–2: 1[a call was made] · ((N − malformed)/N + correct/(correct
+  + wrong)), where N counts replies (one that was cut by length is malformed, here and below),
+  `correct` calls a visible tool with legal arguments, `wrong` one with illegal arguments. The
+  second term is 0 when there was neither.
+- format_codes (004 Appendix H; its formula was lost, this one follows its description), range 0–2:
+  every reply gets the worst code that applies: malformed text, a schema error (invalid JSON inside
+  a call, an unknown tool, illegal arguments), a failed execution, or valid. The reward is 1[a call
+  was tried] · ((N − malformed)/N + valid/(replies that try a call)).
+- progress_format (000 §4.3, the baseline of direct GRPO), range 0–1: 0.9 · progress + 0.1 · (N −
+  malformed)/N, the first term of eq. 1.
+- rubric (001 §2.2.3), range −1–1: 2 · progress − 1, so −1, 0 and 1 for the 0, 1 and 2 of 2 that a
+  rubric gives.
+- toolrl (ToolRL, arXiv 2504.13958, the baseline of 000 §4.1), range −3–4: R_format + R_correct. 000
+  says no more than that and that R_correct measures the correctness of tool calls: its formula was
+  lost there, and this one is ToolRL's, which judges one reply by its calls. R_format is 1 where no
+  reply was malformed, else 0. R_correct = 6 · R/S − 3; R pairs the calls of a turn with its ground
+  truth: shared names over all names, plus for each pair of one tool shared over all names of
+  arguments and the number of equal arguments; S = 1 + calls + arguments of the ground truth. What
+  episodes of several turns need is ours: R and S are summed over turns, a turn that was never
+  reached has R = 0, and one where no call is right has S = 1, and R = 1 if none was made."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,13 +41,16 @@ Truth = Sequence[Sequence[Call]]  # the ground truth of the turns that the polic
 
 
 def score(trace: Trace, kind: EpisodeReward, truth: Truth = ()) -> Rollout:
-    """The record of an episode; `kind` chooses what is trained on. None is the reward of an infrastructure failure.
-    `truth` is for kinds that compare calls. Raises ValueError for an unknown kind, and where it lacks what it needs."""
+    """The record of an episode; `kind` chooses what is trained on. None is the reward of an
+    infrastructure failure. `truth` is for kinds that compare calls. Raises ValueError for an
+    unknown kind, and where it lacks what it needs."""
     reward = REWARDS.get(kind)
     if reward is None:
         raise ValueError(f"unknown reward kind {kind!r}; there are {', '.join(REWARDS)}")
     earned = None if trace.end == "infrastructure" else reward.earned(trace, truth)
-    return Rollout(trace.resolved, trace.expected, trace.binary, reward.form(trace), earned, trace.end)
+    return Rollout(
+        trace.resolved, trace.expected, trace.binary, reward.form(trace), earned, trace.end
+    )
 
 
 def progress(trace: Trace) -> float:
@@ -52,7 +59,8 @@ def progress(trace: Trace) -> float:
 
 
 def well_formed(trace: Trace) -> float:
-    """The share of replies that keep the dialect's form (000 eq. 1), in [0, 1]; 0 where there was none."""
+    """The share of replies that keep the dialect's form (000 eq. 1), in [0, 1]; 0 where there was
+    none."""
     steps = _steps(trace)
     return sum(step.error is None for step in steps) / len(steps) if steps else 0.0
 
@@ -77,12 +85,16 @@ def format_codes(trace: Trace) -> float:
     if not calling:
         return 0.0
     malformed = sum(step.error is not None and not step.in_call for step in steps)
-    valid = sum(not step.in_call and all(result.error is None for result in step.results) for step in calling)
+    valid = sum(
+        not step.in_call and all(result.error is None for result in step.results)
+        for step in calling
+    )
     return (len(steps) - malformed) / len(steps) + valid / len(calling)
 
 
 def _steps(trace: Trace) -> list[StepTrace]:
-    """All replies. The one by whose length the episode was cut lacks its end: it counts as malformed text."""
+    """All replies. The one by whose length the episode was cut lacks its end: it counts as
+    malformed text."""
     steps = [step for turn in trace.turns for step in turn.steps]
     if steps and trace.end in CUT_ENDS:
         steps[-1] = replace(steps[-1], error=trace.end)
@@ -92,7 +104,10 @@ def _steps(trace: Trace) -> list[StepTrace]:
 def toolrl(trace: Trace, truth: Truth) -> float:
     """ToolRL's reward, in [−3, 4]."""
     if len(truth) != trace.expected:
-        raise ValueError(f"the reward toolrl needs the ground truth of {trace.expected} turns, not of {len(truth)}")
+        raise ValueError(
+            f"the reward toolrl needs the ground truth of {trace.expected} turns, not of "
+            f"{len(truth)}"
+        )
     matched = most = 0.0
     for turn, expected in zip_longest(trace.turns, truth):
         if turn is not None:
@@ -103,8 +118,10 @@ def toolrl(trace: Trace, truth: Truth) -> float:
 
 
 def _matched(made: Sequence[Call], expected: Sequence[Call]) -> float:
-    """R of one turn. Each expected call takes, in order, the best of the calls of its tool that are left."""
-    named, wanted = Counter(call.name for call in made), Counter(call.name for call in expected)
+    """R of one turn. Each expected call takes, in order, the best of the calls of its tool that are
+    left."""
+    named = Counter(call.name for call in made)
+    wanted = Counter(call.name for call in expected)
     either = (named | wanted).total()
     total = (named & wanted).total() / either if either else 1.0
     left = list(made)
@@ -128,7 +145,8 @@ def _likeness(call: Call, other: Call) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """A kind of reward: its (lowest, highest) value, what an episode earns, and what its record has as `format`."""
+    """A kind of reward: its (lowest, highest) value, what an episode earns, and what its record has
+    as `format`."""
 
     range: tuple[float, float]
     earned: Callable[[Trace, Truth], float]
@@ -142,11 +160,16 @@ REWARDS: Mapping[EpisodeReward, Reward] = {
     "format_codes": Reward((0.0, 2.0), lambda trace, truth: format_codes(trace), format_codes),
     "progress_format": Reward(
         (0.0, 1.0),
-        lambda trace, truth: PROGRESS_SHARE * progress(trace) + (1 - PROGRESS_SHARE) * well_formed(trace),
+        lambda trace, truth: (
+            PROGRESS_SHARE * progress(trace) + (1 - PROGRESS_SHARE) * well_formed(trace)
+        ),
         well_formed,
     ),
     "toolrl": Reward((-3.0, 4.0), toolrl, well_formed),
     "rubric": Reward((-1.0, 1.0), lambda trace, truth: 2 * progress(trace) - 1),
 }
-COMPARES_CALLS: frozenset[EpisodeReward] = frozenset({"toolrl"})  # kinds that need ground-truth calls
-RANGES: Mapping[EpisodeReward, tuple[float, float]] = {kind: reward.range for kind, reward in REWARDS.items()}
+# kinds that need ground-truth calls
+COMPARES_CALLS: frozenset[EpisodeReward] = frozenset({"toolrl"})
+RANGES: Mapping[EpisodeReward, tuple[float, float]] = {
+    kind: reward.range for kind, reward in REWARDS.items()
+}

@@ -1,9 +1,10 @@
-"""Gives up calls of in-process environments that do not return: after `HANGS` seconds the caller gets an
-InfrastructureError and continues.
+"""Gives up calls of in-process environments that do not return: after `HANGS` seconds the caller
+gets an InfrastructureError and continues.
 
-`Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread. Whoever waits with
-deadlines of their own does so `outside`. Neither can end a computation in a compiled extension: an environment that may
-hang belongs in the sandbox, whose processes can be killed."""
+`Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread.
+Whoever waits with deadlines of their own does so `outside`. Neither can end a computation in a
+compiled extension: an environment that may hang belongs in the sandbox, whose processes can be
+killed."""
 
 import itertools
 import math
@@ -39,12 +40,14 @@ class _Call:
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Stops the time of a call in `Lanes` while its thread waits for somebody who has a deadline of their own."""
+    """Stops the time of a call in `Lanes` while its thread waits for somebody who has a deadline of
+    their own."""
     call: _Call | None = getattr(_THREAD, "call", None)
     if call is None:
         yield
         return
-    used, call.began = time.monotonic() - call.began, math.inf
+    used = time.monotonic() - call.began
+    call.began = math.inf
     try:
         yield
     finally:
@@ -53,8 +56,9 @@ def outside() -> Iterator[None]:
 
 @dataclass(eq=False)
 class Lanes(Executor):
-    """`count` threads. A call that takes longer than `patience` seconds fails with InfrastructureError, and a new
-    thread replaces the one that it holds; once `MOST_HANGING` have been lost in this way, every call fails."""
+    """`count` threads. A call that takes longer than `patience` seconds fails with
+    InfrastructureError, and a new thread replaces the one that it holds; once `MOST_HANGING` have
+    been lost in this way, every call fails."""
 
     count: int
     name: str = "lane"
@@ -85,13 +89,16 @@ class Lanes(Executor):
             self._waiting.put(None)
 
     def _start(self, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name=f"{self.name}-{next(self._numbers)}", daemon=True).start()
+        threading.Thread(
+            target=work, name=f"{self.name}-{next(self._numbers)}", daemon=True
+        ).start()
 
     def _work(self) -> None:
         while (call := self._waiting.get()) is not None and not self._ended.is_set():
             if not call.future.set_running_or_notify_cancel():
                 continue
-            call.began, _THREAD.call = time.monotonic(), call
+            call.began = time.monotonic()
+            _THREAD.call = call
             with self._lock:
                 self._running.add(call)
             try:
@@ -107,7 +114,9 @@ class Lanes(Executor):
     def _watch(self) -> None:
         while not self._ended.wait(min(1.0, self.patience / 4)):
             with self._lock:
-                late = [call for call in self._running if time.monotonic() - call.began > self.patience]
+                late = [
+                    call for call in self._running if time.monotonic() - call.began > self.patience
+                ]
                 self._running.difference_update(late)
                 for call in late:
                     call.given_up = True
@@ -119,17 +128,20 @@ class Lanes(Executor):
 
 
 class Alarm:
-    """Ends what takes longer than `patience` seconds in the main thread, by a signal: Python code and waiting, not a
-    loop in a compiled extension. Elsewhere it does nothing. A thread keeps the time: others use the process's timer."""
+    """Ends what takes longer than `patience` seconds in the main thread, by a signal: Python code
+    and waiting, not a loop in a compiled extension. Elsewhere it does nothing. A thread keeps the
+    time: others use the process's timer."""
 
     def __init__(self, patience: float = HANGS) -> None:
-        self.patience, self.lost = patience, 0
+        self.patience = patience
+        self.lost = 0
         self._deadline = math.inf
         self._watched = 0  # the process in which a thread watches
 
     @contextmanager
     def within(self) -> Iterator[None]:
-        """Raises InfrastructureError when what is inside takes too long, and at once when `MOST_HANGING` have."""
+        """Raises InfrastructureError when what is inside takes too long, and at once when
+        `MOST_HANGING` have."""
         if self.lost >= MOST_HANGING:
             raise _hung(f"{self.lost} calls have never come back")
         if threading.current_thread() is not threading.main_thread():
@@ -169,4 +181,6 @@ class _Late(BaseException):
 
 
 def _hung(what: str) -> InfrastructureError:
-    return InfrastructureError(f"the environment hangs: {what} → run it in the sandbox ([operation.sandbox])")
+    return InfrastructureError(
+        f"the environment hangs: {what} → run it in the sandbox ([operation.sandbox])"
+    )

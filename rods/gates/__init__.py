@@ -1,5 +1,6 @@
-"""The rules that a variant must pass before anybody judges its wording (004 Appendix G): pure functions that return
-reasons, none when the task passed. `check` asks them all, in the paper's order, as `[gates]` switches them."""
+"""The rules that a variant must pass before anybody judges its wording (004 Appendix G): pure
+functions that return reasons, none when the task passed. `check` asks them all, in the paper's
+order, as `[gates]` switches them."""
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
@@ -21,12 +22,15 @@ from rods.tasks import AnyTask, Task
 __all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
 
 
-def check(environment: Environment, task: Task, root: Profile, gates: Gates, held_out: SimilarityIndex) -> Checked:
-    """Runs the ground truth of `task` once in a fresh instance and asks every gate that is switched on, in order; near
-    duplicates are refused at admission.
+def check(
+    environment: Environment, task: Task, root: Profile, gates: Gates, held_out: SimilarityIndex
+) -> Checked:
+    """Runs the ground truth of `task` once in a fresh instance and asks every gate that is switched
+    on, in order; near duplicates are refused at admission.
 
-    `root` is the profile of the original at the root of the variant's lineage, `held_out` has the tasks that it must
-    not teach. Raises InfrastructureError when the run broke for reasons that are not the task's."""
+    `root` is the profile of the original at the root of the variant's lineage, `held_out` has the
+    tasks that it must not teach. Raises InfrastructureError when the run broke for reasons that are
+    not the task's."""
     results, unsound = replayed(environment, task)
     known = all(call.name in environment.tools() for turn in task.calls for call in turn)
     shape = profile_of(environment, task, results) if results is not None and known else None
@@ -37,8 +41,11 @@ def check(environment: Environment, task: Task, root: Profile, gates: Gates, hel
         ("leaks", leaks(environment, task) if gates.leaks else []),
     ]
     if results is not None and known:
-        fair, catalogue = gates.fair_blanks, lexicon(environment).catalogue
-        misjudged = catalogue.misjudged(task, results) if catalogue is not None and gates.replay else ()
+        fair = gates.fair_blanks
+        catalogue = lexicon(environment).catalogue
+        misjudged = (
+            catalogue.misjudged(task, results) if catalogue is not None and gates.replay else ()
+        )
         asked += [
             ("replay", [Reason(why, turn, at) for turn, at, why in misjudged]),
             ("grounding", grounding(environment, task, results) if gates.grounding else []),
@@ -53,10 +60,14 @@ def check(environment: Environment, task: Task, root: Profile, gates: Gates, hel
         ("profile", list(map(Reason, unlike)) if gates.profile else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]
-    return Checked(results, shape, tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons))
+    return Checked(
+        results,
+        shape,
+        tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons),
+    )
 
 
 def varied(task: AnyTask) -> bool:
-    """Whether variants can be written of `task`: it has ground truth by turn, or an extension says so. Raises
-    ValueError for one whose record cannot be read."""
+    """Whether variants can be written of `task`: it has ground truth by turn, or an extension says
+    so. Raises ValueError for one whose record cannot be read."""
     return isinstance(task, Task) or any(extension.varies(task) for extension in extensions())

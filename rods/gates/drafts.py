@@ -1,6 +1,8 @@
-"""Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No fault accepts it.
+"""Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No
+fault accepts it.
 
-That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`)."""
+That the calls run and give the recorded results is the business of the other gates
+(`rods.gates.check`)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,10 +25,14 @@ ARTICLES = re.compile(r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)
 
 
 def judge(
-    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
+    catalogue: Catalogue,
+    environment: Environment,
+    task: Task,
+    draft: Draft,
+    results: Results | None = None,
 ) -> list[Defect]:
-    """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of its ground truth where
-    the caller has just run it; otherwise it is run in a fresh instance."""
+    """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of
+    its ground truth where the caller has just run it; otherwise it is run in a fresh instance."""
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
@@ -37,19 +43,28 @@ def judge(
             faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
             shown.append(Text.shown(bound.result.text))
     # texts and calls have to ask for the same: nothing missing, nothing unasked
-    readings = read(catalogue, environment, task, run(environment, task) if results is None else results)
+    readings = read(
+        catalogue, environment, task, run(environment, task) if results is None else results
+    )
     for turn, reading in enumerate(readings):
         if reading.unexplained and not any(fault.turn == turn for fault in faults):
             call = task.calls[turn][reading.unexplained[0]]
             faults.append(Defect("query_fixable", f"nobody asks for {call}", turn))
         faults += [
-            Defect("query_fixable", f"{word!r} is asked about and no call uses it", turn) for word in reading.left
+            Defect("query_fixable", f"{word!r} is asked about and no call uses it", turn)
+            for word in reading.left
         ]
-    said = [(reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None]
-    longest, texts = catalogue.book.longest + SLACK, enumerate(task.script)
+    said = [
+        (reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None
+    ]
+    longest = catalogue.book.longest + SLACK
+    texts = enumerate(task.script)
     own = [(turn, text) for turn, text in texts if text != RETURN_SENTENCE]
     said += [(reason, turn) for turn, text in own for reason in unnatural(text, longest)]
-    return faults + [Defect("query_fixable", reason, turn if task.calls[turn] else turn + 1) for reason, turn in said]
+    return faults + [
+        Defect("query_fixable", reason, turn if task.calls[turn] else turn + 1)
+        for reason, turn in said
+    ]
 
 
 def structure(task: Task, draft: Draft) -> list[Defect]:
@@ -65,10 +80,14 @@ def structure(task: Task, draft: Draft) -> list[Defect]:
     if bool(blanks) != (task.type in ("miss_func", "miss_param")):
         reasons.append(f"{len(blanks)} turns without calls in a {task.type} task")
     if task.type == "long_context" and not lengthened(task, draft):
-        reasons.append("neither the state nor a result of a long context is longer than the draft's")
+        reasons.append(
+            "neither the state nor a result of a long context is longer than the draft's"
+        )
     if task.type == "miss_func":
         if returns != [turn + 1 for turn in blanks] or sorted(task.held_out) != returns:
-            reasons.append("tools must return, with the fixed sentence, right after each turn without calls")
+            reasons.append(
+                "tools must return, with the fixed sentence, right after each turn without calls"
+            )
         for turn, names in task.held_out.items():
             if not {call.name for call in task.calls[turn]}.intersection(names):
                 reasons.append(f"turn {turn} needs none of the tools that return in it")
@@ -76,13 +95,18 @@ def structure(task: Task, draft: Draft) -> list[Defect]:
                 reasons.append(f"a tool held out until turn {turn} is needed before")
     elif task.held_out or returns:
         reasons.append(f"a {task.type} task holds no tools out")
-    if task.type == "miss_param" and not reasons and not all(_missing(task, draft, turn) for turn in blanks):
+    if (
+        task.type == "miss_param"
+        and not reasons
+        and not all(_missing(task, draft, turn) for turn in blanks)
+    ):
         reasons.append("a turn without calls lacks nothing that the next one supplies")
     return [Defect("gt_unfixable", reason) for reason in reasons]
 
 
 def lengthened(task: Task, draft: Draft) -> bool:
-    """Whether a long context is longer than its draft, by its state or, where a flag pads the world, by its results."""
+    """Whether a long context is longer than its draft, by its state or, where a flag pads the
+    world, by its results."""
     drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
     given = sum(len(text) for texts in task.provenance.get("results", ()) for text in texts)
     return _size(task.state) > _size(draft.state) or given > drafted
@@ -93,27 +117,45 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     texts = [Text.of(text) for text in task.script[: turn + 1]]
     texts += [Text.shown(bound.result.text) for calls in draft.turns[:turn] for bound in calls]
     flows = [(bound.call, *item) for bound in draft.turns[turn + 1] for item in bound.flows.items()]
-    said = [call.arguments[name] for call, name, flow in flows if flow.source in ("user", "earlier")]
+    said = [
+        call.arguments[name] for call, name, flow in flows if flow.source in ("user", "earlier")
+    ]
     supplied = filter(Text.of(task.script[turn + 1]).contains_exact, said)
     return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
 
 
 def _unfounded(
-    catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[Text]
+    catalogue: Catalogue,
+    tool: Tool,
+    task: Task,
+    draft: Draft,
+    turn: int,
+    bound: BoundCall,
+    shown: Sequence[Text],
 ) -> list[Defect]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
-    implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Constant)]
+    implied = [
+        source.value
+        for step in steps
+        for source in step.arguments.values()
+        if isinstance(source, Constant)
+    ]
     texts = [*(Text.of(text) for text in task.script[: turn + 1]), *shown]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
-        flow, told = bound.flows.get(argument), f"{argument}={value!r}"
+        flow = bound.flows.get(argument)
+        told = f"{argument}={value!r}"
         if flow is None:
             faults.append(Defect("gt_unfixable", f"nobody knows where {told} came from", turn))
         elif flow.origin is not None:
-            if not Text.shown(draft.turns[flow.origin[0]][flow.origin[1]].result.text).contains_exact(value):
-                faults.append(Defect("gt_unfixable", f"{told} is not in the result that it came from", turn))
+            if not Text.shown(
+                draft.turns[flow.origin[0]][flow.origin[1]].result.text
+            ).contains_exact(value):
+                faults.append(
+                    Defect("gt_unfixable", f"{told} is not in the result that it came from", turn)
+                )
         elif flow.source == "state":
             if not Text.holding(draft.state).contains_exact(value):
                 faults.append(Defect("gt_unfixable", f"{told} is not in the state", turn))
@@ -127,9 +169,17 @@ def _unfounded(
 def unnatural(text: str, longest: int) -> list[str]:
     """Why no user would type `text`, which may have `longest` words."""
     reasons = []
-    if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
+    if (
+        not text
+        or text != text.strip()
+        or "  " in text
+        or text[-1] not in ".!?"
+        or text[0].islower()
+    ):
         reasons.append(f"not written in sentences: {text!r}")
-    if said := next((match[0] for pattern in (DOUBLED, ARTICLES) if (match := pattern.search(text))), None):
+    if said := next(
+        (match[0] for pattern in (DOUBLED, ARTICLES) if (match := pattern.search(text))), None
+    ):
         reasons.append(f"says {said!r}")
     if len(text.split()) > longest:
         reasons.append(f"{len(text.split())} words long, over {longest}")

@@ -1,5 +1,6 @@
-"""What holds for a ground truth by itself (004 Appendix G, gates 1 to 3): `replay` runs it again, from the task's own
-state, in a fresh instance; `tools` are visible where they are called; `arguments` are no larger than a policy writes.
+"""What holds for a ground truth by itself (004 Appendix G, gates 1 to 3): `replay` runs it again,
+from the task's own state, in a fresh instance; `tools` are visible where they are called;
+`arguments` are no larger than a policy writes.
 """
 
 import hashlib
@@ -24,8 +25,8 @@ class StateRejected(Exception):
 
 
 def run(environment: Environment, task: Task) -> Results:
-    """The results of all ground-truth calls of `task` in a fresh instance. Raises StateRejected, and
-    InfrastructureError when the machinery broke (that is never the task's fault)."""
+    """The results of all ground-truth calls of `task` in a fresh instance. Raises StateRejected,
+    and InfrastructureError when the machinery broke (that is never the task's fault)."""
     try:
         instance = environment.reset(task.state)
     except ValueError as error:
@@ -39,9 +40,9 @@ def run(environment: Environment, task: Task) -> Results:
 
 
 def faults(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """What is wrong with `results`: calls that failed, and texts other than those that the task's provenance records
-    (`results`, one list of texts a turn, each whole or `brief`). A record counts only where the environment is
-    deterministic."""
+    """What is wrong with `results`: calls that failed, and texts other than those that the task's
+    provenance records (`results`, one list of texts a turn, each whole or `brief`). A record counts
+    only where the environment is deterministic."""
     recorded = task.provenance.get("results") if environment.features.deterministic else None
     if recorded is not None and not _texts(recorded):
         return [Reason("provenance.results must be one list of texts a turn")]
@@ -49,18 +50,26 @@ def faults(environment: Environment, task: Task, results: Results) -> list[Reaso
     for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
         for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
             if result.error is not None:
-                reasons.append(Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", turn, index))
+                reasons.append(
+                    Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", turn, index)
+                )
             elif recorded is not None:
                 known = recorded[turn][index : index + 1] if turn < len(recorded) else []
                 if not known or known[0] not in (result.text, brief(result.text)):
                     told = repr(known[0][:200]) if known else "nothing"
-                    reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, recorded was {told}", turn, index))
+                    reasons.append(
+                        Reason(
+                            f"{call.name} gave {result.text[:200]!r}, recorded was {told}",
+                            turn,
+                            index,
+                        )
+                    )
     return reasons
 
 
 def abridged(task: Task) -> Task:
-    """`task` as logs keep it: its recorded results `brief`. Those of padded worlds run to hundreds of kilobytes, and a
-    replay only asks whether they come again."""
+    """`task` as logs keep it: its recorded results `brief`. Those of padded worlds run to hundreds
+    of kilobytes, and a replay only asks whether they come again."""
     results = task.provenance.get("results")
     if results is None or not _texts(results):
         return task
@@ -75,16 +84,17 @@ def brief(text: str) -> str:
 
 
 def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
-    """Why a task that is judged at the end cannot be; empty where it can: the environment has its tools and checks,
-    each check can be asked of the initial state, and one of them does not hold there yet. A rubric asks no environment.
-    Raises InfrastructureError when the machinery broke."""
+    """Why a task that is judged at the end cannot be; empty where it can: the environment has its
+    tools and checks, each check can be asked of the initial state, and one of them does not hold
+    there yet. A rubric asks no environment. Raises InfrastructureError when the machinery broke."""
     if strange := foreign(environment, task):
         return strange
     try:
         instance = environment.reset(task.state)
     except ValueError as error:
         return [Reason(f"the initial state is rejected: {error}")]
-    reasons, known = unknown(environment, task), checks(environment)
+    reasons = unknown(environment, task)
+    known = checks(environment)
     if not isinstance(task.goal, Checks):
         return reasons
     held = 0
@@ -97,9 +107,13 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
         if result.error in NOT_EXECUTED:
             raise InfrastructureError(f"while asking the checks of task {task.id}: {result.text}")
         if result.error in BREAKS_DOCUMENT:
-            reasons.append(Reason(f"the check {check} cannot be asked ({result.error}): {result.text[:200]}"))
+            reasons.append(
+                Reason(f"the check {check} cannot be asked ({result.error}): {result.text[:200]}")
+            )
         elif result.error is None and type(result.value) is not bool:
-            reasons.append(Reason(f"the check {check} answers {result.text[:200]!r}, neither true nor false"))
+            reasons.append(
+                Reason(f"the check {check} answers {result.text[:200]!r}, neither true nor false")
+            )
         held += result.value is True
     if held == len(task.goal.calls):
         reasons.append(Reason("all of its checks hold before anything is done"))
@@ -107,12 +121,14 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
 
 
 def replay(environment: Environment, task: Task) -> list[Reason]:
-    """Why the task's ground truth does not hold; empty when it does. Raises InfrastructureError, see `run`."""
+    """Why the task's ground truth does not hold; empty when it does. Raises InfrastructureError,
+    see `run`."""
     return replayed(environment, task)[1]
 
 
 def replayed(environment: Environment, task: Task) -> tuple[Results | None, list[Reason]]:
-    """`replay`'s reasons, and the results for whoever needs them next; None when nothing could run."""
+    """`replay`'s reasons, and the results for whoever needs them next; None when nothing could
+    run."""
     if strange := foreign(environment, task):
         return None, strange
     try:
@@ -124,7 +140,8 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
 
 def foreign(environment: Environment, task: AnyTask) -> list[Reason]:
     """Whether the task was written for another environment, or another version of it."""
-    own, given = reference(environment), task.environment
+    own = reference(environment)
+    given = task.environment
     if own == given:
         return []
     return [Reason(f"written for {given.name} {given.hash}, but this is {own.name} {own.hash}")]
@@ -137,7 +154,8 @@ def _texts(value: Any) -> bool:
 
 
 def tools(environment: Environment, task: Task) -> list[Reason]:
-    """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of its return."""
+    """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of
+    its return."""
     reasons = unknown(environment, task)
     until = {name: turn for turn, names in task.held_out.items() for name in names}
     for turn, calls in enumerate(task.calls):
@@ -145,7 +163,11 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
         for index, call in enumerate(calls):
             if call.name not in visible:
                 back = until.get(call.name)
-                why = "is not among the task's tools" if back is None else f"is held out until turn {back}"
+                why = (
+                    "is not among the task's tools"
+                    if back is None
+                    else f"is held out until turn {back}"
+                )
                 reasons.append(Reason(f"{call.name} {why}", turn, index))
     return reasons
 
@@ -153,13 +175,22 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
 def unknown(environment: Environment, task: AnyTask) -> list[Reason]:
     """The task's tools that the environment lacks."""
     known = environment.tools()
-    return [Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known]
+    return [
+        Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known
+    ]
 
 
 def arguments(task: Task, gates: Gates) -> list[Reason]:
-    """Why the arguments are too large; empty when none is. Texts and lists inside lists and objects count too."""
-    places = ((turn, index, call) for turn, calls in enumerate(task.calls) for index, call in enumerate(calls))
-    return [Reason(told, turn, index) for turn, index, call in places for told in oversized(call, gates)]
+    """Why the arguments are too large; empty when none is. Texts and lists inside lists and objects
+    count too."""
+    places = (
+        (turn, index, call)
+        for turn, calls in enumerate(task.calls)
+        for index, call in enumerate(calls)
+    )
+    return [
+        Reason(told, turn, index) for turn, index, call in places for told in oversized(call, gates)
+    ]
 
 
 def oversized(call: Call, gates: Gates) -> Iterator[str]:
@@ -169,7 +200,9 @@ def oversized(call: Call, gates: Gates) -> Iterator[str]:
         while left:
             value = left.pop(0)
             listed = isinstance(value, (list, tuple))
-            what, most = ("elements", gates.max_list) if listed else ("characters", gates.max_string)
+            what, most = (
+                ("elements", gates.max_list) if listed else ("characters", gates.max_string)
+            )
             if (listed or isinstance(value, str)) and len(value) > most:
                 yield f"{call.name}: {name} has {len(value)} {what}, at most {most} are allowed"
             inside = value.values() if isinstance(value, dict) else value if listed else ()

@@ -1,8 +1,9 @@
-"""Every argument of a ground-truth call can be found by whoever reads the conversation: docs/gates.md says where.
+"""Every argument of a ground-truth call can be found by whoever reads the conversation:
+docs/gates.md says where.
 
-Of a list or an object every leaf has to be found. Listed values are often said in words of one's own ("a round trip"),
-so they pass, but not when the text names another one of the list instead. What a visible tool would show is asked last,
-because that executes (`plausible_calls`)."""
+Of a list or an object every leaf has to be found. Listed values are often said in words of one's
+own ("a round trip"), so they pass, but not when the text names another one of the list instead.
+What a visible tool would show is asked last, because that executes (`plausible_calls`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,8 +23,9 @@ SHARE = 0.7  # of the words of such a text that must be found
 
 
 def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """The arguments whose values nobody can know; empty when there are none. `results` are those of the ground truth.
-    Without forks, what tools would show counts only as far as the calls themselves ask."""
+    """The arguments whose values nobody can know; empty when there are none. `results` are those of
+    the ground truth. Without forks, what tools would show counts only as far as the calls
+    themselves ask."""
     tools = environment.tools()
     reasons: list[Reason] = []
     texts: list[Text] = []
@@ -31,13 +33,20 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
     made: list[Call] = []
     for turn, calls in enumerate(task.calls):
         texts.append(Text.of(task.script[turn]))
-        usable, said = visible(environment, task, turn), task.script[: turn + 1]
+        usable = visible(environment, task, turn)
+        said = task.script[: turn + 1]
         for index, call in enumerate(calls):
             parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
             for name, value in call.arguments.items():
                 parameter = parameters.get(name)
-                lost = [leaf for _, leaf in leaves(value) if not _found(name, leaf, parameter, texts, outputs)]
-                if not all(shows(environment, task.state, made, said, usable, name, leaf) for leaf in lost):
+                lost = [
+                    leaf
+                    for _, leaf in leaves(value)
+                    if not _found(name, leaf, parameter, texts, outputs)
+                ]
+                if not all(
+                    shows(environment, task.state, made, said, usable, name, leaf) for leaf in lost
+                ):
                     why = f"{call.name}: nobody says {name}={value!r}, and nothing shows it"
                     reasons.append(Reason(why, turn, index))
             outputs.append(Output((turn, index), call, results[turn][index]))
@@ -45,8 +54,12 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
     return reasons
 
 
-def _found(name: str, value: Any, parameter: Parameter | None, texts: list[Text], outputs: list[Output]) -> bool:
-    if any(told(value, text) for text in texts) or any(output.has(name, value) for output in outputs):
+def _found(
+    name: str, value: Any, parameter: Parameter | None, texts: list[Text], outputs: list[Output]
+) -> bool:
+    if any(told(value, text) for text in texts) or any(
+        output.has(name, value) for output in outputs
+    ):
         return True
     if parameter is not None:
         listed = documented(parameter)
@@ -59,24 +72,42 @@ def _found(name: str, value: Any, parameter: Parameter | None, texts: list[Text]
     # a longer text may be put together from what was said and shown
     if not isinstance(value, str) or len(wanted := list(stems(value))) < LONG:
         return False
-    had = {word for text in (*texts, *(output.text for output in outputs)) for word in stems(text.folded)}
+    had = {
+        word
+        for text in (*texts, *(output.text for output in outputs))
+        for word in stems(text.folded)
+    }
     return sum(word in had for word in wanted) >= SHARE * len(wanted)
 
 
 def ungrounded(
     tools: Mapping[str, Tool], user: Script | Persona, calls: Sequence[Call], seen: Sequence[Result]
 ) -> list[Reason]:
-    """The arguments of `calls` whose values nobody can know: not said or known by the user, no default, and not in the
-    results `seen` of the calls before. That a document lists a value does not tell that it is meant."""
-    texts = (user.query, *user.further, *user.knows.values()) if isinstance(user, Persona) else user.texts
-    heard, shown, reasons = Text.of(" | ".join(texts)), list[Output](), list[Reason]()
+    """The arguments of `calls` whose values nobody can know: not said or known by the user, no
+    default, and not in the results `seen` of the calls before. That a document lists a value does
+    not tell that it is meant."""
+    texts = (
+        (user.query, *user.further, *user.knows.values())
+        if isinstance(user, Persona)
+        else user.texts
+    )
+    heard = Text.of(" | ".join(texts))
+    shown = list[Output]()
+    reasons = list[Reason]()
     for index, call in enumerate(calls):
-        defaults = {param.name: param.default for param in tools[call.name].parameters if param.default is not None}
+        defaults = {
+            param.name: param.default
+            for param in tools[call.name].parameters
+            if param.default is not None
+        }
         for name, value in call.arguments.items():
             parts = [leaf for _, leaf in leaves({name: value}) if not told(leaf, heard)]
             known = all(any(output.has(name, leaf) for output in shown) for leaf in parts)
             if not known and (name not in defaults or value != defaults[name]):
-                why = f"{call.name}: nobody says or knows {name}={value!r}, and no call before shows it"
+                why = (
+                    f"{call.name}: nobody says or knows {name}={value!r}, and no call before shows "
+                    f"it"
+                )
                 reasons.append(Reason(why, call=index))
         shown += [Output((0, index), call, result) for result in seen[index : index + 1]]
     return reasons

@@ -1,8 +1,10 @@
-"""No text of a user names a function or a parameter, or holds artefacts of generation: JSON, tags, a pipeline's words.
+"""No text of a user names a function or a parameter, or holds artefacts of generation: JSON, tags,
+a pipeline's words.
 
-Names of tools that are plain words ("sort") may be said, but not as a name ("use sort"): those that an environment's
-catalogue lists as `ordinary`; without a catalogue, those of letters alone. Of parameters only those count that no user
-would type (`order_id`). What a call has as a value may be said whatever it looks like."""
+Names of tools that are plain words ("sort") may be said, but not as a name ("use sort"): those that
+an environment's catalogue lists as `ordinary`; without a catalogue, those of letters alone. Of
+parameters only those count that no user would type (`order_id`). What a call has as a value may be
+said whatever it looks like."""
 
 import re
 from collections.abc import Iterator, Set
@@ -14,25 +16,36 @@ from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask
 
 ARTEFACTS = re.compile(
-    r"thought process|construct query|step \d+:|ground truth|tool call|function call|api call|<\w+>|```|[{}\[\]\\|<>]",
+    r"thought process|construct query|step \d+:|ground truth|tool call|function call|api "
+    r"call|<\w+>|```|[{}\[\]\\|<>]",
     re.IGNORECASE,
 )
 
 
 def leaks(environment: Environment, task: AnyTask) -> list[Reason]:
     """Names and artefacts in the texts, each with its turn, and in what a played user may say."""
-    tools, catalogue = environment.tools(), lexicon(environment).catalogue
+    tools = environment.tools()
+    catalogue = lexicon(environment).catalogue
     if catalogue is not None:
         plain = catalogue.ordinary & tools.keys()
     else:
         plain = frozenset(name for name in tools if name.isalpha() and name.islower())
     hidden = tools.keys() - plain
-    hidden |= {name for tool in tools.values() for name in tool.parameter_names if "_" in name or not name.islower()}
+    hidden |= {
+        name
+        for tool in tools.values()
+        for name in tool.parameter_names
+        if "_" in name or not name.islower()
+    }
     values = "\n".join(str(value) for call in task.goal_calls for value in call.arguments.values())
-    texts: list[tuple[int | None, str]] = [item for item in enumerate(task.texts) if item[1] != RETURN_SENTENCE]
+    texts: list[tuple[int | None, str]] = [
+        item for item in enumerate(task.texts) if item[1] != RETURN_SENTENCE
+    ]
     if isinstance(task, OpenTask) and isinstance(task.user, Persona):
         texts += [(None, text) for text in (*task.user.further, *task.user.knows.values())]
-    return [Reason(told, turn) for turn, text in texts for told in _leaks(text, hidden, plain, values)]
+    return [
+        Reason(told, turn) for turn, text in texts for told in _leaks(text, hidden, plain, values)
+    ]
 
 
 def _leaks(text: str, hidden: Set[str], plain: Set[str], values: str) -> Iterator[str]:

@@ -1,8 +1,9 @@
-"""A turn without calls cannot be served before the next one (miss_param, miss_func; 004 Appendix P). docs/gates.md says
-what is searched, and why.
+"""A turn without calls cannot be served before the next one (miss_param, miss_func; 004 Appendix
+P). docs/gates.md says what is searched, and why.
 
-Replacements of a held-out tool are executed in forks of the world before its first call, with plausible arguments:
-`FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal (`_Search._near`), `SECOND` more of each."""
+Replacements of a held-out tool are executed in forks of the world before its first call, with
+plausible arguments: `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal
+(`_Search._near`), `SECOND` more of each."""
 
 import itertools
 from collections import Counter
@@ -12,19 +13,31 @@ from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems
 from rods.analysis.flows import Output
-from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible, world_before
+from rods.analysis.plausible_calls import (
+    KnownValues,
+    Tried,
+    attempts,
+    plausible,
+    shows,
+    visible,
+    world_before,
+)
 from rods.calls import Call
 from rods.composing.lexicon import lexicon, sought
 from rods.environments.base import Environment, Instance, Result, Results
 from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
-FIRST, NEAR, SECOND = 24, 4, 12
+FIRST = 24
+NEAR = 4
+SECOND = 12
 
 
-def missing(environment: Environment, task: Task, results: Results, *, fair: bool = True) -> list[Reason]:
-    """Why a turn without calls could be served after all, or why nothing shows what it lacks; with `fair`, also what
-    else of it could be done. Empty when nothing can."""
+def missing(
+    environment: Environment, task: Task, results: Results, *, fair: bool = True
+) -> list[Reason]:
+    """Why a turn without calls could be served after all, or why nothing shows what it lacks; with
+    `fair`, also what else of it could be done. Empty when nothing can."""
     if task.type not in ("miss_func", "miss_param"):
         return []
     blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
@@ -37,7 +50,10 @@ def missing(environment: Environment, task: Task, results: Results, *, fair: boo
         ways = served.given() if task.type == "miss_param" else served.replaced()
         if fair and not ways:
             why = "can be made in the turn that is to be declined"
-            ways = [Reason(f"{served.calls[index]} {why}", turn + 1, index) for index in served.possible()]
+            ways = [
+                Reason(f"{served.calls[index]} {why}", turn + 1, index)
+                for index in served.possible()
+            ]
         reasons += ways
     if not blanks:
         reasons.append(Reason(f"a {task.type} task without a turn in which no call is right"))
@@ -45,19 +61,29 @@ def missing(environment: Environment, task: Task, results: Results, *, fair: boo
 
 
 class AbstentionTurn:
-    """The turn `turn`, whose request was made in vain in the turn before it: its `calls`, and the texts `before`, the
-    calls `made` and their `outputs` until then. `tools` are visible in the turn without calls."""
+    """The turn `turn`, whose request was made in vain in the turn before it: its `calls`, and the
+    texts `before`, the calls `made` and their `outputs` until then. `tools` are visible in the turn
+    without calls."""
 
     def __init__(self, environment: Environment, task: Task, results: Results, turn: int) -> None:
-        self.environment, self.task, self.results, self.turn = environment, task, results, turn
-        self.calls, self.before = task.calls[turn], [Text.of(text) for text in task.script[:turn]]
+        self.environment = environment
+        self.task = task
+        self.results = results
+        self.turn = turn
+        self.calls = task.calls[turn]
+        self.before = [Text.of(text) for text in task.script[:turn]]
         self.made = [call for calls in task.calls[:turn] for call in calls]
-        self.outputs = [self._output(number, at) for number in range(turn) for at in range(len(task.calls[number]))]
+        self.outputs = [
+            self._output(number, at)
+            for number in range(turn)
+            for at in range(len(task.calls[number]))
+        ]
         self.tools = visible(environment, task, turn - 1)
 
     @cached_property
     def lacking(self) -> frozenset[int]:
-        """The calls whose tool is held out in the turn without calls, or of which this turn supplies a value."""
+        """The calls whose tool is held out in the turn without calls, or of which this turn
+        supplies a value."""
         names = {tool.name for tool in self.tools}
         lacks = (call.name not in names or not all(self._supplied(call)) for call in self.calls)
         return frozenset(index for index, lacking in enumerate(lacks) if lacking)
@@ -69,23 +95,36 @@ class AbstentionTurn:
             if not way:
                 return []
             had.append(way)
-        return [Reason("supplies nothing that was missing" + (f" ({'; '.join(had)})" if had else ""), self.turn)]
+        return [
+            Reason(
+                "supplies nothing that was missing" + (f" ({'; '.join(had)})" if had else ""),
+                self.turn,
+            )
+        ]
 
     def replaced(self) -> list[Reason]:
-        """Which other calls do what the first call of each tool that returns does; empty when none do."""
+        """Which other calls do what the first call of each tool that returns does; empty when none
+        do."""
         names = [call.name for call in self.calls]
-        places = [names.index(name) for name in self.task.held_out.get(self.turn, ()) if name in names]
+        places = [
+            names.index(name) for name in self.task.held_out.get(self.turn, ()) if name in names
+        ]
         if not places:
             return [Reason("needs none of the tools that return in it", self.turn)]
         if not self.environment.features.fork:
             return []
         ways = ((place, _Search(self, place).way()) for place in places)
-        return [Reason(f"{self.calls[at]} can be done without it: {way}", self.turn) for at, way in ways if way]
+        return [
+            Reason(f"{self.calls[at]} can be done without it: {way}", self.turn)
+            for at, way in ways
+            if way
+        ]
 
     def possible(self) -> list[int]:
-        """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. What
-        only prepares a call that it cannot make is asked for where a clause says so (`sought`): it leaves the world as
-        it is, and that call takes something from its result or does not go through without it."""
+        """The calls of this turn that a policy can make in the turn without calls, and that its
+        text asks for. What only prepares a call that it cannot make is asked for where a clause
+        says so (`sought`): it leaves the world as it is, and that call takes something from its
+        result or does not go through without it."""
         world = world_before(self.environment, self.task, self.turn)
         stopped: list[int] = []
         made: list[tuple[int, bool]] = []  # and whether it left the world as it was
@@ -101,14 +140,25 @@ class AbstentionTurn:
         for index, reads in reversed(made):
             if reads and any(self._prepares(index, other) for other in preparing):
                 preparing.add(index)
-        told = sought(self.environment, self.task.script[self.turn - 1], (call.name for call in self.calls))
+        told = sought(
+            self.environment, self.task.script[self.turn - 1], (call.name for call in self.calls)
+        )
         spared = {index for index in preparing if self.calls[index].name not in told}
-        return [index for index, _ in made if index not in spared and (index in preparing or self._asked_before(index))]
+        return [
+            index
+            for index, _ in made
+            if index not in spared and (index in preparing or self._asked_before(index))
+        ]
 
     def _supplied(self, call: Call) -> Iterator[str]:
-        """How each value of `call` that this turn is the first to say could be had before; "" where it could not."""
-        environment, task, now = self.environment, self.task, Text.of(self.task.script[self.turn])
-        parameters = {parameter.name: parameter for parameter in environment.tools()[call.name].parameters}
+        """How each value of `call` that this turn is the first to say could be had before; "" where
+        it could not."""
+        environment = self.environment
+        task = self.task
+        now = Text.of(self.task.script[self.turn])
+        parameters = {
+            parameter.name: parameter for parameter in environment.tools()[call.name].parameters
+        }
         for name, value in call.arguments.items():
             said_before = any(text.contains_any_form(value) for text in self.before)
             if isinstance(value, bool) or said_before or not now.contains_any_form(value):
@@ -117,21 +167,37 @@ class AbstentionTurn:
                 yield f"{name}={value!r} is in an earlier result"
             elif (parameter := parameters.get(name)) is not None and value == parameter.default:
                 yield f"{name}={value!r} is the default"
-            elif shows(environment, task.state, self.made, task.script[: self.turn], self.tools, name, value):
+            elif shows(
+                environment,
+                task.state,
+                self.made,
+                task.script[: self.turn],
+                self.tools,
+                name,
+                value,
+            ):
                 yield f"a visible tool shows {name}={value!r}"
             else:
                 yield ""
 
     def _fed(self, call: Call, stopped: Sequence[int], made: Sequence[int]) -> bool:
-        """Whether `call` takes a value from a call of this turn that was `stopped`, and from nowhere else."""
+        """Whether `call` takes a value from a call of this turn that was `stopped`, and from
+        nowhere else."""
         lost = [self._output(self.turn, index) for index in stopped]
         known = [*self.outputs, *(self._output(self.turn, index) for index in made)]
-        taken = [item for item in call.arguments.items() if any(output.has(*item) for output in lost)]
-        unsaid = [item for item in taken if not any(text.contains_any_form(item[1]) for text in self.before)]
+        taken = [
+            item for item in call.arguments.items() if any(output.has(*item) for output in lost)
+        ]
+        unsaid = [
+            item
+            for item in taken
+            if not any(text.contains_any_form(item[1]) for text in self.before)
+        ]
         return any(not any(output.has(*item) for output in known) for item in unsaid)
 
     def _prepares(self, index: int, other: int) -> bool:
-        """Whether call `other` takes something from the result of `index`, or gives something else without it."""
+        """Whether call `other` takes something from the result of `index`, or gives something else
+        without it."""
         if other < index:
             return False
         output = self._output(self.turn, index)
@@ -142,11 +208,14 @@ class AbstentionTurn:
         return result.text != self.results[self.turn][other].text
 
     def _asked_before(self, index: int) -> bool:
-        """Whether the turn without calls asks for a call of this turn, rather than this turn itself: its text says one
-        of the call's values, or means its tool no less."""
-        call, (asked, now) = self.calls[index], self.task.script[self.turn - 1 : self.turn + 1]
+        """Whether the turn without calls asks for a call of this turn, rather than this turn
+        itself: its text says one of the call's values, or means its tool no less."""
+        call = self.calls[index]
+        (asked, now) = self.task.script[self.turn - 1 : self.turn + 1]
         values = [leaf for _, leaf in leaves(dict(call.arguments)) if not is_small(leaf)]
-        if now == RETURN_SENTENCE or any(Text.of(asked).contains_any_form(value) for value in values):
+        if now == RETURN_SENTENCE or any(
+            Text.of(asked).contains_any_form(value) for value in values
+        ):
             return True
         names = [other.name for other in self.calls]
         book = lexicon(self.environment)
@@ -157,18 +226,23 @@ class AbstentionTurn:
 
 
 class _Search:
-    """Looks for one or two calls that do what call `place` of a turn does: bring `world` to `target`, or show `wanted`
-    where `target` is no other world (`reads`)."""
+    """Looks for one or two calls that do what call `place` of a turn does: bring `world` to
+    `target`, or show `wanted` where `target` is no other world (`reads`)."""
 
     def __init__(self, served: AbstentionTurn, place: int) -> None:
-        task, turn, call = served.task, served.turn, served.calls[place]
-        self.tools, self.snapshots = served.tools, served.environment.features.snapshot
+        task = served.task
+        turn = served.turn
+        call = served.calls[place]
+        self.tools = served.tools
+        self.snapshots = served.environment.features.snapshot
         self.known = KnownValues()
         self.known.add_all(call.arguments.items())
         for number in range(turn + 1):
             self.known.add_text(task.script[number])
             for index, earlier in enumerate(task.calls[number][: None if number < turn else place]):
-                self.known.add_all((*earlier.arguments.items(), *leaves(served.results[number][index].value)))
+                self.known.add_all(
+                    (*earlier.arguments.items(), *leaves(served.results[number][index].value))
+                )
         for later in served.calls[place:]:
             self.known.add_all(later.arguments.items())
         self.world = world_before(served.environment, task, turn, place)
@@ -201,10 +275,13 @@ class _Search:
         return self.wanted <= shown
 
     def _near(self, first: Sequence[Tried]) -> list[Tried]:
-        """Of the first calls that come nearer to the target the nearest of each tool; of at most `NEAR` tools, those
-        whose farthest such call comes nearest."""
+        """Of the first calls that come nearer to the target the nearest of each tool; of at most
+        `NEAR` tools, those whose farthest such call comes nearest."""
         if self.reads:
-            scored = [(-len(self.wanted & _information(tried.call, tried.result)), tried) for tried in first]
+            scored = [
+                (-len(self.wanted & _information(tried.call, tried.result)), tried)
+                for tried in first
+            ]
             nearer = [(score, tried) for score, tried in scored if score]
         else:
             nearer = [(0, tried) for tried in first if not tried.world.same_state(self.world)]
@@ -221,7 +298,10 @@ class _Search:
 def _information(call: Call, result: Result) -> frozenset[Any]:
     """What a result says that its call did not: its leaves, without what occurs everywhere."""
     own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
-    shown = {key_of(leaf) for _, leaf in leaves(result.value if result.value is not None else result.text)}
+    shown = {
+        key_of(leaf)
+        for _, leaf in leaves(result.value if result.value is not None else result.text)
+    }
     return frozenset(key for key in shown - own if not isinstance(key, tuple) and not is_small(key))
 
 

@@ -10,7 +10,8 @@ from rods.faults import Gate, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a gate objects to. `turn` and `call` (from 0) say where; None: the whole task, or the whole turn."""
+    """What a gate objects to. `turn` and `call` (from 0) say where; None: the whole task, or the
+    whole turn."""
 
     text: str
     turn: int | None = None
@@ -24,9 +25,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`, in the calls, or in
-    how the task is built, when `gt_unfixable` (004 Appendix G). A request made in vain counts to the next turn, in
-    which it is served."""
+    """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`,
+    in the calls, or in how the task is built, when `gt_unfixable` (004 Appendix G). A request made
+    in vain counts to the next turn, in which it is served."""
 
     verdict: Verdict
     reason: str
@@ -46,10 +47,11 @@ class GateRejection:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none: it is accepted).
+    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none:
+    it is accepted).
 
-    `results` is None when the ground truth could not be run at all (another environment, an illegal state), `profile`
-    when it could not, or calls tools that the environment lacks."""
+    `results` is None when the ground truth could not be run at all (another environment, an illegal
+    state), `profile` when it could not, or calls tools that the environment lacks."""
 
     results: Results | None
     profile: Profile | None

@@ -1,8 +1,9 @@
 """A policy that knows which calls are expected, and makes them.
 
-It makes each call as soon as all of its values were said or shown. While the user has texts to spare it asks for what
-the user knows and no request of its says; otherwise it tells the user what the calls gave. A call whose values are
-never said it makes all the same: whether they can be known is another gate's business."""
+It makes each call as soon as all of its values were said or shown. While the user has texts to
+spare it asks for what the user knows and no request of its says; otherwise it tells the user what
+the calls gave. A call whose values are never said it makes all the same: whether they can be known
+is another gate's business."""
 
 import re
 from collections.abc import Sequence
@@ -31,12 +32,16 @@ class ReferencePolicy:
     def __init__(self, job: Job, calls: Sequence[Call], *, asks: bool = True) -> None:
         task = job.task
         assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
-        self.dialect, self.user, self.left = job.dialect, task.user, list(calls)
-        # a model that plays the user knows what it wants further from its intent alone, and has to be asked
+        self.dialect = job.dialect
+        self.user = task.user
+        self.left = list(calls)
+        # a model that plays the user knows what it wants further from its intent alone, and has to
+        # be asked
         self.further = task.user.further if job.user is procedural_user else ()
         later = Text.of(" | ".join(self.further))
         knows = task.user.knows
-        self.hidden = [topic for topic in knows if not later.contains_any_form(knows[topic])]  # never said unasked
+        # never said unasked
+        self.hidden = [topic for topic in knows if not later.contains_any_form(knows[topic])]
         self.asked = set[str]() if asks else set(self.hidden)  # topics
         self.questions = 0
         self.called = False  # whether the last reply was a call
@@ -44,13 +49,24 @@ class ReferencePolicy:
 
     def reply(self, need: NeedText) -> Reply:
         if self.called:
-            self.report += [_MARKS.sub(" ", given.content).strip()[:REPORTED] for given in need.messages[need.fresh :]]
-        heard = Text.of("\n".join(said.content for said in need.messages if said.role not in ("system", "assistant")))
+            self.report += [
+                _MARKS.sub(" ", given.content).strip()[:REPORTED]
+                for given in need.messages[need.fresh :]
+            ]
+        heard = Text.of(
+            "\n".join(
+                said.content for said in need.messages if said.role not in ("system", "assistant")
+            )
+        )
         texts = self.user.turns - need.turn - 1  # that the user may still say
         requests = len(self.further) - (need.turn - self.questions)  # that it has not made
-        known_topics = {topic for topic in self.hidden if heard.contains_any_form(self.user.knows[topic])}
+        known_topics = {
+            topic for topic in self.hidden if heard.contains_any_form(self.user.knows[topic])
+        }
         topics = [topic for topic in self.hidden if topic not in self.asked | known_topics]
-        known = bool(self.left) and all(told(leaf, heard) for _, leaf in leaves(dict(self.left[0].arguments)))
+        known = bool(self.left) and all(
+            told(leaf, heard) for _, leaf in leaves(dict(self.left[0].arguments))
+        )
         asks = bool(topics) and texts > requests
         waits = requests > 0 and texts > 0  # for what the user says next
         self.called = bool(self.left) and (known or not (asks or waits))
@@ -60,5 +76,6 @@ class ReferencePolicy:
             self.questions += 1
             self.asked.update(topics)
             return Reply(self.dialect.answer(f"Could you tell me about {'; '.join(topics)}?"))
-        said, self.report = " ".join(["That is done.", *self.report]), []
+        said = " ".join(["That is done.", *self.report])
+        self.report = []
         return Reply(self.dialect.answer(said))

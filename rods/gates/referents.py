@@ -1,5 +1,6 @@
-"""Every argument is determined by its turn: the user says its value there, or the words refer to it and fit nothing
-else that was said or shown before (docs/gates.md). What nobody said or showed is left to `grounding`."""
+"""Every argument is determined by its turn: the user says its value there, or the words refer to it
+and fit nothing else that was said or shown before (docs/gates.md). What nobody said or showed is
+left to `grounding`."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -19,24 +20,30 @@ from rods.gates.reference_policy import told
 from rods.gates.requests import asked
 from rods.tasks import Task
 
-POINTS = frozenset(re.findall(r"\w+", "this these those it its them they their there him his her he she same both"))
+POINTS = frozenset(
+    re.findall(r"\w+", "this these those it its them they their there him his her he she same both")
+)
 # no conjunction or relative pronoun
 THAT = re.compile(r"(?<!s )\bthat\b(?! (?:an?|the|i|we|you|is|are|was|were|has|have|\w*[^su]s)\b)")
-DEFINITE, INDEFINITE = frozenset(("the", "my", "our", "your", "all")), frozenset(("a", "an", "any", "another", "some"))
+DEFINITE = frozenset(("the", "my", "our", "your", "all"))
+INDEFINITE = frozenset(("a", "an", "any", "another", "some"))
 POSSESSIVE = ("'s", "’s", "s'", "s’")
 AMOUNTS = frozenset(("amount", "sum", "total", "much", "mani", "valu", "figur"))  # stems
 PLACES = {"first": 0, "second": 1, "third": 2, "last": -1}
 WORD = re.compile(r"[^\W_]+(?:['’]s?)?")
-PARTS, SENTENCE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+"), re.compile(r"(?<=[.!?]) ")
-IDENTIFIES = frozenset(("id", "ids", "number", "no", "code", "key", "ref", "reference", "token", "index"))
+PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+SENTENCE = re.compile(r"(?<=[.!?]) ")
+IDENTIFIES = frozenset(
+    ("id", "ids", "number", "no", "code", "key", "ref", "reference", "token", "index")
+)
 NUMBERS = frozenset(map(stem, IDENTIFIES)) - {"no"}
 NEAR = 3  # words after an article among which its noun stands
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A value that a call had or gave, under the name of its argument or field; as number `place` of `count` of this
-    name. `beside`: the leaves of its record, by key_of."""
+    """A value that a call had or gave, under the name of its argument or field; as number `place`
+    of `count` of this name. `beside`: the leaves of its record, by key_of."""
 
     turn: int
     name: str
@@ -49,22 +56,40 @@ class Mention:
 def mentions(turn: int, call: Call, result: Result) -> list[Mention]:
     """What a call leaves behind to be referred to."""
     given = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
-    shown, found, lone = dict[str, dict[Any, tuple[Any, Mapping[Any, Any]]]](), list[Mention](), dict(given)
+    shown = dict[str, dict[Any, tuple[Any, Mapping[Any, Any]]]]()
+    found = list[Mention]()
+    lone = dict(given)
     for name, leaf, beside in _entries(value_of(result), "", given):
         shown.setdefault(name, {}).setdefault(key_of(leaf), (leaf, beside))
     for name, entries in shown.items():
-        found += [Mention(turn, name, *entry, place, len(entries)) for place, entry in enumerate(entries.values())]
+        found += [
+            Mention(turn, name, *entry, place, len(entries))
+            for place, entry in enumerate(entries.values())
+        ]
         lone |= {key: leaf for key, (leaf, _) in entries.items()} if len(entries) == 1 else {}
-    return [*found, *(Mention(turn, name, leaf, lone) for name, leaf in leaves(dict(call.arguments)))]
+    return [
+        *found,
+        *(Mention(turn, name, leaf, lone) for name, leaf in leaves(dict(call.arguments))),
+    ]
 
 
-def _entries(value: Any, name: str, above: Mapping[Any, Any]) -> Iterator[tuple[str, Any, Mapping[Any, Any]]]:
-    """(name, leaf, the leaves of its record) of a result; the keys of objects in an object are leaves, too."""
+def _entries(
+    value: Any, name: str, above: Mapping[Any, Any]
+) -> Iterator[tuple[str, Any, Mapping[Any, Any]]]:
+    """(name, leaf, the leaves of its record) of a result; the keys of objects in an object are
+    leaves, too."""
     if isinstance(value, dict):
-        beside = {**above, **{key_of(leaf): leaf for leaf in value.values() if not isinstance(leaf, (dict, list))}}
+        beside = {
+            **above,
+            **{key_of(leaf): leaf for leaf in value.values() if not isinstance(leaf, (dict, list))},
+        }
         for key, item in value.items():
             if isinstance(item, dict):
-                flat = {key_of(leaf): leaf for leaf in item.values() if not isinstance(leaf, (dict, list))}
+                flat = {
+                    key_of(leaf): leaf
+                    for leaf in item.values()
+                    if not isinstance(leaf, (dict, list))
+                }
                 yield name, int(key) if key.isdecimal() else key, {**above, **flat}
                 yield from _entries(item, key, {**above, key_of(key): key})
             else:
@@ -78,20 +103,35 @@ def _entries(value: Any, name: str, above: Mapping[Any, Any]) -> Iterator[tuple[
 
 def keys_of(value: Any) -> set[Any]:
     """The keys of all objects in a JSON value, numbers as such."""
-    inside = [*value.values()] if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else []
-    own = {int(key) if key.isdecimal() else key for key in value} if isinstance(value, Mapping) else set()
+    inside = (
+        [*value.values()]
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, (list, tuple))
+        else []
+    )
+    own = (
+        {int(key) if key.isdecimal() else key for key in value}
+        if isinstance(value, Mapping)
+        else set()
+    )
     return own.union(*map(keys_of, inside))
 
 
 def identifies(name: str, value: Any, keys: Set[Any]) -> bool:
-    """Whether an argument's value is what a thing goes by, such as one of `keys`, and no property or quantity of it."""
+    """Whether an argument's value is what a thing goes by, such as one of `keys`, and no property
+    or quantity of it."""
     known = value in keys or not IDENTIFIES.isdisjoint(part.lower() for part in PARTS.findall(name))
     return known or (isinstance(value, str) and IDENTIFIER.search(value) is not None)
 
 
 def is_amount(name: str, value: Any, keys: Set[Any]) -> bool:
     """Whether an argument's value is a quantity."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not identifies(name, value, keys)
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and not identifies(name, value, keys)
+    )
 
 
 def nouns_of(names: Iterable[str]) -> set[str]:
@@ -100,9 +140,10 @@ def nouns_of(names: Iterable[str]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Referent:
-    """A value that a turn's words may refer to. `name`: of its argument, unless it was met under quite another (a
-    passenger may be a `member`, never a date); `own`: where it was met, `latest` the last turn of it or its like;
-    `rival`: a value that "that one" would mean as well, or rather; `telling`: what only its own records have."""
+    """A value that a turn's words may refer to. `name`: of its argument, unless it was met under
+    quite another (a passenger may be a `member`, never a date); `own`: where it was met, `latest`
+    the last turn of it or its like; `rival`: a value that "that one" would mean as well, or rather;
+    `telling`: what only its own records have."""
 
     name: str
     identifies: bool
@@ -115,24 +156,40 @@ class Referent:
     @property
     def words(self) -> str:
         """How a user may refer to it; "" where no words would tell it from others."""
-        noun = " ".join(part.lower() for part in PARTS.findall(self.name) if part.lower() not in IDENTIFIES) or "one"
+        noun = (
+            " ".join(
+                part.lower() for part in PARTS.findall(self.name) if part.lower() not in IDENTIFIES
+            )
+            or "one"
+        )
         if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):
             noun = noun.removesuffix("s")  # a list's name, of one of it
-        names = [leaf for leaf in self.telling.values() if isinstance(leaf, str) and leaf != leaf.lower()]
-        told = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))  # no "station with 248" or "open"
-        return f"that {noun}" if self.rival is None else f"the {noun} with {told[0]}" if told else ""
+        names = [
+            leaf for leaf in self.telling.values() if isinstance(leaf, str) and leaf != leaf.lower()
+        ]
+        # no "station with 248" or "open"
+        told = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))
+        return (
+            f"that {noun}" if self.rival is None else f"the {noun} with {told[0]}" if told else ""
+        )
 
     def picked(self, said: Text) -> bool:
         """Whether words tell it from all others."""
         places = [number for word, number in PLACES.items() if said.contains_exact(word)]
-        placed = any(met.count > 1 and met.place == place % met.count for met in self.own for place in places)
+        placed = any(
+            met.count > 1 and met.place == place % met.count for met in self.own for place in places
+        )
         return placed or any(said.contains_any_form(leaf) for leaf in self.telling.values())
 
-    def fault(self, said: Text, turn: int, named: Set[str], beside: Sequence[Any], *, understood: bool) -> str:
-        """Why the words `said` in `turn` do not determine it; "" where they do. `named` are nouns of whatever was met,
-        `beside` the values that the call has beside it: "the flight 537" is no other flight.
-        What the phrase book explains (`understood`) refers by itself, though not to one of several."""
-        picked, nouns = self.picked(said), nouns_of([self.name, *(mention.name for mention in self.own)])
+    def fault(
+        self, said: Text, turn: int, named: Set[str], beside: Sequence[Any], *, understood: bool
+    ) -> str:
+        """Why the words `said` in `turn` do not determine it; "" where they do. `named` are nouns
+        of whatever was met, `beside` the values that the call has beside it: "the flight 537" is no
+        other flight. What the phrase book explains (`understood`) refers by itself, though not to
+        one of several."""
+        picked = self.picked(said)
+        nouns = nouns_of([self.name, *(mention.name for mention in self.own)])
         alone = understood and any(mention.count == 1 for mention in self.own)
         if self.rival is not None and not (alone or picked):
             return f"{self.rival!r} fits the words as well"
@@ -153,8 +210,11 @@ class Referent:
         return "" if refers or looked_up else "the words do not refer to it"
 
 
-def referent(name: str, value: Any, wanted: Set[Any], met: Sequence[Mention], keys: Set[Any]) -> Referent | None:
-    """`value`, one of the `wanted` of its argument, as something that was `met`; None when it was not."""
+def referent(
+    name: str, value: Any, wanted: Set[Any], met: Sequence[Mention], keys: Set[Any]
+) -> Referent | None:
+    """`value`, one of the `wanted` of its argument, as something that was `met`; None when it was
+    not."""
     own = [mention for mention in met if key_of(mention.value) == key_of(value)]
     kin = [mention for mention in own if akin(mention.name, name)]
     own = kin or ([] if is_small(value) else own)
@@ -167,18 +227,35 @@ def referent(name: str, value: Any, wanted: Set[Any], met: Sequence[Mention], ke
     top = [mention for mention in alike if mention.turn == latest]
     top = [mention for mention in top if mention.count == 1] or top
     rival = next((mention.value for mention in top if mention in rivals), None)
-    others = {key_of(value)}.union(*({key_of(mention.value), *mention.beside} for mention in rivals))
+    others = {key_of(value)}.union(
+        *({key_of(mention.value), *mention.beside} for mention in rivals)
+    )
     beside = {key: leaf for mention in own for key, leaf in mention.beside.items()}
-    telling = {key: leaf for key, leaf in beside.items() if key not in others and not is_small(leaf)}
+    telling = {
+        key: leaf for key, leaf in beside.items() if key not in others and not is_small(leaf)
+    }
     called = name if kin else own[-1].name
-    return Referent(called, identifies(name, value, keys), is_amount(name, value, keys), own, rival, telling, latest)
+    return Referent(
+        called,
+        identifies(name, value, keys),
+        is_amount(name, value, keys),
+        own,
+        rival,
+        telling,
+        latest,
+    )
 
 
 def referents(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """The arguments that their turn does not determine; empty when there are none. `results`: of the ground truth."""
-    tools, catalogue = environment.tools(), lexicon(environment).catalogue
+    """The arguments that their turn does not determine; empty when there are none. `results`: of
+    the ground truth."""
+    tools = environment.tools()
+    catalogue = lexicon(environment).catalogue
     readings = None if catalogue is None else read(catalogue, environment, task, results)
-    reasons, met, keys, named = list[Reason](), list[Mention](), keys_of(task.state), set[str]()
+    reasons = list[Reason]()
+    met = list[Mention]()
+    keys = keys_of(task.state)
+    named = set[str]()
     for turn, calls in enumerate(task.calls):
         said = Text.of(asked(task, turn))
         understood = readings is not None and readings[turn].understood
@@ -187,17 +264,29 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
             named |= nouns_of(call.arguments)
             for name, argument in call.arguments.items():
                 parameter = parameters.get(name)
-                if parameter is not None and (parameter.default == argument or argument in documented(parameter)):
+                if parameter is not None and (
+                    parameter.default == argument or argument in documented(parameter)
+                ):
                     continue
                 wanted = {key_of(leaf) for _, leaf in leaves(argument)}
-                beside = [leaf for _, leaf in leaves(dict(call.arguments)) if key_of(leaf) not in wanted]
+                beside = [
+                    leaf for _, leaf in leaves(dict(call.arguments)) if key_of(leaf) not in wanted
+                ]
                 for _, value in leaves(argument):
-                    if told(value, said) or (isinstance(value, str) and len(list(stems(value))) >= LONG):
+                    if told(value, said) or (
+                        isinstance(value, str) and len(list(stems(value))) >= LONG
+                    ):
                         continue
                     meant = referent(name, value, wanted, met, keys)
-                    if meant is not None and (why := meant.fault(said, turn, named, beside, understood=understood)):
-                        hint = f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
-                        reasons.append(Reason(f"{call.name}: {name}={value!r}: {why}{hint}", turn, index))
+                    if meant is not None and (
+                        why := meant.fault(said, turn, named, beside, understood=understood)
+                    ):
+                        hint = (
+                            f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
+                        )
+                        reasons.append(
+                            Reason(f"{call.name}: {name}={value!r}: {why}{hint}", turn, index)
+                        )
             met += mentions(turn, call, results[turn][index])
             named |= nouns_of(mention.name for mention in met)
             keys |= keys_of(value_of(results[turn][index]))
@@ -205,16 +294,26 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
 
 
 def _refers(said: Text, nouns: Set[str], others: Set[str] | None) -> bool | None:
-    """Whether the last phrase with one of `nouns` is definite ("the flight", "all her points") or not ("a flight");
-    None where there is none. A pronoun refers too, unless a noun of `others` stands behind it, or before it as
-    something new ("a bike and its …"), or they are None."""
-    words, refers, new = WORD.findall(THAT.sub("those", said.folded)), None, False
+    """Whether the last phrase with one of `nouns` is definite ("the flight", "all her points") or
+    not ("a flight"); None where there is none. A pronoun refers too, unless a noun of `others`
+    stands behind it, or before it as something new ("a bike and its …"), or they are None."""
+    words = WORD.findall(THAT.sub("those", said.folded))
+    refers = None
+    new = False
     for place, word in enumerate(words):
         behind = set(map(stem, words[place + 1 : place + 1 + NEAR]))
-        named, points = not behind.isdisjoint(nouns), word in POINTS
+        named = not behind.isdisjoint(nouns)
+        points = word in POINTS
         definite = named and (word in DEFINITE or word.endswith(POSSESSIVE))
-        new |= others is not None and word in INDEFINITE and not named and not behind.isdisjoint(others)
-        if definite or (points and (named or (others is not None and not new and behind.isdisjoint(others)))):
+        new |= (
+            others is not None
+            and word in INDEFINITE
+            and not named
+            and not behind.isdisjoint(others)
+        )
+        if definite or (
+            points and (named or (others is not None and not new and behind.isdisjoint(others)))
+        ):
             refers = True
         elif named and word in INDEFINITE:
             refers = False

@@ -1,9 +1,10 @@
-"""Texts and calls have to agree: every call is asked for (`unasked`), and everything asked for is done (`undone`).
-docs/gates.md says how both are found.
+"""Texts and calls have to agree: every call is asked for (`unasked`), and everything asked for is
+done (`undone`). docs/gates.md says how both are found.
 
-A call counts as asked for when the words of its turn ask for its tool, or when a later call of the turn cannot do
-without it. A turn whose calls the environment's phrase book explains (`parse_wording`) needs no such evidence. A
-request that no call of its own turn serves is read together with the turn that serves it."""
+A call counts as asked for when the words of its turn ask for its tool, or when a later call of the
+turn cannot do without it. A turn whose calls the environment's phrase book explains
+(`parse_wording`) needs no such evidence. A request that no call of its own turn serves is read
+together with the turn that serves it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +20,15 @@ from rods.environments.base import Environment, Result, Results
 from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
-ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases
-LITTLE = 0.05  # where the request also says a value of the call, or it takes up what was shown: any word at all
+# of a lexicon's weight: about one telling word of a document, or a share of the phrases
+ENOUGH = 0.8
+# where the request also says a value of the call, or it takes up what was shown: any word at all
+LITTLE = 0.05
 
 
 def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """Calls that nobody asks for, and requests that no call serves. `results` are those of the ground truth."""
+    """Calls that nobody asks for, and requests that no call serves. `results` are those of the
+    ground truth."""
     return unasked(environment, task, results) + undone(task, results)
 
 
@@ -55,23 +59,31 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
         return []
     readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
     unread = [place for place in doubtful if readings is None or not readings[place[0]].understood]
-    return [Reason(f"nobody asks for {task.calls[turn][index]}", turn, index) for turn, index in unread]
+    return [
+        Reason(f"nobody asks for {task.calls[turn][index]}", turn, index) for turn, index in unread
+    ]
 
 
 def _about(call: Call, said: Text, shown: Sequence[Output]) -> bool:
-    """Whether the request says one of the call's values, or what was shown before gives all of them."""
+    """Whether the request says one of the call's values, or what was shown before gives all of
+    them."""
     values = [(name, value) for name, value in leaves(dict(call.arguments)) if not is_small(value)]
     brought = [any(output.brought(name, value) for output in shown) for name, value in values]
-    return any(said.contains_any_form(value) for _, value in values) or (bool(values) and all(brought))
+    return any(said.contains_any_form(value) for _, value in values) or (
+        bool(values) and all(brought)
+    )
 
 
 def _needed(environment: Environment, task: Task, results: Results, turn: int, index: int) -> bool:
-    """Whether a later call of the turn takes something from the result of this one, or fails without it."""
+    """Whether a later call of the turn takes something from the result of this one, or fails
+    without it."""
     calls = task.calls[turn]
     if index + 1 == len(calls):
         return False
     shown = Output((turn, index), calls[index], results[turn][index])
-    if any(shown.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))):
+    if any(
+        shown.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))
+    ):
         return True
     world = world_before(environment, task, turn, index)
     without = [world.call(call) for call in calls[index + 1 :]]
@@ -80,8 +92,9 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
 
 
 def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool]:
-    """The calls (turn, index) that change nothing and only feed a later call of their turn, and whether the user asks
-    for each: whether a clause of the turn asks for it and for no other call."""
+    """The calls (turn, index) that change nothing and only feed a later call of their turn, and
+    whether the user asks for each: whether a clause of the turn asks for it and for no other
+    call."""
     world = environment.reset(task.state)
     results: list[list[Result]] = []
     idle = set()
@@ -96,7 +109,8 @@ def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool
             before = after
     edges = profile(environment, task, results).edges
     feeding = {producer for producer, consumer, _ in edges if producer[0] == consumer[0]}
-    book, asked_for = lexicon(environment), {}
+    book = lexicon(environment)
+    asked_for = {}
     for turn, index in sorted(feeding & idle):
         names = [call.name for call in task.calls[turn]]
         scores = [book.asks(stems(clause), names) for clause in CLAUSE.split(asked(task, turn))]
@@ -121,7 +135,12 @@ def undone(task: Task, results: Results) -> list[Reason]:
         unserved = turn and not task.calls[turn - 1]
         said = [Text.of(text) for text in task.script[: turn - 1 if unserved else turn]]
         for thing in things(asked(task, turn)):
-            if isinstance(thing, str) and thing.isupper() and thing.isalpha() and key_of(thing) not in world:
+            if (
+                isinstance(thing, str)
+                and thing.isupper()
+                and thing.isalpha()
+                and key_of(thing) not in world
+            ):
                 continue  # "PSI" is a word, "AAPL" a name of this world
             told = any(text.contains_exact(thing) for text in (*said, *shown))
             if not told and not any(_same(thing, value) for value in used):
@@ -132,5 +151,6 @@ def undone(task: Task, results: Results) -> list[Reason]:
 def _same(thing: Any, value: Any) -> bool:
     if isinstance(thing, float):
         return Text.of(str(value)).contains_exact(thing)
-    folded, other = " ".join(thing.casefold().split()).strip(".,!?"), " ".join(str(value).casefold().split())
+    folded = " ".join(thing.casefold().split()).strip(".,!?")
+    other = " ".join(str(value).casefold().split())
     return folded in other or (not is_small(value) and other in folded)

@@ -1,11 +1,13 @@
-"""When two tasks are near duplicates (docs/gates.md), an index that finds them, and the gates that ask: `duplicates`
-against pool and staging, `contamination` against held-out tasks, `repeats` among the turns of one task.
+"""When two tasks are near duplicates (docs/gates.md), an index that finds them, and the gates that
+ask: `duplicates` against pool and staging, `contamination` against held-out tasks, `repeats` among
+the turns of one task.
 
-A query under 8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn,
-or an equal goal. What a played user says later is not known, so only its first query is compared. The index answers
-exactly: a query of n grams shares at least ⌈n/2⌉ of them with whatever it matches, so any ⌊n/2⌋ + 1 of its grams lead
-to every match; the rarest are asked, which keeps common phrases cheap. Hashes are the same in every process of one
-version of Python, so that an index can be sent to another one."""
+A query under 8 words has no 8-gram: it matches only an equal query (after normalisation) with equal
+calls in its turn, or an equal goal. What a played user says later is not known, so only its first
+query is compared. The index answers exactly: a query of n grams shares at least ⌈n/2⌉ of them with
+whatever it matches, so any ⌊n/2⌋ + 1 of its grams lead to every match; the rarest are asked, which
+keeps common phrases cheap. Hashes are the same in every process of one version of Python, so that
+an index can be sent to another one."""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ _Table = dict[int, Owner | list[Owner]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Match:
-    """Why a task is a near duplicate, and of which. `turn` (from 0, of the task asked about) for the rule `query`."""
+    """Why a task is a near duplicate, and of which. `turn` (from 0, of the task asked about) for
+    the rule `query`."""
 
     rule: Rule
     other: str
@@ -55,12 +58,17 @@ class Match:
 
 
 class _Packed:
-    """Many tasks in sorted arrays, which take an eighth of what tables of Python do. Tasks are numbered by id."""
+    """Many tasks in sorted arrays, which take an eighth of what tables of Python do. Tasks are
+    numbered by id."""
 
     def __init__(self, tasks: Iterable[AnyTask]) -> None:
         numbers: dict[str, int] = {}
-        keys, key_owners, grams, gram_queries = array("q"), array("I"), array("q"), array("I")
-        lengths, query_owners = array("I"), array("I")
+        keys = array("q")
+        key_owners = array("I")
+        grams = array("q")
+        gram_queries = array("I")
+        lengths = array("I")
+        query_owners = array("I")
         for task in tasks:
             if numbers.setdefault(task.id, number := len(numbers)) != number:
                 continue
@@ -94,14 +102,18 @@ class _Packed:
 
     def exact(self, key: int) -> list[str]:
         """The tasks that have this key."""
-        first, last = self._keys.searchsorted(key), self._keys.searchsorted(key, "right")
+        first = self._keys.searchsorted(key)
+        last = self._keys.searchsorted(key, "right")
         return [self._id(number) for number in self._key_owners[first:last]]
 
     def alike(self, own: array[int]) -> list[str]:
         """The tasks with a long query that is near to this one."""
         hashes = np.frombuffer(own, np.int64)
-        first, last = self._grams.searchsorted(hashes), self._grams.searchsorted(hashes, "right")
-        asked = sorted((self._gram_queries[begin:end] for begin, end in zip(first, last, strict=True)), key=len)
+        first = self._grams.searchsorted(hashes)
+        last = self._grams.searchsorted(hashes, "right")
+        asked = sorted(
+            (self._gram_queries[begin:end] for begin, end in zip(first, last, strict=True)), key=len
+        )
         rarest = [queries for queries in asked[: len(own) // 2 + 1] if len(queries)]
         if not rarest:
             return []
@@ -115,7 +127,9 @@ class _Packed:
         return [self._id(number) for number in self._query_owners[candidates[near]]]
 
 
-def _sorted(keys: array[int], owners: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+def _sorted(
+    keys: array[int], owners: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """Both in the order of the keys; owners of one key in the order in which they came."""
     values = np.array(keys, np.int64)
     order = np.argsort(values, kind="stable")
@@ -123,17 +137,24 @@ def _sorted(keys: array[int], owners: NDArray[np.uint32]) -> tuple[NDArray[np.in
 
 
 class SimilarityIndex:
-    """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts cost, not what the index
-    holds, unless very many tasks share long phrases. Answers depend on what it holds, not on the order of adding. Those
-    given at the start take 0.6 kB each, those added later 5. `names`: what reasons call some of them besides their
-    id."""
+    """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts
+    cost, not what the index holds, unless very many tasks share long phrases. Answers depend on
+    what it holds, not on the order of adding. Those given at the start take 0.6 kB each, those
+    added later 5. `names`: what reasons call some of them besides their id."""
 
-    def __init__(self, tasks: Iterable[AnyTask] = (), names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, tasks: Iterable[AnyTask] = (), names: Mapping[str, str] | None = None
+    ) -> None:
         self.names = names or {}
-        self._packed, self._gone = _Packed(tasks), set[str]()  # of those
-        self._known: dict[str, tuple[set[int], list[int]]] = {}  # by task: its keys in `_exact`, its long queries
-        self._exact: _Table[str] = {}  # hash of a ground truth, a state, or a short query with its calls → tasks
-        self._long: dict[int, tuple[str, array[int]]] = {}  # a long query: its task, its gram hashes
+        # of those
+        self._packed = _Packed(tasks)
+        self._gone = set[str]()
+        # by task: its keys in `_exact`, its long queries
+        self._known: dict[str, tuple[set[int], list[int]]] = {}
+        # hash of a ground truth, a state, or a short query with its calls → tasks
+        self._exact: _Table[str] = {}
+        # a long query: its task, its gram hashes
+        self._long: dict[int, tuple[str, array[int]]] = {}
         self._grams: _Table[int] = {}  # gram hash → the long queries that have it
         self._queries = 0  # long ones so far
 
@@ -171,19 +192,25 @@ class SimilarityIndex:
                 _leave(self._grams, gram, query)
 
     def find(self, task: AnyTask) -> Match | None:
-        """The first match by rule (in the order above), turn, and id. A task never matches itself."""
+        """The first match by rule (in the order above), turn, and id. A task never matches
+        itself."""
         return next(self.matches(task), None)
 
     def matches(self, task: AnyTask) -> Iterator[Match]:
         """All matches, each (rule, other, turn) once: by rule, turn and id."""
-        exact: tuple[tuple[Rule, list[int]], ...] = (("ground_truth", _truths(task)), ("state", _state(task)))
+        exact: tuple[tuple[Rule, list[int]], ...] = (
+            ("ground_truth", _truths(task)),
+            ("state", _state(task)),
+        )
         for rule, keys in exact:
             yield from self._named(rule, task, chain.from_iterable(map(self._equal, keys)))
         for turn, query in _queries(task):
             owners = self._equal(query) if isinstance(query, int) else self._alike(query)
             yield from self._named("query", task, owners, turn)
 
-    def _named(self, rule: Rule, task: AnyTask, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:
+    def _named(
+        self, rule: Rule, task: AnyTask, owners: Iterable[str], turn: int | None = None
+    ) -> Iterator[Match]:
         for other in sorted(set(owners)):
             if other != task.id and other in self:
                 yield Match(rule, other, turn)
@@ -202,22 +229,29 @@ class SimilarityIndex:
 
 
 def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
-    """The first task of `pool` that `task` nearly repeats (itself does not count), as a reason; empty for none."""
+    """The first task of `pool` that `task` nearly repeats (itself does not count), as a reason;
+    empty for none."""
     match = pool.find(task)
     return [] if match is None else [Reason(str(match))]
 
 
 def held_out_index(tasks: Iterable[AnyTask]) -> SimilarityIndex:
-    """An index of those of `tasks` that belong to a held-out split. An item of a benchmark is called as its provenance
-    does."""
+    """An index of those of `tasks` that belong to a held-out split. An item of a benchmark is
+    called as its provenance does."""
     held_out = [task for task in tasks if task.split in HELD_OUT_SPLITS]
     return SimilarityIndex(
-        held_out, {task.id: task.provenance["benchmark"] for task in held_out if "benchmark" in task.provenance}
+        held_out,
+        {
+            task.id: task.provenance["benchmark"]
+            for task in held_out
+            if "benchmark" in task.provenance
+        },
     )
 
 
 def contamination(task: AnyTask, held_out: SimilarityIndex) -> list[Reason]:
-    """The held-out task that `task` matches, as a reason; empty when there is none. A held-out task matches itself."""
+    """The held-out task that `task` matches, as a reason; empty when there is none. A held-out task
+    matches itself."""
     match = None if task.id in held_out else held_out.find(task)
     if match is None and task.id not in held_out:
         return []
@@ -227,18 +261,22 @@ def contamination(task: AnyTask, held_out: SimilarityIndex) -> list[Reason]:
 
 
 def overlaps(tasks: Sequence[AnyTask]) -> list[tuple[str, Match]]:
-    """Every training task among `tasks` that matches a held-out one of them, by id, with the match: as the data were
-    given, listed for the user and never an error. In the order of the training tasks."""
+    """Every training task among `tasks` that matches a held-out one of them, by id, with the match:
+    as the data were given, listed for the user and never an error. In the order of the training
+    tasks."""
     index = held_out_index(tasks)
     training = [task for task in tasks if task.split not in HELD_OUT_SPLITS]
     return [(task.id, match) for task in training for match in index.matches(task)]
 
 
 def _keys(task: AnyTask) -> tuple[set[int], list[array[int]]]:
-    """The hashes of its ground truth, state, and short queries with calls; the gram hashes of its long queries."""
+    """The hashes of its ground truth, state, and short queries with calls; the gram hashes of its
+    long queries."""
     queries = [query for _, query in _queries(task)]
     short = (query for query in queries if isinstance(query, int))
-    return {*_truths(task)[:1], *_state(task), *short}, [query for query in queries if not isinstance(query, int)]
+    return {*_truths(task)[:1], *_state(task), *short}, [
+        query for query in queries if not isinstance(query, int)
+    ]
 
 
 def _enter(table: _Table[Owner], key: int, owner: Owner) -> None:
@@ -265,11 +303,12 @@ def _owners(table: _Table[Owner], key: int) -> list[Owner]:
 
 
 def _truths(task: AnyTask) -> list[int]:
-    """What its ground truth is known by, and what else equals it: calls by turn are also those of a conversation, or of
-    one turn, that makes them in this order."""
+    """What its ground truth is known by, and what else equals it: calls by turn are also those of a
+    conversation, or of one turn, that makes them in this order."""
     if isinstance(task, OpenTask):
         goal = task.goal
-        expected = goal.calls if isinstance(goal, Rubric) else ()  # by which criteria it is judged makes no other task
+        # by which criteria it is judged makes no other task
+        expected = goal.calls if isinstance(goal, Rubric) else ()
         return [_hash("calls", [call.as_json() for call in expected] or task.as_json()["goal"])]
     assert isinstance(task, Task)
     if not any(task.calls):
@@ -281,7 +320,8 @@ def _truths(task: AnyTask) -> list[int]:
 
 
 def _state(task: AnyTask) -> list[int]:
-    """Where the environment declares a key of its states as their `scenario`, only what stands there counts, if any."""
+    """Where the environment declares a key of its states as their `scenario`, only what stands
+    there counts, if any."""
     state: Any = task.state
     world = registry.worlds().get(task.environment.name)
     if world is not None and world.scenario and state and "objects" not in state:
@@ -297,25 +337,38 @@ def _holds(value: Any) -> bool:
 
 
 def repeats(task: Task, results: Results | None = None) -> list[Reason]:
-    """Turns that ask again for what an earlier one had: by the words of a near duplicate, with equal calls; or half of
-    a turn's words stand there in a row, with these calls among others and, where `results` are known, with these."""
-    reasons, had = [], [[canonical(call.as_json()) for call in calls] for calls in task.calls]
+    """Turns that ask again for what an earlier one had: by the words of a near duplicate, with
+    equal calls; or half of a turn's words stand there in a row, with these calls among others and,
+    where `results` are known, with these."""
+    reasons = []
+    had = [[canonical(call.as_json()) for call in calls] for calls in task.calls]
     answers = None if results is None else [[result.text for result in turn] for turn in results]
-    for (before, other), (turn, query) in combinations((item for item in _queries(task) if had[item[0]]), 2):
+    for (before, other), (turn, query) in combinations(
+        (item for item in _queries(task) if had[item[0]]), 2
+    ):
         first, then = (
-            list(zip(had[at], had[at] if answers is None else answers[at], strict=True)) for at in (before, turn)
+            list(zip(had[at], had[at] if answers is None else answers[at], strict=True))
+            for at in (before, turn)
         )
         same = had[turn] == had[before] and _near(query, other)
         if same or (
-            all(pair in first for pair in then) and _in_a_row(*(_words(task.texts[at]) for at in (turn, before)))
+            all(pair in first for pair in then)
+            and _in_a_row(*(_words(task.texts[at]) for at in (turn, before)))
         ):
-            reasons.append(Reason(f"asks again, in the words of turn {before}, for the calls that it had", turn))
+            reasons.append(
+                Reason(
+                    f"asks again, in the words of turn {before}, for the calls that it had", turn
+                )
+            )
     return reasons
 
 
 def _in_a_row(words: Sequence[str], others: Sequence[str]) -> bool:
-    # of texts without an end only the beginnings: the search takes as long as both lengths multiplied
-    longest = SequenceMatcher(None, words[:COMPARED], others[:COMPARED], autojunk=False).find_longest_match()
+    # of texts without an end only the beginnings: the search takes as long as both lengths
+    # multiplied
+    longest = SequenceMatcher(
+        None, words[:COMPARED], others[:COMPARED], autojunk=False
+    ).find_longest_match()
     return longest.size >= THRESHOLD * len(words)
 
 
@@ -327,17 +380,28 @@ def _near(own: int | array[int], others: int | array[int]) -> bool:
 
 
 def _queries(task: AnyTask) -> Iterator[tuple[int, int | array[int]]]:
-    """(turn, gram hashes) of each query of the task's own; for a short one the hash of itself and its calls."""
+    """(turn, gram hashes) of each query of the task's own; for a short one the hash of itself and
+    its calls."""
     for turn, text in enumerate(task.texts):
         words = _words(text)
         if words == RETURN_WORDS:
             continue
         if len(words) < GRAM:
-            wanted = [call.as_json() for call in task.calls[turn]] if isinstance(task, Task) else task.as_json()["goal"]
+            wanted = (
+                [call.as_json() for call in task.calls[turn]]
+                if isinstance(task, Task)
+                else task.as_json()["goal"]
+            )
             yield turn, _hash("query", [words, wanted])
         else:
             hashes = [*map(_word, words)]  # numbers, whose tuples have the same hash everywhere
-            yield turn, array("q", set(map(hash, zip(*(hashes[start:] for start in range(GRAM)), strict=False))))
+            yield (
+                turn,
+                array(
+                    "q",
+                    set(map(hash, zip(*(hashes[start:] for start in range(GRAM)), strict=False))),
+                ),
+            )
 
 
 def _words(text: str) -> list[str]:

@@ -1,9 +1,10 @@
-"""The interface seam: what a policy is shown of its tools and of the results of its calls, stage by stage: all as it
-is, an interface of your own, or an extension's.
+"""The interface seam: what a policy is shown of its tools and of the results of its calls, stage by
+stage: all as it is, an interface of your own, or an extension's.
 
-An interface is a pure function of what the policy has been shown so far and of its own version: one whose version
-changes is made anew (`load`). It is never given the task, so that it cannot show ground truth, and verdicts compare the
-environment's own results. Evaluation and validation always go through `IDENTITY`."""
+An interface is a pure function of what the policy has been shown so far and of its own version: one
+whose version changes is made anew (`load`). It is never given the task, so that it cannot show
+ground truth, and verdicts compare the environment's own results. Evaluation and validation always
+go through `IDENTITY`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,8 +24,8 @@ LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What an episode has shown by the time of a result: the `tools` that are visible now, by name, and the `results`
-    of all earlier calls, oldest first, as the environment gave them."""
+    """What an episode has shown by the time of a result: the `tools` that are visible now, by name,
+    and the `results` of all earlier calls, oldest first, as the environment gave them."""
 
     environment: Environment
     tools: Mapping[str, Tool]
@@ -33,8 +34,9 @@ class Shown:
 
 @runtime_checkable
 class Interface(Protocol):
-    """`version` names exactly what it may show, `lineage` what its versions have in common: windows of rewards are kept
-    apart by lineage (rods.rules.tracker). What a class inherits shows everything as it is, in a lineage of its own."""
+    """`version` names exactly what it may show, `lineage` what its versions have in common: windows
+    of rewards are kept apart by lineage (rods.rules.tracker). What a class inherits shows
+    everything as it is, in a lineage of its own."""
 
     version: str
 
@@ -78,16 +80,21 @@ def beside(result: Result, text: str) -> Result:
 
 
 def load(stage: Stage, dialect: str, shown: Mapping[str, Any] = NOTHING) -> Interface:
-    """The interface of a curriculum stage, for a policy that reads `dialect`, with what is `shown` now (by extension:
-    rods.extension.shown_next). Raises UserError when its `interface` names none, or its guidelines are long."""
+    """The interface of a curriculum stage, for a policy that reads `dialect`, with what is `shown`
+    now (by extension: rods.extension.shown_next). Raises UserError when its `interface` names none,
+    or its guidelines are long."""
     known = {name for extension in extensions() for name in extension.interfaces}
-    made: Interface = _own(stage.interface) if stage.interface and stage.interface not in known else IDENTITY
+    made: Interface = (
+        _own(stage.interface) if stage.interface and stage.interface not in known else IDENTITY
+    )
     for extension in extensions():
         made = extension.interface(stage, dialect, made, shown.get(extension.name))
         if (length := len(made.guidelines())) > LONGEST_GUIDELINES:
             most = f"at most {LONGEST_GUIDELINES} are shown with every episode"
             what = f"the guidelines of {stage.interface} have {length} characters; {most}"
-            raise UserError(what, where="curriculum.stages.interface", remedy="say it in fewer words")
+            raise UserError(
+                what, where="curriculum.stages.interface", remedy="say it in fewer words"
+            )
     return made
 
 

@@ -1,9 +1,10 @@
-"""What may help after a failed call: from documents, the environment's catalogue, the words of the refusal (000 §3.3,
-Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `state_prerequisite`).
+"""What may help after a failed call: from documents, the environment's catalogue, the words of the
+refusal (000 §3.3, Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`,
+`state_prerequisite`).
 
-`misuses` needs the tool's document alone; `lookups` the catalogue, which knows what recipes take from earlier results;
-`constraints` and `related` compare the words of the refusal with those of documents. Only tools that the policy sees
-are named, and never a value that no document has."""
+`misuses` needs the tool's document alone; `lookups` the catalogue, which knows what recipes take
+from earlier results; `constraints` and `related` compare the words of the refusal with those of
+documents. Only tools that the policy sees are named, and never a value that no document has."""
 
 import difflib
 import re
@@ -28,14 +29,16 @@ _UNITS = {"imum": "", "Length": " characters", "Items": " entries", "Properties"
 
 # Refusals whose cause may be a value that does not exist.
 LACKING = re.compile(
-    r"\b(no such|not found|not registered|does not exist|invalid|unknown|expired|no available|not initialized)\b",
+    r"\b(no such|not found|not registered|does not exist|invalid|unknown|expired|no available|not "
+    r"initialized)\b",
     re.IGNORECASE,
 )
 # Refusals whose cause is a value that the tool does not take.
 WRONG = re.compile(r"\b(invalid|not supported|bad|wrong|must be|cannot be)\b", re.IGNORECASE)
 
 LOG_IN = re.compile(r"\blog(?:ged)?[ -]in\b", re.IGNORECASE)  # one word, unlike "log out"
-NOISE = frozenset(("avail", "requir", "current", "specifi", "given"))  # stems that stand in many refusals
+# stems that stand in many refusals
+NOISE = frozenset(("avail", "requir", "current", "specifi", "given"))
 
 
 class Misuse(NamedTuple):
@@ -61,12 +64,16 @@ def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
         name = unknown[:LONGEST]
         close = named(alike(name, [free for free in known if free not in arguments]))
         takes = f"it takes {named(known)}" if known else "it takes none"
-        sentence = f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}.")
+        sentence = f"`{tool.name}` has no argument `{name}`; " + (
+            f"did you mean {close}?" if close else f"{takes}."
+        )
         faults.append(Misuse(sentence, "unknown_argument", f"no {name}"))
     for name, parameter in known.items():
         if name not in arguments:
             if parameter.required:
-                faults.append(Misuse(f"`{name}` is missing{_about(parameter)}.", "missing", f"need {name}"))
+                faults.append(
+                    Misuse(f"`{name}` is missing{_about(parameter)}.", "missing", f"need {name}")
+                )
         elif wrong := _wrong(arguments[name], parameter):
             sentence = f"`{name}` must be {wrong}{_about(parameter)}."
             faults.append(Misuse(sentence, "mistyped", f"{name} must be {wrong}"))
@@ -74,12 +81,16 @@ def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
 
 
 def alike(name: str, others: Iterable[str]) -> list[str]:
-    """At most `MOST` of `others` that are spelled like `name` or share a word with it, the likest first."""
+    """At most `MOST` of `others` that are spelled like `name` or share a word with it, the likest
+    first."""
     known = list(others)
     close = difflib.get_close_matches(name[:LONGEST], known, MOST)
     words = set(stems(name[:LONGEST]))
     shared = {other: len(words.intersection(stems(other))) for other in known if other not in close}
-    sharing = sorted((other for other, count in shared.items() if count), key=lambda other: (-shared[other], other))
+    sharing = sorted(
+        (other for other, count in shared.items() if count),
+        key=lambda other: (-shared[other], other),
+    )
     return (close + sharing)[:MOST]
 
 
@@ -101,12 +112,17 @@ def _about(parameter: Parameter) -> str:
 
 
 def _wrong(value: Any, parameter: Parameter) -> str:
-    """What the value should have been; empty where it conforms, or where that takes too long to say."""
+    """What the value should have been; empty where it conforms, or where that takes too long to
+    say."""
     checker = Checker(limits(parameter))
     for error in checker.errors(value):
-        keyword, deep, schema = error.kind.name, len(error.instance_path), checker.at(error)
+        keyword = error.kind.name
+        deep = len(error.instance_path)
+        schema = checker.at(error)
         if keyword == "type" and not deep:
-            kind = schema["type"] if isinstance(schema["type"], str) else " or ".join(schema["type"])
+            kind = (
+                schema["type"] if isinstance(schema["type"], str) else " or ".join(schema["type"])
+            )
             return f"{'an' if kind[0] in 'aio' else 'a'} {kind}"
         if keyword == "enum" and deep < 2 and len(schema["enum"]) <= LISTED:
             return f"one of {', '.join(map(str, schema['enum']))}"
@@ -115,7 +131,11 @@ def _wrong(value: Any, parameter: Parameter) -> str:
             unit = _UNITS[keyword[3:]]
             if parameter.schema.get(keyword) is None:  # a bound that no document shows stays hidden
                 larger = keyword[:3] == "min"
-                return ("longer" if larger else "shorter") if unit else ("larger" if larger else "smaller")
+                return (
+                    ("longer" if larger else "shorter")
+                    if unit
+                    else ("larger" if larger else "smaller")
+                )
             if low is not None and high is not None:
                 return f"between {low} and {high}{unit}"
             return f"at most {high}{unit}" if low is None else f"at least {low}{unit}"
@@ -124,8 +144,9 @@ def _wrong(value: Any, parameter: Parameter) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a catalogue says of an environment's tools. `suppliers`: (tool, parameter) → the tools whose results recipes
-    take its value from, the commonest first. `readers`: tools that only read."""
+    """What a catalogue says of an environment's tools. `suppliers`: (tool, parameter) → the
+    tools whose results recipes take its value from, the commonest first. `readers`: tools that
+    only read."""
 
     suppliers: Mapping[tuple[str, str], tuple[str, ...]]
     readers: frozenset[str]
@@ -133,12 +154,14 @@ class Dependencies:
 
 @kept
 def dependencies(environment: Environment) -> Dependencies:
-    """The dependencies of an environment; empty for one without a catalogue. A parameter that no recipe of
-    its tool looks up has the suppliers of parameters of that name in the other tools of its class."""
+    """The dependencies of an environment; empty for one without a catalogue. A parameter that no
+    recipe of its tool looks up has the suppliers of parameters of that name in the other tools of
+    its class."""
     if (catalogue := known_catalogue(environment)) is None:
         return Dependencies({}, frozenset())
     recipes = catalogue.recipes.values()
-    givers: defaultdict[str, Counter[str]] = defaultdict(Counter)  # kind of thing → tools whose results it comes from
+    # kind of thing → tools whose results it comes from
+    givers: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for recipe in recipes:
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, FromResult):
@@ -163,46 +186,74 @@ def dependencies(environment: Environment) -> Dependencies:
 
 
 def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
-    """One for each argument that should perhaps have been looked up: tools that supply it are visible, and no
-    call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two. In few
-    words it is the argument, not the tool: in so few it would be the next call (002 Appendix D.3)."""
+    """One for each argument that should perhaps have been looked up: tools that supply it are
+    visible, and no call so far has returned its value. Where the refusal speaks of some arguments,
+    only these; at most two. In few words it is the argument, not the tool: in so few it would be
+    the next call (002 Appendix D.3)."""
     if not LACKING.search(refusal):
         return []
     known = dependencies(shown.environment).suppliers
-    returned = [Output((0, place), made, result) for place, (made, result) in enumerate(shown.results)]
+    returned = [
+        Output((0, place), made, result) for place, (made, result) in enumerate(shown.results)
+    ]
     lookable: dict[str, list[str]] = {}
     for name, value in call.arguments.items():
-        tools = [tool for tool in known.get((call.name, name), ()) if tool in shown.tools and tool != call.name]
-        if tools and not any(output.brought(name, value) or output.mentions(value) for output in returned):
+        tools = [
+            tool
+            for tool in known.get((call.name, name), ())
+            if tool in shown.tools and tool != call.name
+        ]
+        if tools and not any(
+            output.brought(name, value) or output.mentions(value) for output in returned
+        ):
             lookable[name] = tools[:MOST]
     tool = shown.tools[call.name]
-    blamed = _spoken_of(tool, call, refusal, beside=tool) or _spoken_of(tool, call, refusal) or list(lookable)
-    due, told = [name for name in blamed if name in lookable], "may be a value that has to be looked up or made first"
-    return [Advice(f"`{name}` {told}: see {named(lookable[name])}.", f"look up {name}") for name in due[:2]]
+    blamed = (
+        _spoken_of(tool, call, refusal, beside=tool)
+        or _spoken_of(tool, call, refusal)
+        or list(lookable)
+    )
+    due = [name for name in blamed if name in lookable]
+    told = "may be a value that has to be looked up or made first"
+    return [
+        Advice(f"`{name}` {told}: see {named(lookable[name])}.", f"look up {name}")
+        for name in due[:2]
+    ]
 
 
 def constraints(shown: Shown, call: Call, refusal: str) -> list[Advice]:
-    """What the document says of the argument that the refusal speaks of, where it says that it is wrong."""
+    """What the document says of the argument that the refusal speaks of, where it says that it is
+    wrong."""
     if not WRONG.search(refusal):
         return []
     tool = shown.tools[call.name]
     about = {parameter.name: parameter.description for parameter in tool.parameters}
     spoken = [name for name in _spoken_of(tool, call, refusal, beside=tool) if about.get(name)]
-    return [Advice(f"Of `{name}` the document says: {about[name]}", f"bad {name}") for name in spoken[:1]]
+    return [
+        Advice(f"Of `{name}` the document says: {about[name]}", f"bad {name}")
+        for name in spoken[:1]
+    ]
 
 
 def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None) -> list[str]:
-    """The arguments that the refusal means: those whose value it repeats, else those whose name and description share
-    the most words with it; words about the tool `beside` do not count."""
-    text, words = Text.of(refusal), set(stems(refusal))
-    by_value = [name for name, value in call.arguments.items() if not is_small(value) and text.contains_exact(value)]
+    """The arguments that the refusal means: those whose value it repeats, else those whose name and
+    description share the most words with it; words about the tool `beside` do not count."""
+    text = Text.of(refusal)
+    words = set(stems(refusal))
+    by_value = [
+        name
+        for name, value in call.arguments.items()
+        if not is_small(value) and text.contains_exact(value)
+    ]
     if by_value:
         return by_value
     if beside is not None:
         words -= _vocabulary(beside.name, beside.summary)
     given = [parameter for parameter in tool.parameters if parameter.name in call.arguments]
     documents = {parameter.name: f"{parameter.name} {parameter.description}" for parameter in given}
-    shared = {name: len(words.intersection(stems(document))) for name, document in documents.items()}
+    shared = {
+        name: len(words.intersection(stems(document))) for name, document in documents.items()
+    }
     most = max(shared.values(), default=0)
     return [name for name, count in shared.items() if count == most] if most else []
 
@@ -210,16 +261,24 @@ def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None)
 def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     """The other tools of the call's class that speak of the same as the refusal, if they are few.
     Where something is lacking, these are tools that look for it."""
-    tool, readers = shown.tools[call.name], dependencies(shown.environment).readers
+    tool = shown.tools[call.name]
+    readers = dependencies(shown.environment).readers
     lacking = bool(readers and LACKING.search(refusal))
     words = set(stems(LOG_IN.sub("login", refusal))) - NOISE
     words -= {word for value in call.arguments.values() for word in stems(str(value))}
     if not lacking:
-        words -= set(stems(call.name))  # "before starting the engine": what was tried, not what it takes
-    others = [other for other in shown.tools.values() if other.group == tool.group and other.name != tool.name]
+        # "before starting the engine": what was tried, not what it takes
+        words -= set(stems(call.name))
+    others = [
+        other
+        for other in shown.tools.values()
+        if other.group == tool.group and other.name != tool.name
+    ]
     if lacking:
         others = [other for other in others if other.name in readers]
-    by_all = _rarities(words, {other.name: _vocabulary(other.name, other.summary) for other in others})
+    by_all = _rarities(
+        words, {other.name: _vocabulary(other.name, other.summary) for other in others}
+    )
     by_name = _rarities(words, {other.name: frozenset(stems(other.name)) for other in others})
     scores = {other.name: (by_all[other.name], by_name[other.name]) for other in others}
     most = max(scores.values(), default=(0.0, 0.0))
@@ -231,11 +290,16 @@ def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     return [Advice(sentence, "look up first" if lacking else "not yet")]
 
 
-def _rarities(words: Collection[str], vocabularies: Mapping[str, Collection[str]]) -> dict[str, float]:
-    """How much each vocabulary shares with `words`: a word that few vocabularies hold counts more."""
+def _rarities(
+    words: Collection[str], vocabularies: Mapping[str, Collection[str]]
+) -> dict[str, float]:
+    """How much each vocabulary shares with `words`: a word that few vocabularies hold counts
+    more."""
     shared = {name: sorted(set(words).intersection(held)) for name, held in vocabularies.items()}
     holders = Counter(word for held in shared.values() for word in held)
-    return {name: round(sum(1 / holders[word] for word in held), 9) for name, held in shared.items()}
+    return {
+        name: round(sum(1 / holders[word] for word in held), 9) for name, held in shared.items()
+    }
 
 
 @cache

@@ -1,6 +1,6 @@
-"""One endpoint as the client uses it: its servers, key, slots and circuit, and one attempt at one call. Nothing is
-retried here. Every text that comes from a server is scrubbed of the key, and no exception of the HTTP library, which
-knows headers, gets out."""
+"""One endpoint as the client uses it: its servers, key, slots and circuit, and one attempt at one
+call. Nothing is retried here. Every text that comes from a server is scrubbed of the key, and no
+exception of the HTTP library, which knows headers, gets out."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 RESTING = 5.0  # seconds for which a replica that failed is asked only when there is no other
 PATIENCE = 5.0  # seconds that a call waits for a look at the endpoint's files
-SCHEMAS_REFUSED = 8  # after so many in a row no more are sent: of one prompt template; of any, while none was taken
+# after so many in a row no more are sent: of one prompt template; of any, while none was taken
+SCHEMAS_REFUSED = 8
 _WAITING = re.compile(rb"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.eE+]+)", re.MULTILINE)
 
 
@@ -42,7 +43,8 @@ class Failure(Exception):
     busy: bool = False  # the server has too much to do
     alive: bool = False  # it is well and only turned this call away
     lost: bool = False  # it was not reached, or went away
-    taken: bool = False  # it took this call in and broke over it, so the call itself may be to blame
+    # it took this call in and broke over it, so the call itself may be to blame
+    taken: bool = False
     after: float | None = None  # seconds for which it asked to be left alone
 
     def __str__(self) -> str:
@@ -51,11 +53,13 @@ class Failure(Exception):
 
 @dataclass(slots=True)
 class CallTally:
-    """One call while it is tried: how often it was sent, where last, and the seconds that attempts and waits took."""
+    """One call while it is tried: how often it was sent, where last, and the seconds that attempts
+    and waits took."""
 
     began: float
     sent: int = 0
-    requests: int = 0  # over HTTP; what is refused with a schema is sent once more within one attempt
+    # over HTTP; what is refused with a schema is sent once more within one attempt
+    requests: int = 0
     failures: int = 0  # with which its waits grow
     taken: int = 0  # attempts that a server took in and broke over
     refused: float = 0.0  # monotonic time of the last refusal that any call might have met
@@ -66,9 +70,26 @@ class CallTally:
     def usage(self, request: Request, completion: Completion | None, outcome: str) -> Usage:
         """The call as it ended."""
         said = completion or Completion("", "empty", "", self.backbone)
-        waited, account = time.monotonic() - self.began - self.last, request.account.name if request.account else ""
-        cost = said.model, said.tokens_in, said.tokens_out, self.last, waited, max(0, self.sent - 1), self.requests
-        return Usage(request.stage, outcome, self.backbone, *cost, said.constrained, request.template, account)
+        waited = time.monotonic() - self.began - self.last
+        account = request.account.name if request.account else ""
+        cost = (
+            said.model,
+            said.tokens_in,
+            said.tokens_out,
+            self.last,
+            waited,
+            max(0, self.sent - 1),
+            self.requests,
+        )
+        return Usage(
+            request.stage,
+            outcome,
+            self.backbone,
+            *cost,
+            said.constrained,
+            request.template,
+            account,
+        )
 
 
 @dataclass(slots=True)
@@ -84,11 +105,15 @@ class Server:
 class Backbone:
     """One `Endpoint` of the configuration at work, from `open` to `close`."""
 
-    def __init__(self, settings: Endpoint, session: "aiohttp.ClientSession", sending: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: Endpoint, session: "aiohttp.ClientSession", sending: Callable[[], None]
+    ) -> None:
         """`sending` is called before every request for an answer, and may raise to forbid it."""
         import aiohttp  # late, as in connections
 
-        self.settings, self.session, self.sending = settings, session, sending
+        self.settings = settings
+        self.session = session
+        self.sending = sending
         self.name = settings.name or settings.model
         self.slots = Limiter(settings.concurrency, settings.slow_seconds)
         self.circuit = Circuit()
@@ -96,7 +121,9 @@ class Backbone:
         self.credit = 0.0  # of the weighted draw
         self._schemas_taken = False  # whether a constrained answer has come
         self._refused_schemas = Counter[str]()  # in a row, by prompt template
-        self._timeout = aiohttp.ClientTimeout(total=settings.read_seconds, sock_connect=settings.connect_seconds)
+        self._timeout = aiohttp.ClientTimeout(
+            total=settings.read_seconds, sock_connect=settings.connect_seconds
+        )
         self._file_seen: tuple[int, int, int] | None = None
         self.servers: list[Server] = []
         self._look: asyncio.Task[bool] | None = None  # at the files, by now perhaps done
@@ -114,8 +141,9 @@ class Backbone:
             self._look.cancel()
 
     async def reload(self) -> bool:
-        """Reads key and address file again. True when the addresses changed. A file that cannot be read changes
-        nothing. Whoever asks during a look shares it, for `PATIENCE` seconds at most; one that hangs is left alone."""
+        """Reads key and address file again. True when the addresses changed. A file that cannot be
+        read changes nothing. Whoever asks during a look shares it, for `PATIENCE` seconds at most;
+        one that hangs is left alone."""
         if not (self.settings.url_file or self.settings.key_file):
             return False
         if self._look is None or self._look.done():
@@ -142,7 +170,9 @@ class Backbone:
         if not self._set_servers(bases):
             return False
         self.circuit.try_now()
-        log.info("endpoint moved", endpoint=self.name, servers=[server.base for server in self.servers])
+        log.info(
+            "endpoint moved", endpoint=self.name, servers=[server.base for server in self.servers]
+        )
         return True
 
     def _use_key(self, key: Key) -> None:
@@ -157,10 +187,15 @@ class Backbone:
         return True
 
     async def ask(self, request: Request, call: CallTally) -> Completion:
-        """One attempt of `call`. Where a schema is refused the same call goes without; after a few in a row of one
-        template none of its are sent, none at all when none was ever taken. Raises Failure or RequestRefused."""
+        """One attempt of `call`. Where a schema is refused the same call goes without; after a few
+        in a row of one template none of its are sent, none at all when none was ever taken. Raises
+        Failure or RequestRefused."""
         kind = request.template or request.stage
-        if request.schema is None or not self.structured or self._refused_schemas[kind] >= SCHEMAS_REFUSED:
+        if (
+            request.schema is None
+            or not self.structured
+            or self._refused_schemas[kind] >= SCHEMAS_REFUSED
+        ):
             return await self._ask(request, call, constrained=False)
         try:
             completion = await self._ask(request, call, constrained=True)
@@ -170,18 +205,24 @@ class Backbone:
             if not self._schemas_taken:
                 self.structured = self._refused_schemas.total() < SCHEMAS_REFUSED
             more = self.structured and self._refused_schemas[kind] < SCHEMAS_REFUSED
-            log.warning("schema refused", endpoint=self.name, why=str(refusal), kind=kind, more=more)
+            log.warning(
+                "schema refused", endpoint=self.name, why=str(refusal), kind=kind, more=more
+            )
             return completion
         if completion.finish != "context":  # that says nothing of the schema
-            self._schemas_taken, self._refused_schemas[kind] = True, 0
+            self._schemas_taken = True
+            self._refused_schemas[kind] = 0
         return completion
 
     def estimate(self, request: Request) -> int:
-        """Tokens that one call surely stays under: a generous guess at the prompt, and the longest answer."""
+        """Tokens that one call surely stays under: a generous guess at the prompt, and the longest
+        answer."""
         return len(self._body(request, constrained=False)) // 3 + request.max_tokens
 
     def _body(self, request: Request, *, constrained: bool) -> bytes:
-        return wire.encode(request, self.settings.model, self.settings.extra, constrained=constrained)
+        return wire.encode(
+            request, self.settings.model, self.settings.extra, constrained=constrained
+        )
 
     async def _ask(self, request: Request, call: CallTally, *, constrained: bool) -> Completion:
         body = self._body(request, constrained=constrained)
@@ -194,9 +235,13 @@ class Backbone:
                 return known
             said = wire.complaint(content, self.key)
             if request.texts and status in (404, 405, 501):  # a server of chats, which does well
-                raise RequestRefused(f"endpoint {self.name} offers no embeddings: HTTP {status}: {said}")
+                raise RequestRefused(
+                    f"endpoint {self.name} offers no embeddings: HTTP {status}: {said}"
+                )
             raise self._complaint(status, said, headers)
-        sent = replace(known, tokens_in=len(body) // wire.CHARACTERS_A_TOKEN, constrained=constrained)
+        sent = replace(
+            known, tokens_in=len(body) // wire.CHARACTERS_A_TOKEN, constrained=constrained
+        )
         try:
             if request.texts:
                 return wire.decode_embeddings(content, sent, len(request.texts), seconds, self.key)
@@ -209,8 +254,15 @@ class Backbone:
         what = f"HTTP {status}: {said}"
         if status in (408, 429) or status >= 500:
             after = _retry_after(headers.get("Retry-After"))
-            absent = status in (408, 429, 502, 503, 504)  # it was not this call that anything broke over
-            return Failure(what, busy=status in (408, 429, 503), alive=status == 429, taken=not absent, after=after)
+            # it was not this call that anything broke over
+            absent = status in (408, 429, 502, 503, 504)
+            return Failure(
+                what,
+                busy=status in (408, 429, 503),
+                alive=status == 429,
+                taken=not absent,
+                after=after,
+            )
         if status in (400, 413, 422):
             return RequestRefused(f"endpoint {self.name} refused a request: {what}")
         return Failure(what, refusal=True)
@@ -224,18 +276,30 @@ class Backbone:
         server.in_flight += 1
         try:
             async with self.session.post(
-                server.base + path, data=body, headers=self._headers, timeout=self._timeout, allow_redirects=False
+                server.base + path,
+                data=body,
+                headers=self._headers,
+                timeout=self._timeout,
+                allow_redirects=False,
             ) as response:
                 return response.status, response.headers, await read_reply(response)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             late = isinstance(error, TimeoutError)
-            taken = not isinstance(error, aiohttp.ConnectionTimeoutError if late else aiohttp.ClientConnectorError)
+            taken = not isinstance(
+                error, aiohttp.ConnectionTimeoutError if late else aiohttp.ClientConnectorError
+            )
             if not taken:
                 server.failed = time.monotonic()
             limit = self.settings.read_seconds if taken else self.settings.connect_seconds
-            what = f"no {'answer' if taken else 'connection'} within {limit:g} s" if late else reason(error, self.key)
+            what = (
+                f"no {'answer' if taken else 'connection'} within {limit:g} s"
+                if late
+                else reason(error, self.key)
+            )
             said = f"{server.base}: {what}"
-            raise Failure(said, busy=late and taken, lost=not (late and taken), taken=taken) from None
+            raise Failure(
+                said, busy=late and taken, lost=not (late and taken), taken=taken
+            ) from None
         finally:
             server.in_flight -= 1
 
@@ -246,7 +310,9 @@ class Backbone:
         if len(self.servers) == 1:
             return self.servers[0]
         now = time.monotonic()
-        return min(self.servers, key=lambda server: (now - server.failed < RESTING, server.in_flight))
+        return min(
+            self.servers, key=lambda server: (now - server.failed < RESTING, server.in_flight)
+        )
 
     async def look(self) -> None:
         """Asks busy servers for the length of their own queue, where they tell (vLLM does)."""
@@ -259,9 +325,13 @@ class Backbone:
                 continue
             address = server.base.removesuffix("/v1") + "/metrics"
             try:
-                async with self.session.get(address, timeout=limit, allow_redirects=False) as response:
+                async with self.session.get(
+                    address, timeout=limit, allow_redirects=False
+                ) as response:
                     told = _WAITING.findall(await read_reply(response))
-                    server.metrics = response.status != 404 and (response.status != 200 or bool(told))
+                    server.metrics = response.status != 404 and (
+                        response.status != 200 or bool(told)
+                    )
             except (aiohttp.ClientError, TimeoutError, OSError):
                 continue
             counts += told

@@ -1,8 +1,10 @@
-"""The client: chooses an endpoint, waits for a slot, tries, tries again, counts. See rods/llm/__init__.py.
+"""The client: chooses an endpoint, waits for a slot, tries, tries again, counts. See
+rods/llm/__init__.py.
 
-One call is tried until it is answered, refused, or has failed for `retry_seconds` (attempts and the waits between them;
-not the queue, and not the pauses of an open circuit), or often enough to be suspected of breaking the server itself. A
-call that waits between attempts holds no slot; when it comes back it goes first. Calls may be cancelled at any moment.
+One call is tried until it is answered, refused, or has failed for `retry_seconds` (attempts and the
+waits between them; not the queue, and not the pauses of an open circuit), or often enough to be
+suspected of breaking the server itself. A call that waits between attempts holds no slot; when it
+comes back it goes first. Calls may be cancelled at any moment.
 """
 
 import asyncio
@@ -16,20 +18,32 @@ from rods.config import Budgets, Endpoint
 from rods.errors import UserError
 from rods.llm.backbone import Backbone, CallTally, Failure
 from rods.llm.connections import open_session
-from rods.llm.records import Account, Budget, BudgetSpent, Completion, EndpointError, Request, RequestRefused, Usage
+from rods.llm.records import (
+    Account,
+    Budget,
+    BudgetSpent,
+    Completion,
+    EndpointError,
+    Request,
+    RequestRefused,
+    Usage,
+)
 from rods.logs import log
 
 if TYPE_CHECKING:
     import aiohttp
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between attempts at most; doubles, and is drawn from 0 to that
+# seconds between attempts at most; doubles, and is drawn from 0 to that
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 30.0
 MOST_TAKEN = 20  # attempts that servers broke over; so often it is the call that breaks them
 WATCH_SECONDS = 2.0  # between looks at queue lengths and address files
 
 
 class Client:
-    """Calls to one or several endpoints, each with its own bound, circuit and key. Used as an async context manager.
-    Raises UserError for endpoints whose key is missing. `sink` is called on the event loop, once a call; must be quick.
+    """Calls to one or several endpoints, each with its own bound, circuit and key. Used as an async
+    context manager. Raises UserError for endpoints whose key is missing. `sink` is called on the
+    event loop, once a call; must be quick.
     """
 
     def __init__(
@@ -45,7 +59,8 @@ class Client:
         self.settings = tuple(endpoints)
         self.budget = budget or Budget(Budgets())
         self.sink = sink
-        self.thinks: dict[str, bool] = {}  # endpoints whose model was found to think before it answers, or not to
+        # endpoints whose model was found to think before it answers, or not to
+        self.thinks: dict[str, bool] = {}
         self._backbones: dict[str, Backbone] = {}
         self._session: aiohttp.ClientSession | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -53,7 +68,10 @@ class Client:
     async def __aenter__(self) -> Self:
         self._session = open_session(sum(endpoint.concurrency + 4 for endpoint in self.settings))
         try:
-            opened = [await Backbone(endpoint, self._session, self.budget.send).open() for endpoint in self.settings]
+            opened = [
+                await Backbone(endpoint, self._session, self.budget.send).open()
+                for endpoint in self.settings
+            ]
         except BaseException:
             await self._session.close()
             raise
@@ -62,7 +80,8 @@ class Client:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        watch, self._watch = self._watch, None
+        watch = self._watch
+        self._watch = None
         if watch is not None:
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -95,7 +114,8 @@ class Client:
         return Account(name, self.budget.limits.variant_calls)
 
     def status(self) -> list[dict[str, Any]]:
-        """Every endpoint as people should see it: `down_seconds` and `why` tell a pause from an idle client."""
+        """Every endpoint as people should see it: `down_seconds` and `why` tell a pause from an
+        idle client."""
         now = time.monotonic()
         return [
             {
@@ -105,34 +125,47 @@ class Client:
                 "in_flight": target.slots.held,
                 "limit": int(target.slots.limit),
                 "waiting": target.slots.waiting,
-                "down_seconds": 0.0 if target.circuit.down_since is None else round(now - target.circuit.down_since, 1),
+                "down_seconds": 0.0
+                if target.circuit.down_since is None
+                else round(now - target.circuit.down_since, 1),
                 "why": target.circuit.why,
             }
             for target in self._backbones.values()
         ]
 
     async def complete(self, request: Request) -> Completion:
-        """The model's answer. Raises RequestRefused, EndpointError, BudgetSpent; ValueError for what is no JSON."""
+        """The model's answer. Raises RequestRefused, EndpointError, BudgetSpent; ValueError for
+        what is no JSON."""
         if self._watch is not None and self._watch.done():
             self._watch.result()
         call = CallTally(time.monotonic())
-        reserved, completion, outcome = 0, None, "failed"
+        reserved = 0
+        completion = None
+        outcome = "failed"
         try:
             if request.account is not None:
                 request.account.open_call()
             if self.budget.most["tokens"] is not None:
-                asked = self._backbones.get(request.backbone) or next(iter(self._backbones.values()))
+                asked = self._backbones.get(request.backbone) or next(
+                    iter(self._backbones.values())
+                )
                 tokens = asked.estimate(request)
                 await self.budget.reserve(tokens)
                 reserved = tokens
             completion = await self._answer(request, call)
             outcome = completion.finish
         except (BudgetSpent, RequestRefused, asyncio.CancelledError) as error:
-            kinds = {BudgetSpent: "budget", RequestRefused: "refused", asyncio.CancelledError: "cancelled"}
+            kinds = {
+                BudgetSpent: "budget",
+                RequestRefused: "refused",
+                asyncio.CancelledError: "cancelled",
+            }
             outcome = kinds[type(error)]
             raise
         finally:
-            self.budget.settle(reserved, completion.tokens_in + completion.tokens_out if completion else 0)
+            self.budget.settle(
+                reserved, completion.tokens_in + completion.tokens_out if completion else 0
+            )
             if self.sink is not None and (call.sent or call.requests):
                 self.sink(call.usage(request, completion, outcome))
         return completion
@@ -143,7 +176,11 @@ class Client:
             await backbone.slots.acquire(first=call.sent > 0)
             try:
                 trial = await self._passage(backbone, pinned=bool(request.backbone))
-                outcome = await self._attempt(backbone, trial, request, call) if trial is not None else None
+                outcome = (
+                    await self._attempt(backbone, trial, request, call)
+                    if trial is not None
+                    else None
+                )
             finally:
                 backbone.slots.release()
             if isinstance(outcome, Completion):
@@ -156,7 +193,9 @@ class Client:
         if pinned:
             if pinned not in self._backbones:
                 what = f"no endpoint is called {pinned!r}"
-                raise UserError(what, where="operation.endpoints", remedy=", ".join(self._backbones))
+                raise UserError(
+                    what, where="operation.endpoints", remedy=", ".join(self._backbones)
+                )
             return self._backbones[pinned]
         every = list(self._backbones.values())
         able = [backbone for backbone in every if backbone.circuit.able] or every
@@ -167,17 +206,28 @@ class Client:
         return best
 
     async def _passage(self, backbone: Backbone, *, pinned: bool) -> bool | None:
-        """Whether the call is the trial of an endpoint that is down; waits its turn. None: better another one."""
+        """Whether the call is the trial of an endpoint that is down; waits its turn. None: better
+        another one."""
         while True:
             circuit = backbone.circuit
-            if not circuit.able and not pinned and any(other.circuit.able for other in self._backbones.values()):
+            if (
+                not circuit.able
+                and not pinned
+                and any(other.circuit.able for other in self._backbones.values())
+            ):
                 return None
             trial = await circuit.passage()
             if trial is not None:
                 return trial
             patience = backbone.settings.patience_seconds
-            if patience and circuit.down_since is not None and time.monotonic() - circuit.down_since > patience:
-                raise EndpointError(f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}")
+            if (
+                patience
+                and circuit.down_since is not None
+                and time.monotonic() - circuit.down_since > patience
+            ):
+                raise EndpointError(
+                    f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}"
+                )
 
     async def _attempt(
         self, backbone: Backbone, trial: bool, request: Request, call: CallTally
@@ -197,7 +247,9 @@ class Client:
                 self._blame(backbone, call, failure)
             if failure.alive:
                 self._reached(backbone, began, answered=False)
-            elif backbone.circuit.failed(str(failure), trial, refusal=failure.refusal, after=failure.after or 0.0):
+            elif backbone.circuit.failed(
+                str(failure), trial, refusal=failure.refusal, after=failure.after or 0.0
+            ):
                 log.warning("endpoint down, calls wait", endpoint=backbone.name, why=str(failure))
             return failure
         except RequestRefused:
@@ -216,14 +268,16 @@ class Client:
         return completion
 
     def _blame(self, backbone: Backbone, call: CallTally, failure: Failure) -> None:
-        """Raises RequestRefused when calls that were sent after this one's last refusal were answered: then it is the
-        call. Answers that were only on their way by then do not show that the key or the model is still good."""
+        """Raises RequestRefused when calls that were sent after this one's last refusal were
+        answered: then it is the call. Answers that were only on their way by then do not show that
+        the key or the model is still good."""
         if call.refused and backbone.circuit.last_answered > call.refused:
             raise RequestRefused(f"endpoint {backbone.name} refuses this request alone: {failure}")
         call.refused = time.monotonic()
 
     async def _wait(self, backbone: Backbone, call: CallTally, failure: Failure) -> None:
-        """Between attempts: backs off, or does not while the circuit does. Raises EndpointError when it is enough."""
+        """Between attempts: backs off, or does not while the circuit does. Raises EndpointError
+        when it is enough."""
         if (failure.lost or failure.refusal) and await backbone.reload():
             return
         wait = 0.0
@@ -234,7 +288,11 @@ class Client:
         call.taken += failure.taken
         if call.spent + wait > backbone.settings.retry_seconds or call.taken >= MOST_TAKEN:
             tried = f"given up after {call.sent} attempts and {call.spent:.0f} s"
-            asked = "" if failure.after is None else f"; it asks to be left alone for {failure.after:.0f} s"
+            asked = (
+                ""
+                if failure.after is None
+                else f"; it asks to be left alone for {failure.after:.0f} s"
+            )
             raise EndpointError(f"endpoint {backbone.name}: {tried}: {failure}{asked}")
         call.spent += wait
         await asyncio.sleep(wait)

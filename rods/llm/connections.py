@@ -1,8 +1,9 @@
 """Connections to model servers: one pool for a client, and the API key that goes into its headers.
 
-No proxies, credentials or cookies from the environment; idle connections are dropped before the server drops them, and
-hosts that went away without closing noticed within a minute. Printing or formatting a `Key` shows three stars, pickling
-it is an error. Servers repeat keys: what is kept or shown of their texts passes through `Key.heard` whole, then is cut.
+No proxies, credentials or cookies from the environment; idle connections are dropped before the
+server drops them, and hosts that went away without closing noticed within a minute. Printing or
+formatting a `Key` shows three stars, pickling it is an error. Servers repeat keys: what is kept or
+shown of their texts passes through `Key.heard` whole, then is cut.
 """
 
 import json
@@ -22,14 +23,18 @@ from rods.model_json import valid_unicode
 if TYPE_CHECKING:
     import aiohttp
 
-KEEP_ALIVE = 3.0  # seconds; uvicorn closes idle connections after 5, and a request must not meet that
+# seconds; uvicorn closes idle connections after 5, and a request must not meet that
+KEEP_ALIVE = 3.0
 MAX_BODY = 32 << 20  # bytes of a reply
 SPARE_DESCRIPTORS = 128  # for what a process will open besides
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "rods"}
-MOST_READ, MOST_COMPLAINT = 2000, 300  # characters of a complaint: those that are looked at, those that are shown
+# characters of a complaint: those that are looked at, those that are shown
+MOST_READ = 2000
+MOST_COMPLAINT = 300
 MOST_FAILED = 100_000  # characters of what a failed call of a tool says
 SHORTEST_KEY = 6  # characters; a shorter key would be found, and starred out, in innocent words
-_known: set[str] = set()  # all keys that this process has read: whoever was sent one may tell others
+# all keys that this process has read: whoever was sent one may tell others
+_known: set[str] = set()
 
 
 class Key:
@@ -54,8 +59,9 @@ class Key:
         return {"Authorization": f"Bearer {self._value}"} if self._value else {}
 
     def heard(self, said: str | bytes, most: int) -> str:
-        """What a server has said, fit for being kept and shown: Unicode without the key and those that this process has
-        read, also as JSON or Python quote them, of at most `most` characters, the last of which then is an ellipsis."""
+        """What a server has said, fit for being kept and shown: Unicode without the key and those
+        that this process has read, also as JSON or Python quote them, of at most `most` characters,
+        the last of which then is an ellipsis."""
         text = valid_unicode(said) if isinstance(said, str) else said.decode(errors="replace")
         for value in {self._value, *_known} - {""}:
             for form in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
@@ -63,7 +69,8 @@ class Key:
         return text if len(text) <= most else text[: most - 1] + "…"
 
     def begins_in(self, text: str) -> bool:
-        """Whether there is more of the key in `text` than its first few characters, perhaps cut off by others."""
+        """Whether there is more of the key in `text` than its first few characters, perhaps cut off
+        by others."""
         return bool(self._value) and self._value[:SHORTEST_KEY] in text.replace(self._value, "")
 
     def complaint(self, said: str | bytes) -> str:
@@ -72,9 +79,12 @@ class Key:
 
 
 async def read_key(endpoint: Endpoint) -> Key:
-    """The key that `endpoint` names. Raises UserError when it is not there. Files are read without blocking."""
+    """The key that `endpoint` names. Raises UserError when it is not there. Files are read without
+    blocking."""
     if endpoint.key_env:
-        return _checked(os.environ.get(endpoint.key_env, ""), f"environment variable {endpoint.key_env}")
+        return _checked(
+            os.environ.get(endpoint.key_env, ""), f"environment variable {endpoint.key_env}"
+        )
     if not endpoint.key_file:
         return Key()
     path = os.path.expanduser(endpoint.key_file)  # noqa: ASYNC240, PTH111 — asks no file system
@@ -84,14 +94,19 @@ async def read_key(endpoint: Endpoint) -> Key:
         return _checked(text, path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        what, remedy = f"the API key cannot be read ({reason})", "check operation.endpoints.key_file"
+        what = f"the API key cannot be read ({reason})"
+        remedy = "check operation.endpoints.key_file"
         raise UserError(what, where=path, remedy=remedy) from None
 
 
 def _checked(text: str, where: str) -> Key:
     value = text.strip()
     if len(value) < SHORTEST_KEY or not value.isascii() or not value.isprintable() or " " in value:
-        what = "does not look like an API key (one word of printable ASCII)" if value else "holds no API key"
+        what = (
+            "does not look like an API key (one word of printable ASCII)"
+            if value
+            else "holds no API key"
+        )
         remedy = "set it, or remove key_env and key_file for an endpoint without a key"
         raise UserError(what, where=where, remedy=remedy)
     _known.add(value)
@@ -99,33 +114,47 @@ def _checked(text: str, where: str) -> Key:
 
 
 def handed_on(name: str) -> str:
-    """The value of the environment variable `name`, for a process that is started with it: a key like others, which no
-    text repeats from then on. Raises UserError where there is none."""
+    """The value of the environment variable `name`, for a process that is started with it: a key
+    like others, which no text repeats from then on. Raises UserError where there is none."""
     if not (value := os.environ.get(name, "")):
-        raise UserError("is not set", where=f"environment variable {name}", remedy=f"export {name}=…")
+        raise UserError(
+            "is not set", where=f"environment variable {name}", remedy=f"export {name}=…"
+        )
     _known.add(value)
     return value
 
 
 def open_session(connections: int) -> "aiohttp.ClientSession":
-    """A session, and files enough for so many connections at a time. How many there are is for its user to bound."""
+    """A session, and files enough for so many connections at a time. How many there are is for its
+    user to bound."""
     import aiohttp  # late, here and below: 0.3 s that a command without a model need not take
 
     if (room := allow_connections(connections)) < connections:
-        log.warning("few open files allowed", room=room, needed=connections, remedy="raise `ulimit -n`")
-    pool = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket)
-    return aiohttp.ClientSession(connector=pool, headers=HEADERS, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+        log.warning(
+            "few open files allowed", room=room, needed=connections, remedy="raise `ulimit -n`"
+        )
+    pool = aiohttp.TCPConnector(
+        limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket
+    )
+    return aiohttp.ClientSession(
+        connector=pool, headers=HEADERS, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+    )
 
 
 async def read_reply(response: "aiohttp.ClientResponse") -> bytes:
-    """The whole body. Raises aiohttp.ClientPayloadError for one longer than any answer needs to be, once it is
-    decompressed: half a megabyte of gzip may hold a gigabyte."""
+    """The whole body. Raises aiohttp.ClientPayloadError for one longer than any answer needs to be,
+    once it is decompressed: half a megabyte of gzip may hold a gigabyte."""
     import aiohttp
 
     length = response.content_length
-    if length is not None and length <= MAX_BODY and aiohttp.hdrs.CONTENT_ENCODING not in response.headers:
+    if (
+        length is not None
+        and length <= MAX_BODY
+        and aiohttp.hdrs.CONTENT_ENCODING not in response.headers
+    ):
         return await response.read()
-    parts, size = [], 0
+    parts = []
+    size = 0
     async for part in response.content.iter_any():
         parts.append(part)
         size += len(part)
@@ -147,7 +176,8 @@ def reason(error: BaseException, key: Key) -> str:
 
 
 def _keep_alive_socket(address: Any) -> socket.socket:
-    """A socket that notices when the host at the other end is gone: who lost power says no goodbye."""
+    """A socket that notices when the host at the other end is gone: who lost power says no
+    goodbye."""
     family, kind, protocol, _, _ = address
     opened = socket.socket(family, kind, protocol)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -158,7 +188,8 @@ def _keep_alive_socket(address: Any) -> socket.socket:
 
 
 def allow_connections(connections: int) -> int:
-    """Raises this process's limit on open files for so many connections, as far as it may; how many have room then."""
+    """Raises this process's limit on open files for so many connections, as far as it may; how many
+    have room then."""
     try:
         held = sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:  # the system does not tell

@@ -1,4 +1,5 @@
-"""When calls to an endpoint may be sent: how many at a time (`Limiter`), and none while it is down (`Circuit`)."""
+"""When calls to an endpoint may be sent: how many at a time (`Limiter`), and none while it is down
+(`Circuit`)."""
 
 import asyncio
 import contextlib
@@ -8,42 +9,57 @@ from statistics import median
 
 # Of the circuit.
 THRESHOLD = 8
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
+# seconds
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
 LONGEST_ASKED = 600.0  # seconds that a server may ask for
 # Of the limiter.
 TRIAL = 0.75
 MOST = 0.5  # of the limit goes in a round at most
 STEPS_UP = 16
-PAYS = 0.8  # a trial pays when the median call takes at most so much of before: then hardly any throughput is lost
-FIRST_TRUCE, LONGEST_TRUCE = 8, 64  # rounds without a trial after one that did not pay; doubles
+# a trial pays when the median call takes at most so much of before: then hardly any throughput is
+# lost
+PAYS = 0.8
+# rounds without a trial after one that did not pay; doubles
+FIRST_TRUCE = 8
+LONGEST_TRUCE = 64
 
 
 class Limiter:
-    """Slots for calls, first come first served. `limit` moves between 1 and `bound`, which the user sets.
+    """Slots for calls, first come first served. `limit` moves between 1 and `bound`, which the user
+    sets.
 
-    Additive increase, multiplicative decrease, judged once a *round* (as many ended calls as were allowed at once). The
-    limit starts at the bound: servers such as vLLM queue what is too much. It goes down
+    Additive increase, multiplicative decrease, judged once a *round* (as many ended calls as were
+    allowed at once). The limit starts at the bound: servers such as vLLM queue what is too much. It
+    goes down
 
-    - by the share of a round's calls that the server was too busy for (429, 503, no answer in time), at most by half: a
-      few such calls among good ones are outweighed by the increase;
-    - by what waits in the server's own queue (`vllm:num_requests_waiting`) beyond the few calls that keep it busy;
-    - by a quarter, on trial, when the median call is slower than `slow_seconds`: if a round with fewer calls is not
-      quicker, the model is slow and not the queue, and the limit goes back up for a good while.
+    - by the share of a round's calls that the server was too busy for (429, 503, no answer in
+      time), at most by half: a few such calls among good ones are outweighed by the increase;
+    - by what waits in the server's own queue (`vllm:num_requests_waiting`) beyond the few calls
+      that keep it busy;
+    - by a quarter, on trial, when the median call is slower than `slow_seconds`: if a round with
+      fewer calls is not quicker, the model is slow and not the queue, and the limit goes back up
+      for a good while.
 
-    It goes up by a sixteenth of the bound a round while the median call is quick and the server's queue is empty."""
+    It goes up by a sixteenth of the bound a round while the median call is quick and the server's
+    queue is empty."""
 
     def __init__(self, bound: int, slow_seconds: float) -> None:
-        self.bound, self.slow_seconds = bound, slow_seconds
+        self.bound = bound
+        self.slow_seconds = slow_seconds
         self.limit = float(bound)
         self.held = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._latencies: list[float] = []
         self._ended = 0  # calls of this round
         self._busy = 0  # of these: the server was too busy for them
-        self._lowered = False  # the limit went down in this round: what ends in it was sent under the old one
+        # the limit went down in this round: what ends in it was sent under the old one
+        self._lowered = False
         self._queue = False  # the server's own queue was seen not empty in this round
-        self._before_trial: tuple[float, float] | None = None  # limit and median of the round before a trial
-        self._truce, self._next_truce = 0, FIRST_TRUCE
+        # limit and median of the round before a trial
+        self._before_trial: tuple[float, float] | None = None
+        self._truce = 0
+        self._next_truce = FIRST_TRUCE
 
     @property
     def waiting(self) -> int:
@@ -84,7 +100,8 @@ class Limiter:
         self._count()
 
     def queued(self, waiting: int) -> None:
-        """The server has `waiting` calls in its own queue. A few keep it busy; what is more may as well wait here."""
+        """The server has `waiting` calls in its own queue. A few keep it busy; what is more may as
+        well wait here."""
         self._queue = waiting > 0
         slack = max(2.0, self.limit / 8)
         if waiting > slack and not self._lowered:
@@ -96,8 +113,13 @@ class Limiter:
             self._end_round()
 
     def _end_round(self) -> None:
-        share, latencies, lowered = self._busy / self._ended, self._latencies, self._lowered
-        self._latencies, self._ended, self._busy, self._lowered = [], 0, 0, False
+        share = self._busy / self._ended
+        latencies = self._latencies
+        lowered = self._lowered
+        self._latencies = []
+        self._ended = 0
+        self._busy = 0
+        self._lowered = False
         if not lowered:
             self.limit = max(1.0, self.limit * (1 - min(MOST, share)))
             if latencies:
@@ -110,7 +132,10 @@ class Limiter:
             self._before_trial = None
             if typical > PAYS * seconds:
                 self.limit = limit
-                self._truce, self._next_truce = self._next_truce, min(LONGEST_TRUCE, 2 * self._next_truce)
+                self._truce, self._next_truce = (
+                    self._next_truce,
+                    min(LONGEST_TRUCE, 2 * self._next_truce),
+                )
                 return
             self._next_truce = FIRST_TRUCE
         self._truce = max(0, self._truce - 1)
@@ -137,12 +162,13 @@ class Limiter:
 class Circuit:
     """Pauses calls while an endpoint is down.
 
-    Closed, calls pass. After `THRESHOLD` failures with no success between them, or one refusal that no single call is
-    to blame for (a wrong key, an unknown model), it opens: nothing passes for a pause, then one call tries. Its success
-    closes the circuit, its failure doubles the pause. Answers to what was sent before it opened close nothing.
+    Closed, calls pass. After `THRESHOLD` failures with no success between them, or one refusal that
+    no single call is to blame for (a wrong key, an unknown model), it opens: nothing passes for a
+    pause, then one call tries. Its success closes the circuit, its failure doubles the pause.
+    Answers to what was sent before it opened close nothing.
 
-    `down_since` is the monotonic time since when no call has succeeded, None while closed; `why` the last reason.
-    `last_answered` is when the latest of the calls that were answered was sent."""
+    `down_since` is the monotonic time since when no call has succeeded, None while closed; `why`
+    the last reason. `last_answered` is when the latest of the calls that were answered was sent."""
 
     def __init__(self) -> None:
         self.why = ""
@@ -166,7 +192,8 @@ class Circuit:
         return self.down_since is None or (not self._trial and time.monotonic() >= self._next_trial)
 
     async def passage(self) -> bool | None:
-        """The permission to send, and whether the call tries an open circuit. None: ask again, after a pause."""
+        """The permission to send, and whether the call tries an open circuit. None: ask again,
+        after a pause."""
         if self.down_since is None:
             return False
         pause = self._next_trial - time.monotonic()
@@ -179,8 +206,8 @@ class Circuit:
         return None
 
     def succeeded(self, sent: float, *, answered: bool = True) -> bool:
-        """A call sent at `sent` (monotonic) was `answered`, or turned away by an endpoint that is well. True when this
-        closed the circuit."""
+        """A call sent at `sent` (monotonic) was `answered`, or turned away by an endpoint that is
+        well. True when this closed the circuit."""
         if answered:
             self.last_answered = max(self.last_answered, sent)
         if self.down_since is not None and sent < self._opened:
@@ -188,13 +215,16 @@ class Circuit:
         self._failures = 0
         if self.down_since is None:
             return False
-        self.down_since, self._pause, self.why = None, FIRST_PAUSE, ""
+        self.down_since = None
+        self._pause = FIRST_PAUSE
+        self.why = ""
         self._tell()
         return True
 
     def failed(self, why: str, trial: bool, *, refusal: bool = False, after: float = 0.0) -> bool:
-        """True when this opened the circuit. Only the trial's failure counts against an open one: what was sent before
-        says nothing new. A pause is no shorter than `after`, what the server asked for, within reason."""
+        """True when this opened the circuit. Only the trial's failure counts against an open one:
+        what was sent before says nothing new. A pause is no shorter than `after`, what the server
+        asked for, within reason."""
         now = time.monotonic()
         if self.down_since is not None:
             if trial:
@@ -207,7 +237,9 @@ class Circuit:
         self._failures += 1
         if self._failures < THRESHOLD and not refusal:
             return False
-        self.down_since, self._opened, self.why = self._first_failure, now, why
+        self.down_since = self._first_failure
+        self._opened = now
+        self.why = why
         self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
         return True
 

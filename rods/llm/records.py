@@ -1,5 +1,6 @@
-"""A call's request, its completion, what it cost, the limits on that, and the errors with which it ends. A model that
-says nothing or is cut short has answered (`Completion.finish`); an endpoint that breaks has not (`EndpointError`)."""
+"""A call's request, its completion, what it cost, the limits on that, and the errors with which it
+ends. A model that says nothing or is cut short has answered (`Completion.finish`); an endpoint that
+breaks has not (`EndpointError`)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,15 +17,19 @@ class BudgetSpent(RodsError):
 
 
 class Budget:
-    """The run's limits. `tokens` and `requests` begin at what earlier starts have spent (the log of calls knows).
+    """The run's limits. `tokens` and `requests` begin at what earlier starts have spent (the log of
+    calls knows).
 
-    Exact where the server counts tokens: a call reserves what it may cost at most before it is sent, waits while it
-    would fit but for the reservations of others, and is refused when nothing is in flight and it still would not fit.
-    So no answer that was paid for is discarded."""
+    Exact where the server counts tokens: a call reserves what it may cost at most before it is
+    sent, waits while it would fit but for the reservations of others, and is refused when nothing
+    is in flight and it still would not fit. So no answer that was paid for is discarded."""
 
     def __init__(self, limits: Budgets, *, tokens: int = 0, requests: int = 0) -> None:
-        self.limits, self.tokens, self.requests = limits, tokens, requests
-        self.most = {"tokens": limits.tokens or None, "requests": limits.requests or None}  # None: no limit
+        self.limits = limits
+        self.tokens = tokens
+        self.requests = requests
+        # None: no limit
+        self.most = {"tokens": limits.tokens or None, "requests": limits.requests or None}
         self._reserved = 0
         self._refused = False
         self._changed = asyncio.Event()
@@ -32,7 +37,11 @@ class Budget:
     @property
     def spent(self) -> bool:
         """Whether the end is reached: no further call can be sent, or one was refused already."""
-        return self._refused or self._over("tokens", self.tokens) or self._over("requests", self.requests)
+        return (
+            self._refused
+            or self._over("tokens", self.tokens)
+            or self._over("requests", self.requests)
+        )
 
     def status(self) -> dict[str, int | None]:
         """The limits (None: none), and what is used."""
@@ -41,7 +50,9 @@ class Budget:
 
     async def reserve(self, tokens: int) -> None:
         """Waits until `tokens` more surely fit. Raises BudgetSpent when they never will."""
-        while (most := self.most["tokens"]) is not None and self.tokens + self._reserved + tokens > most:
+        while (
+            most := self.most["tokens"]
+        ) is not None and self.tokens + self._reserved + tokens > most:
             if not self._reserved:
                 self._refused = True
                 used = f"{self.tokens} are used and the next call may take {tokens}"
@@ -78,7 +89,8 @@ class Account:
     calls: int = 0
 
     def open_call(self) -> None:
-        """Books one call, however often it is then tried. Raises BudgetSpent instead of booking one too many."""
+        """Books one call, however often it is then tried. Raises BudgetSpent instead of booking one
+        too many."""
         if self.limit and self.calls >= self.limit:
             raise BudgetSpent(f"{self.name}: {self.limit} calls are all that one variant may make")
         self.calls += 1
@@ -88,10 +100,11 @@ class Account:
 class Request:
     """One call. `stage` names who asks and is what usage is counted by.
 
-    `messages` go to /chat/completions; with `prompt` (text or token ids) instead, to /completions; with `texts` to
-    /embeddings, which a server need not have: then the call is refused. `schema` (JSON Schema) constrains the text
-    where the endpoint can. `backbone` pins one endpoint by name; empty: one is drawn by weight. `template` (name and
-    version of the prompt's) and `account` (the variant that pays) are recorded. `extra` goes into the body as it is."""
+    `messages` go to /chat/completions; with `prompt` (text or token ids) instead, to /completions;
+    with `texts` to /embeddings, which a server need not have: then the call is refused. `schema`
+    (JSON Schema) constrains the text where the endpoint can. `backbone` pins one endpoint by name;
+    empty: one is drawn by weight. `template` (name and version of the prompt's) and `account` (the
+    variant that pays) are recorded. `extra` goes into the body as it is."""
 
     stage: str
     messages: Sequence[Mapping[str, Any]] = ()
@@ -102,7 +115,8 @@ class Request:
     max_tokens: int = 1024
     temperature: float = 0.7
     top_p: float = 0.95
-    thinking: bool | None = None  # switched on or off in the chat template; None: as the server has it
+    # switched on or off in the chat template; None: as the server has it
+    thinking: bool | None = None
     random_seed: int | None = None  # of the server's sampling, where it has one
     backbone: str = ""
     template: str = ""
@@ -112,7 +126,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A native tool call as the server parsed it. `arguments` is the model's text, which need not be JSON."""
+    """A native tool call as the server parsed it. `arguments` is the model's text, which need not
+    be JSON."""
 
     name: str
     arguments: str
@@ -122,8 +137,9 @@ class ToolCall:
 class Completion:
     """A model's answer. `text` holds no lone surrogates, so it can be written as UTF-8.
 
-    `model` is what the server says it is. Tokens are the server's count, or about four characters each where it sends
-    none. `seconds` is the successful attempt alone. `constrained` says whether the schema was in force."""
+    `model` is what the server says it is. Tokens are the server's count, or about four characters
+    each where it sends none. `seconds` is the successful attempt alone. `constrained` says whether
+    the schema was in force."""
 
     text: str
     finish: Finish
@@ -134,23 +150,27 @@ class Completion:
     seconds: float = 0.0
     retries: int = 0
     constrained: bool = False
-    thought: bool = False  # it thought before it answered, in its text (<think>) or in a field of its own
+    # it thought before it answered, in its text (<think>) or in a field of its own
+    thought: bool = False
     tool_calls: tuple[ToolCall, ...] = ()
     token_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
-    logprobs: tuple[float, ...] = ()  # of the answer's tokens, where /completions was asked for them
+    # of the answer's tokens, where /completions was asked for them
+    logprobs: tuple[float, ...] = ()
     embeddings: tuple[tuple[float, ...], ...] = ()  # of the texts, in their order
 
     @property
     def whole(self) -> bool:
-        """Whether the model ended by itself and said something. Anything else is the model's failure."""
+        """Whether the model ended by itself and said something. Anything else is the model's
+        failure."""
         return self.finish in ("stop", "tools")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one call cost, successful or not, as the log of calls keeps it. `outcome` is a `Finish`, or `failed`,
-    `refused`, `budget` or `cancelled`. `seconds` is the last attempt, `waited` everything before it. `requests` went
-    out over HTTP: an attempt whose schema was refused took two, one that found no address none."""
+    """What one call cost, successful or not, as the log of calls keeps it. `outcome` is a `Finish`,
+    or `failed`, `refused`, `budget` or `cancelled`. `seconds` is the last attempt, `waited`
+    everything before it. `requests` went out over HTTP: an attempt whose schema was refused took
+    two, one that found no address none."""
 
     stage: str
     outcome: str
@@ -171,8 +191,10 @@ class Usage:
 
 
 class EndpointError(InfrastructureError):
-    """The call was given up: the endpoint failed for longer than `retry_seconds`, or has been gone for too long."""
+    """The call was given up: the endpoint failed for longer than `retry_seconds`, or has been gone
+    for too long."""
 
 
 class RequestRefused(EndpointError):
-    """The endpoint called this very request wrong (400, 413, 422): sending it again changes nothing."""
+    """The endpoint called this very request wrong (400, 413, 422): sending it again changes
+    nothing."""

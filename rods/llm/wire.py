@@ -1,7 +1,8 @@
 """Encodes a `Request` as a request body and decodes a reply's body into a `Completion`.
 
-Lone surrogates become U+FFFD, in both directions (orjson refuses them, and no log could hold them); NaN and infinities
-in a request are refused; integers over 64 bits are sent and read exactly. Anything in a reply may have any type."""
+Lone surrogates become U+FFFD, in both directions (orjson refuses them, and no log could hold them);
+NaN and infinities in a request are refused; integers over 64 bits are sent and read exactly.
+Anything in a reply may have any type."""
 
 import json
 import math
@@ -19,20 +20,29 @@ from rods.llm.connections import Key
 from rods.llm.records import Completion, Request, ToolCall
 from rods.model_json import all_valid, valid_unicode
 
-MOST_TEXT = 1 << 22  # characters of an answer, and of all calls in it; what is longer was cut short (`length`)
+# characters of an answer, and of all calls in it; what is longer was cut short (`length`)
+MOST_TEXT = 1 << 22
 MOST_NAME = 300  # characters of what a server calls its model, and of a tool's name
 NO_KEY = Key()
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
-_FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tools", "function_call": "tools"}
+_FINISH: dict[Any, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tools",
+    "function_call": "tools",
+}
 _NO_ROOM = re.compile(
-    r"maximum context length|context[ _]length|max_model_len|prompt is too long|longer than the maximum"
+    r"maximum context length|context[ _]length|max_model_len|prompt is too long|longer than the "
+    r"maximum"
     r"|available context size|exceed_context_size"  # llama.cpp
     r"|input length .*exceeds the maximum allowed length",  # SGLang
     re.I,
 )
-_PYTHON_ALONE = (rb"\ud", rb"\uD", b"NaN", b"Infinity")  # what orjson refuses and json reads, fifty times as slowly
+# what orjson refuses and json reads, fifty times as slowly
+_PYTHON_ALONE = (rb"\ud", rb"\uD", b"NaN", b"Infinity")
 
-# A model's own thinking, as far as it got; some chat templates write its opening tag into the prompt.
+# A model's own thinking, as far as it got; some chat templates write its opening tag into the
+# prompt.
 THOUGHTS = re.compile(r"\s*+(?:<think>.*?(?:</think>|\Z)|[^{<].*?</think>)", re.DOTALL)
 
 
@@ -50,13 +60,21 @@ def path(request: Request) -> str:
 def encode(request: Request, model: str, extra: Mapping[str, Any], *, constrained: bool) -> bytes:
     """The body. Raises ValueError for what JSON cannot say."""
     if request.texts:
-        return orjson.dumps({"model": model, "input": [valid_unicode(text) for text in request.texts], **request.extra})
+        return orjson.dumps(
+            {
+                "model": model,
+                "input": [valid_unicode(text) for text in request.texts],
+                **request.extra,
+            }
+        )
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
-        **({"messages": request.messages} if request.prompt is None else {"prompt": request.prompt}),
+        **(
+            {"messages": request.messages} if request.prompt is None else {"prompt": request.prompt}
+        ),
         **({} if request.random_seed is None else {"seed": request.random_seed}),
         **({"tools": request.tools} if request.tools else {}),
     }
@@ -66,21 +84,27 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
     body |= extra
     if request.thinking is not None:
-        body["chat_template_kwargs"] = {**body.get("chat_template_kwargs", {}), "enable_thinking": request.thinking}
+        body["chat_template_kwargs"] = {
+            **body.get("chat_template_kwargs", {}),
+            "enable_thinking": request.thinking,
+        }
     body |= request.extra
     try:
         return orjson.dumps(body)
     except TypeError:  # lone surrogates, integers over 64 bits, or something that is no JSON at all
         try:
-            text = json.dumps(all_valid(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text = json.dumps(
+                all_valid(body), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+            )
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"this request cannot be written as JSON: {error}") from None
         return text.encode()
 
 
 def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> Completion:
-    """The completion in a reply with status 200, its texts without `key` and bounded; `sent`: what is known of it
-    before, with the model as it was asked for and a rough count of tokens in. Raises NotAnAnswer."""
+    """The completion in a reply with status 200, its texts without `key` and bounded; `sent`: what
+    is known of it before, with the model as it was asked for and a rough count of tokens in. Raises
+    NotAnAnswer."""
     reply = _read(body, key)
     if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
         raise NotAnAnswer(f"a reply without choices: {key.complaint(body)}")
@@ -99,7 +123,8 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
         finish="length" if too_long else _finish(choice.get("finish_reason"), text, calls),
         model=key.heard(model, MOST_NAME) if isinstance(model, str) and model else sent.model,
         tokens_in=_count(counts.get("prompt_tokens")) or sent.tokens_in,
-        tokens_out=_count(counts.get("completion_tokens")) or math.ceil(len(text) / CHARACTERS_A_TOKEN),
+        tokens_out=_count(counts.get("completion_tokens"))
+        or math.ceil(len(text) / CHARACTERS_A_TOKEN),
         seconds=seconds,
         thought=_thought(message, text),
         tool_calls=calls,
@@ -108,13 +133,17 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     )
 
 
-def decode_embeddings(body: bytes, sent: Completion, count: int, seconds: float, key: Key = NO_KEY) -> Completion:
+def decode_embeddings(
+    body: bytes, sent: Completion, count: int, seconds: float, key: Key = NO_KEY
+) -> Completion:
     """The embeddings of `count` texts in a reply with status 200. Raises NotAnAnswer."""
     reply = _read(body, key)
     data = reply.get("data") if isinstance(reply, dict) else None
     items: list[Any] = data if isinstance(data, list) else []
     vectors: list[Any] = [item.get("embedding") for item in items if isinstance(item, dict)]
-    if len(vectors) != count or not all(isinstance(vector, list) and vector and _finite(vector) for vector in vectors):
+    if len(vectors) != count or not all(
+        isinstance(vector, list) and vector and _finite(vector) for vector in vectors
+    ):
         raise NotAnAnswer(f"a reply without an embedding for each text: {key.complaint(body)}")
     counts = reply.get("usage")
     tokens = _count(counts.get("prompt_tokens")) if isinstance(counts, dict) else None
@@ -133,13 +162,16 @@ def complaint(body: bytes, key: Key = NO_KEY) -> str:
         if isinstance(said, dict) and name in said:
             said = said[name]
     try:
-        return key.complaint(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
+        return key.complaint(
+            said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        )
     except RecursionError:
         return "an object too deep to be shown"
 
 
 def no_room(body: bytes) -> bool:
-    """Whether a refusal, by its words or by the type or code of its error, is about a prompt that does not fit."""
+    """Whether a refusal, by its words or by the type or code of its error, is about a prompt that
+    does not fit."""
     try:
         reply = _read(body, NO_KEY)
     except NotAnAnswer:
@@ -157,9 +189,16 @@ def _text(content: Any) -> str:
 
 
 def _thought(message: Any, text: str) -> bool:
-    """Whether a model thought first: servers that part thinking from text have it in a field of its own."""
-    apart = [message.get(name) for name in ("reasoning_content", "reasoning")] if isinstance(message, dict) else []
-    return any(isinstance(thought, str) and thought.strip() for thought in apart) or bool(THOUGHTS.match(text))
+    """Whether a model thought first: servers that part thinking from text have it in a field of its
+    own."""
+    apart = (
+        [message.get(name) for name in ("reasoning_content", "reasoning")]
+        if isinstance(message, dict)
+        else []
+    )
+    return any(isinstance(thought, str) and thought.strip() for thought in apart) or bool(
+        THOUGHTS.match(text)
+    )
 
 
 def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
@@ -170,7 +209,8 @@ def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
 
 
 def _tool_calls(value: Any, key: Key) -> tuple[ToolCall, ...]:
-    calls, room = [], MOST_TEXT
+    calls = []
+    room = MOST_TEXT
     for call in value if isinstance(value, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str) and room:
@@ -190,12 +230,20 @@ def _read(body: bytes, key: Key) -> Any:
 
 
 def _ids(value: Any) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, list) and all(_count(item) is not None for item in value) else ()
+    return (
+        tuple(value)
+        if isinstance(value, list) and all(_count(item) is not None for item in value)
+        else ()
+    )
 
 
 def _logprobs(value: Any) -> tuple[float, ...]:
     logprobs = value.get("token_logprobs") if isinstance(value, dict) else None
-    return tuple(logprobs) if isinstance(logprobs, list) and all(type(item) is float for item in logprobs) else ()
+    return (
+        tuple(logprobs)
+        if isinstance(logprobs, list) and all(type(item) is float for item in logprobs)
+        else ()
+    )
 
 
 def _finite(values: list[Any]) -> bool:

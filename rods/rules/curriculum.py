@@ -1,8 +1,9 @@
 """Which stage of the curriculum comes next, and why (004 §4, Appendix J; 000 §3.2 and Remark 3.1).
 
-A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has changed the validation score by
-less than `curriculum.plateau` while the gradient norms of its steps varied by no more than
-`curriculum.gradient_variation`. A score that falls by more is no plateau, and a norm that is not finite is not stable.
+A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has changed the
+validation score by less than `curriculum.plateau` while the gradient norms of its steps varied by
+no more than `curriculum.gradient_variation`. A score that falls by more is no plateau, and a norm
+that is not finite is not stable.
 """
 
 import math
@@ -21,8 +22,9 @@ from rods.observations import FORMAT_REWARDS
 class Course:
     """Where a run stands in its curriculum; kept in every checkpoint.
 
-    `stage` counts from 1, `epochs` are those of the stage that are over, `scores` the mean validation rewards at their
-    ends, `norms` the gradient norms of the open epoch's steps (None: not finite, which JSON cannot say)."""
+    `stage` counts from 1, `epochs` are those of the stage that are over, `scores` the mean
+    validation rewards at their ends, `norms` the gradient norms of the open epoch's steps (None:
+    not finite, which JSON cannot say)."""
 
     stage: int = 1
     epochs: int = 0
@@ -31,16 +33,20 @@ class Course:
 
     @staticmethod
     def restored(state: Mapping[str, Any]) -> "Course":
-        """From a checkpoint's curriculum state; the beginning where it has none (weights taken over by a fork)."""
+        """From a checkpoint's curriculum state; the beginning where it has none (weights taken over
+        by a fork)."""
         if not state:
             return Course()
-        return Course(int(state["stage"]), int(state["epochs"]), tuple(state["scores"]), tuple(state["norms"]))
+        return Course(
+            int(state["stage"]), int(state["epochs"]), tuple(state["scores"]), tuple(state["norms"])
+        )
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def stepped(self, norm: float | None) -> "Course":
-        """After one more step of the open epoch, whose gradient had this norm (None: the policy has no gradients)."""
+        """After one more step of the open epoch, whose gradient had this norm (None: the policy has
+        no gradients)."""
         if norm is None:
             return self
         return replace(self, norms=(*self.norms, norm if math.isfinite(norm) else None))
@@ -52,12 +58,14 @@ class Course:
     def epoch_over(
         self, rules: Curriculum, score: float | None, recorded: int | None = None
     ) -> "tuple[Course | None, str]":
-        """The course in the next epoch, and why it changes stage ("" where it does not). None: the curriculum is over.
-        `score`: the mean validation reward where `validates` asked for it; None if nothing could be scored. `recorded`:
-        the next epoch's stage where its merge is on record: validating again may come out otherwise."""
+        """The course in the next epoch, and why it changes stage ("" where it does not). None: the
+        curriculum is over. `score`: the mean validation reward where `validates` asked for it; None
+        if nothing could be scored. `recorded`: the next epoch's stage where its merge is on record:
+        validating again may come out otherwise."""
         scores = self.scores if score is None else (*self.scores, score)
         ended = replace(self, epochs=self.epochs + 1, scores=scores, norms=())
-        judged = replace(ended, norms=self.norms, scores=() if score is None else scores)  # not scored: nothing said
+        # not scored: nothing said
+        judged = replace(ended, norms=self.norms, scores=() if score is None else scores)
         why = _why_over(stage_rules(rules, self.stage), rules, judged)
         if recorded is not None:
             moves = recorded != self.stage
@@ -69,9 +77,12 @@ class Course:
         return Course(self.stage + 1), why
 
     def at_end(self, rules: Curriculum) -> bool:
-        """Whether the end of the open epoch is known to be the end of the run, without a validation."""
+        """Whether the end of the open epoch is known to be the end of the run, without a
+        validation."""
         last = stage_rules(rules, self.stage)
-        return self.stage == len(rules.stages) and bool(last.epochs) and self.epochs + 1 >= last.epochs
+        return (
+            self.stage == len(rules.stages) and bool(last.epochs) and self.epochs + 1 >= last.epochs
+        )
 
 
 def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
@@ -79,14 +90,19 @@ def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
         return f"after {rules.epochs} epochs"
     if rules.until == "epochs" or len(course.scores) < 2:
         return ""
-    changed, varied = rounded(abs(course.scores[-1] - course.scores[-2])), variation(course.norms)
+    changed = rounded(abs(course.scores[-1] - course.scores[-2]))
+    varied = variation(course.norms)
     if changed >= curriculum.plateau or varied > curriculum.gradient_variation:
         return ""
-    return f"validation {course.scores[-2]:.3f} → {course.scores[-1]:.3f}, gradient norms vary by {varied:.2f}"
+    return (
+        f"validation {course.scores[-2]:.3f} → {course.scores[-1]:.3f}, gradient norms vary by "
+        f"{varied:.2f}"
+    )
 
 
 def variation(norms: Sequence[float | None]) -> float:
-    """The coefficient of variation, std ÷ mean; 0 for fewer than two or a mean of 0, infinite if one is not finite."""
+    """The coefficient of variation, std ÷ mean; 0 for fewer than two or a mean of 0, infinite if
+    one is not finite."""
     known = [norm for norm in norms if norm is not None]
     if len(known) < len(norms):
         return math.inf
@@ -95,12 +111,15 @@ def variation(norms: Sequence[float | None]) -> float:
 
 
 def scheduled(curriculum: Curriculum, epoch: int) -> int | None:
-    """The stage (from 1) of `epoch` (from 0) where all stages end by schedule; None after the last one's last epoch.
-    Raises UserError where a stage ends on a plateau: who trains must say which stage it is."""
+    """The stage (from 1) of `epoch` (from 0) where all stages end by schedule; None after the last
+    one's last epoch. Raises UserError where a stage ends on a plateau: who trains must say which
+    stage it is."""
     first = 0
     for number, stage in enumerate(curriculum.stages, start=1):
         if stage.until == "plateau":
-            raise UserError(f"stage {number} ends on a plateau", where=f"epoch {epoch}", remedy="name the stage")
+            raise UserError(
+                f"stage {number} ends on a plateau", where=f"epoch {epoch}", remedy="name the stage"
+            )
         if stage.epochs == 0 or epoch < first + stage.epochs:
             return number
         first += stage.epochs
@@ -118,11 +137,15 @@ def writes(config: Config) -> bool:
 
 
 def opening(curriculum: Curriculum, stages: Iterable[int]) -> int | None:
-    """The first epoch (from 0) that picks seeds, given the stage of each epoch; None while there is none. A static pool
-    is written from its boundary (004 Appendix R)."""
-    return next((number for number, stage in enumerate(stages) if selects(stage_rules(curriculum, stage))), None)
+    """The first epoch (from 0) that picks seeds, given the stage of each epoch; None while there is
+    none. A static pool is written from its boundary (004 Appendix R)."""
+    return next(
+        (number for number, stage in enumerate(stages) if selects(stage_rules(curriculum, stage))),
+        None,
+    )
 
 
 def stage_rules(curriculum: Curriculum, number: int) -> Stage:
-    """The rules of stage `number`, counted from 1; a number beyond the last stage means the last."""
+    """The rules of stage `number`, counted from 1; a number beyond the last stage means the
+    last."""
     return curriculum.stages[min(max(number, 1), len(curriculum.stages)) - 1]

@@ -14,25 +14,33 @@ Item = TypeVar("Item")
 
 
 class EpochSlot(NamedTuple):
-    """One slot of an epoch: a task, and whether it is there as an active task or to be re-tested."""
+    """One slot of an epoch: a task, and whether it is there as an active task or to be
+    re-tested."""
 
     task_id: str
     role: Role
 
 
 def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
-    """`ids` in the visiting order of `epoch`. Each has its own key: one that comes or goes moves no others."""
-    return sorted(ids, key=lambda id: (hashlib.sha256(canonical([random_seed, "order", epoch, id])).digest(), id))
+    """`ids` in the visiting order of `epoch`. Each has its own key: one that comes or goes moves no
+    others."""
+    return sorted(
+        ids,
+        key=lambda id: (hashlib.sha256(canonical([random_seed, "order", epoch, id])).digest(), id),
+    )
 
 
-def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[EpochSlot, ...]:
+def slots(
+    random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]
+) -> tuple[EpochSlot, ...]:
     """The epoch's slots in visiting order: active tasks and re-tests, mixed."""
     roles: dict[str, Role] = {**dict.fromkeys(active, "active"), **dict.fromkeys(retests, "retest")}
     return tuple(EpochSlot(task_id, roles[task_id]) for task_id in order(random_seed, epoch, roles))
 
 
 def order_hash(slots: Sequence[EpochSlot]) -> str:
-    """What the `epoch` record, a checkpoint and all ranks compare: a hash of tasks and roles in order."""
+    """What the `epoch` record, a checkpoint and all ranks compare: a hash of tasks and roles in
+    order."""
     return content_id([list(slot) for slot in slots])
 
 
@@ -42,14 +50,18 @@ def steps_per_epoch(slots: int, batch_tasks: int) -> int:
 
 
 def epoch_steps(config: Config, slots: int) -> int:
-    """The same of a run, in which drawn tasks may share batches with those of the pool, or fill them."""
+    """The same of a run, in which drawn tasks may share batches with those of the pool, or fill
+    them."""
     if config.pool_slots:
         return steps_per_epoch(slots, config.pool_slots)
-    return min(extension.epoch_steps(config) for extension in extensions() if extension.slots(config))
+    return min(
+        extension.epoch_steps(config) for extension in extensions() if extension.slots(config)
+    )
 
 
 def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:
-    """The `index`-th batch (from 0) of an epoch; the last one is filled from the front of the same order."""
+    """The `index`-th batch (from 0) of an epoch; the last one is filled from the front of the same
+    order."""
     if not 0 <= index * batch_tasks < len(items):
         raise IndexError(f"batch {index} of an epoch of {steps_per_epoch(len(items), batch_tasks)}")
     return places(items, index * batch_tasks, batch_tasks)

@@ -1,9 +1,9 @@
 """Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over the groups of one step.
 
-A seed is an active task whose latest group lies in the boundary zone of the configured reward, or below it where an
-extension aims variants. Groups of types have quotas; inside each, candidates are ranked by score: by the rewards of now
-(`proxy`, `variance`, `advantage`), or blind to rewards (`random`). Work is O(candidates): the batch of a step, unless
-`candidates = "pool"`."""
+A seed is an active task whose latest group lies in the boundary zone of the configured reward, or
+below it where an extension aims variants. Groups of types have quotas; inside each, candidates are
+ranked by score: by the rewards of now (`proxy`, `variance`, `advantage`), or blind to rewards
+(`random`). Work is O(candidates): the batch of a step, unless `candidates = "pool"`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ from rods.tasks import AnyTask, TaskType
 
 
 class TaskFacts(NamedTuple):
-    """What selection must know of an active task. `generation`: 0 for originals; `task`: where an extension aims."""
+    """What selection must know of an active task. `generation`: 0 for originals; `task`: where an
+    extension aims."""
 
     type: TaskType
     generation: int = 0
@@ -28,7 +29,8 @@ class TaskFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A seed: `task` of `step`, its `score` in [0, 1], and `why` (the numbers that the score came from)."""
+    """A seed: `task` of `step`, its `score` in [0, 1], and `why` (the numbers that the score came
+    from)."""
 
     step: int
     task: str
@@ -43,14 +45,19 @@ class Pick:
 
 
 def signals(groups: Iterable[Group], rules: Selection) -> list[TaskSignal]:
-    """The step's own candidates. Re-tests are none; a task that occurs twice is read by its last group."""
+    """The step's own candidates. Re-tests are none; a task that occurs twice is read by its last
+    group."""
     latest = {group.task: group for group in groups if group.role == "active"}
     return [group_signal(group, rules.boundary) for group in latest.values()]
 
 
 def whole_pool(config: Config) -> bool:
     """Whether selection looks at more than the step's own tasks."""
-    return config.pool.static or config.selection.candidates == "pool" or config.selection.order == "random"
+    return (
+        config.pool.static
+        or config.selection.candidates == "pool"
+        or config.selection.order == "random"
+    )
 
 
 def reads_windows(config: Config) -> bool:
@@ -65,10 +72,12 @@ def select(
     last_picked: Mapping[str, int],
     config: Config,
 ) -> list[Pick]:
-    """The seeds of `step`, best first; at most `selection.seeds_per_step`. `candidates`: the step's signals, or with
-    `candidates = "pool"` those of all windows (where the order is blind to rewards also of tasks never seen).
-    `last_picked`: the step in which a task was last picked (not dropped as stale)."""
-    rules, aims = config.selection, aims_of(config)
+    """The seeds of `step`, best first; at most `selection.seeds_per_step`. `candidates`: the step's
+    signals, or with `candidates = "pool"` those of all windows (where the order is blind to rewards
+    also of tasks never seen). `last_picked`: the step in which a task was last picked (not dropped
+    as stale)."""
+    rules = config.selection
+    aims = aims_of(config)
     if rules.seeds_per_step == 0:
         return []
     ranked: list[Pick] = []
@@ -87,7 +96,8 @@ def select(
 
 
 def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
-    """The most seeds that a step can yield when the tasks have these `types` (the configuration check shows it)."""
+    """The most seeds that a step can yield when the tasks have these `types` (the configuration
+    check shows it)."""
     present = set(types)
     reached = sum(bool(present.intersection(group)) for group in rules.groups)
     if (rules.pass_on_quota or rules.order == "random") and reached:
@@ -96,12 +106,16 @@ def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
 
 
 def _score(step: int, signal: TaskSignal, config: Config, below: bool) -> float | None:
-    """The task's score in [0, 1]; None when it is no seed. `below`: tasks below the boundary are seeds, too."""
-    rules, moments = config.selection, signal.moments
+    """The task's score in [0, 1]; None when it is no seed. `below`: tasks below the boundary are
+    seeds, too."""
+    rules = config.selection
+    moments = signal.moments
     if signal.truncated:
         return None
     if rules.order == "random":  # "regardless of their reward" (004 Appendix R)
-        return rounded(keyed_random(config.random_seeds.daemon, "select", step, signal.task).random())
+        return rounded(
+            keyed_random(config.random_seeds.daemon, "select", step, signal.task).random()
+        )
     if moments is None:
         return None
     zone = zone_of(moments.mean, config.zones)
@@ -112,22 +126,30 @@ def _score(step: int, signal: TaskSignal, config: Config, below: bool) -> float 
         return None
     if rules.order == "advantage":  # has no bound of its own
         return rounded(spread / (1 + spread))
-    return moments.variance if rules.order == "variance" else rounded(4 * moments.mean * (1 - moments.mean))
+    return (
+        moments.variance
+        if rules.order == "variance"
+        else rounded(4 * moments.mean * (1 - moments.mean))
+    )
 
 
 def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, Any]:
     """The numbers behind a pick."""
     why: dict[str, Any] = {"order": rules.order, "generation": facts.generation}
     if signal.moments is not None:
-        why |= {"reward": rules.boundary, "mean": signal.moments.mean, "variance": signal.moments.variance}
+        why |= {
+            "reward": rules.boundary,
+            "mean": signal.moments.mean,
+            "variance": signal.moments.variance,
+        }
     if rules.order == "advantage":
         why["advantage_variance"] = signal.advantage
     return why
 
 
 def _within_quotas(ranked: Sequence[Pick], rules: Selection) -> list[Pick]:
-    """The best of each group of types up to its quota, then the best of all up to `seeds_per_step`. Random seeds are
-    drawn uniformly (004 Appendix R): they have no quotas."""
+    """The best of each group of types up to its quota, then the best of all up to `seeds_per_step`.
+    Random seeds are drawn uniformly (004 Appendix R): they have no quotas."""
     quota = rules.quota_per_group()
     room = [quota] * len(rules.groups)
     chosen: list[Pick] = []

@@ -1,17 +1,18 @@
 """Windows of each task's last groups: a fold of closed `group` records.
 
-No clock, no disk. Statistics are computed from a window's groups whenever they are asked for, never updated
-(rods/rules/zones.py). Work is O(1) a group, memory O(known tasks).
+No clock, no disk. Statistics are computed from a window's groups whenever they are asked for, never
+updated (rods/rules/zones.py). Work is O(1) a group, memory O(known tasks).
 
-With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead of its latest
-group: the probe of training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix
-K).
+With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window
+instead of its latest group: the probe of training with one or few rollouts a task, whose groups
+have no variance to speak of (004 Appendix K).
 
-A window belongs to (task, kind of reward, lineage of the interface); where a group names no lineage, its interface's
-version is one (002 §3.3). Groups scored by a format reward have windows but no zone. All others are read as progress,
-whatever the trainer trained on, but for `rubric` and `value`, which stand in the place of progress, in windows of their
-own. Where binary success finds the boundary instead (004 Appendix R), its window alone has a zone; what retirement
-reads stays progress. Advantage estimates that a trainer reports have a window, too (004 Appendix K)."""
+A window belongs to (task, kind of reward, lineage of the interface); where a group names no
+lineage, its interface's version is one (002 §3.3). Groups scored by a format reward have windows
+but no zone. All others are read as progress, whatever the trainer trained on, but for `rubric` and
+`value`, which stand in the place of progress, in windows of their own. Where binary success finds
+the boundary instead (004 Appendix R), its window alone has a zone; what retirement reads stays
+progress. Advantage estimates that a trainer reports have a window, too (004 Appendix K)."""
 
 import base64
 import struct
@@ -44,62 +45,75 @@ ENTRY = struct.Struct("<iiddq")  # step, valid, sum, squares, scale
 SIZE = ENTRY.size
 END = itemgetter("end")
 ADVANTAGE = "advantage"  # the kind of the windows of advantage estimates
-IN_PLACE = frozenset({"rubric", "value"})  # the kinds of windows that stand in the place of progress
+# the kinds of windows that stand in the place of progress
+IN_PLACE = frozenset({"rubric", "value"})
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The statistics of one window. Moments are over valid rollouts, in [0, 1], rounded to 12 decimals."""
+    """The statistics of one window. Moments are over valid rollouts, in [0, 1], rounded to 12
+    decimals."""
 
     task: str  #: the id of its task, by which tracker.json has it
-    #: which kind of reward: groups without a format reward are read as `progress`, those of the kinds `rubric` and
-    #: `value` as that; where `selection.boundary` is `binary` as that, too; so are advantages (`advantage`), where they
-    #: are reported
+    #: which kind of reward: groups without a format reward are read as `progress`, those of the
+    #: kinds `rubric` and `value` as that; where `selection.boundary` is `binary` as that, too; so
+    #: are advantages (`advantage`), where they are reported
     reward: str
     lineage: str  #: of the interface that its groups were shown
     mean: float  #: over all valid rollouts of the window's groups
-    #: population variance inside a group, averaged over the window's groups: what a gradient sees; with
-    #: `zones.probe = "window"` that of all its rollouts
+    #: population variance inside a group, averaged over the window's groups: what a gradient sees;
+    #: with `zones.probe = "window"` that of all its rollouts
     variance: float
     count: int  #: groups in the window, at most `zones.window`
     groups: int  #: groups ever counted
-    #: by the latest group, or with `zones.probe = "window"` by all of the window; null where another reward finds the
-    #: boundary
+    #: by the latest group, or with `zones.probe = "window"` by all of the window; null where
+    #: another reward finds the boundary
     zone: Zone | None
     last_step: int  #: of the latest group that was counted or truncated
     trend: float  #: mean of the latest group minus mean of the oldest one in the window
     latest_mean: float  #: of the latest counted group
     latest_variance: float  #: of the latest counted group
-    best: float | None  #: highest mean of a group before the latest in the window; null where there is none
+    #: highest mean of a group before the latest in the window; null where there is none
+    best: float | None
     #: of the advantage estimates that the probe reads; absent where none are reported
     advantage_variance: float | None
 
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
-        """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
-        read = (self.mean, self.variance) if probe == "window" else (self.latest_mean, self.latest_variance)
+        """What selection reads: the moments of the latest group, or those of all of the window's
+        rollouts."""
+        read = (
+            (self.mean, self.variance)
+            if probe == "window"
+            else (self.latest_mean, self.latest_variance)
+        )
         moments = Moments(*read) if self.count else None
         return TaskSignal(self.task, moments, self.zone == "truncated", self.advantage_variance)
 
     def as_json(self) -> dict[str, Any]:
-        left_out = {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
+        left_out = (
+            {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
+        )
         return {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
 
 
 @dataclass(frozen=True, slots=True)
 class RetirementStats:
-    """What retirement reads of a task: the progress of its window's groups after a step. Moments of no group are 0.
-    `entries` are these groups, the latest last; `pooled`: a single one of them says nothing (`zones.probe`)."""
+    """What retirement reads of a task: the progress of its window's groups after a step. Moments of
+    no group are 0. `entries` are these groups, the latest last; `pooled`: a single one of them says
+    nothing (`zones.probe`)."""
 
     groups: int
     mean: float
     variance: float
     latest: Zone | None  # zone after that step
-    switched: bool = False  # whether groups after that step were also shown through an interface of another lineage
+    # whether groups after that step were also shown through an interface of another lineage
+    switched: bool = False
     entries: tuple[Entry, ...] = ()
     pooled: bool = False
 
     def recent(self, groups: int) -> tuple[int, float]:
-        """How many of the last `groups` groups there are, and their mean; of all where they are pooled."""
+        """How many of the last `groups` groups there are, and their mean; of all where they are
+        pooled."""
         if self.pooled:
             return self.groups, self.mean
         last = list(self.entries[-groups:])
@@ -121,11 +135,13 @@ class Tracker:
     """A fold of closed `group` records in the order of their steps."""
 
     def __init__(self, zones: Zones, reward: BoundaryReward = "progress") -> None:
-        self.zones, self.reward = zones, reward
+        self.zones = zones
+        self.reward = reward
         self._rows: dict[tuple[str, str, str], _Row] = {}
         self._lineages: dict[str, None] = {}  # of the interfaces seen so far
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
-        self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
+        # task → that of the same group's progress
+        self._progress = self._current if reward == "progress" else {}
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._zones: dict[str, Zone | None] = {}  # of tasks whose zone was asked for since then
 
@@ -144,8 +160,13 @@ class Tracker:
             "step": [row.step for row in rows],
             "truncated": [row.truncated for row in rows],
             "current": [numbers[row.key] for row in self._current.values()],
-            "progress": [numbers[row.key] for row in self._progress.values() if self._progress is not self._current],
-            "last": [tasks.get(task, task) for task in self._last],  # a task by its place in `current`, if it has one
+            "progress": [
+                numbers[row.key]
+                for row in self._progress.values()
+                if self._progress is not self._current
+            ],
+            # a task by its place in `current`, if it has one
+            "last": [tasks.get(task, task) for task in self._last],
             "last_step": list(self._last.values()),
             "memory": base64.b64encode(b"".join(row.ring for row in rows)).decode(),
         }
@@ -154,21 +175,29 @@ class Tracker:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
         self._zones = {}
         self._lineages = {lineage: None for _, lineage in state["kinds"]}
-        names, kinds = state["tasks"], state["kinds"]
-        keys = [(task, kinds[kind][0], kinds[kind][1]) for task, kind in zip(names, state["kind"], strict=True)]
-        memory, size = base64.b64decode(state["memory"]), self.zones.window * SIZE
+        names = state["tasks"]
+        kinds = state["kinds"]
+        keys = [
+            (task, kinds[kind][0], kinds[kind][1])
+            for task, kind in zip(names, state["kind"], strict=True)
+        ]
+        memory = base64.b64decode(state["memory"])
+        size = self.zones.window * SIZE
         rings = [bytearray(memory[place : place + size]) for place in range(0, len(memory), size)]
         rows = list(map(_Row, keys, rings, state["counted"], state["step"], state["truncated"]))
         self._rows = dict(zip(keys, rows, strict=True))
-        for known, numbers in ((self._current, state["current"]), (self._progress, state["progress"])):
+        for known, numbers in (
+            (self._current, state["current"]),
+            (self._progress, state["progress"]),
+        ):
             known.update({names[number]: rows[number] for number in numbers})
         tasks = list(self._current)
         named = [tasks[task] if type(task) is int else task for task in state["last"]]
         self._last = dict(zip(named, state["last_step"], strict=True))
 
     def apply(self, records: Iterable[Mapping[str, Any]], counts: bool = True) -> None:
-        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks. Where nothing `counts`, as
-        of weights that are too old, only that the tasks were met."""
+        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks. Where
+        nothing `counts`, as of weights that are too old, only that the tasks were met."""
         for record in records:
             if record["kind"] == "group" and record.get("role") != "drawn":
                 self._apply(record, counts)
@@ -210,17 +239,24 @@ class Tracker:
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
         task, kind, lineage = row.key
-        others = (self._rows.get((task, kind, other)) for other in self._lineages if other != lineage)
+        others = (
+            self._rows.get((task, kind, other)) for other in self._lineages if other != lineage
+        )
         switched = any(other is not None and other.step > after for other in others)
         if not entries:
             return RetirementStats(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
-        average, spread = mean(entries), self._variance(entries)
-        return RetirementStats(len(entries), average, spread, zone, switched, tuple(entries), pooled)
+        average = mean(entries)
+        spread = self._variance(entries)
+        return RetirementStats(
+            len(entries), average, spread, zone, switched, tuple(entries), pooled
+        )
 
     def _apply(self, record: Mapping[str, Any], counts: bool) -> None:
         """Written for speed: a start folds the whole history."""
-        task, step, rollouts = record["task"], record["step"], record["rollouts"]
+        task = record["task"]
+        step = record["step"]
+        rollouts = record["rollouts"]
         self._last[task] = step
         self._zones.pop(task, None)
         if not counts:
@@ -229,7 +265,9 @@ class Tracker:
         if "advantage" in rollouts[0]:
             self._count_advantages(record)
         plain = plain_sums(rollouts)
-        counted, truncated = (True, False) if plain is not None else counted_and_truncated(list(map(END, rollouts)))
+        counted, truncated = (
+            (True, False) if plain is not None else counted_and_truncated(list(map(END, rollouts)))
+        )
         if not counted and not truncated:
             return
         progress = kind if kind in IN_PLACE else "progress"
@@ -251,7 +289,9 @@ class Tracker:
     def _count_advantages(self, record: Mapping[str, Any]) -> None:
         """The group's advantage estimates have a window of their own, which has no zone."""
         played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
-        estimates = [rollout["advantage"] for rollout in played if rollout.get("advantage") is not None]
+        estimates = [
+            rollout["advantage"] for rollout in played if rollout.get("advantage") is not None
+        ]
         counted, _ = counted_and_truncated(list(map(END, record["rollouts"])))
         if estimates and counted and record["reward"]["kind"] not in FORMAT_REWARDS:
             key = record["task"], ADVANTAGE, _lineage(record)
@@ -264,7 +304,10 @@ class Tracker:
         played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
         sums: tuple[float, float, int]
         if kind == "progress" or kind in IN_PLACE:
-            sums = count_sums([rollout["resolved"] for rollout in played], [rollout["expected"] for rollout in played])
+            sums = count_sums(
+                [rollout["resolved"] for rollout in played],
+                [rollout["expected"] for rollout in played],
+            )
         elif kind == "binary":
             sums = count_sums([rollout["binary"] for rollout in played], [1] * len(played))
         elif kind in FORMAT_REWARDS:
@@ -287,7 +330,11 @@ class Tracker:
         """The groups of a window, oldest first."""
         entries: list[Entry] = list(ENTRY.iter_unpack(row.ring))
         start = row.counted % self.zones.window
-        return entries[: row.counted] if row.counted <= self.zones.window else entries[start:] + entries[:start]
+        return (
+            entries[: row.counted]
+            if row.counted <= self.zones.window
+            else entries[start:] + entries[:start]
+        )
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
         if row.key[1] != self.reward and (row.key[1] not in IN_PLACE or self.reward != "progress"):
@@ -303,8 +350,16 @@ class Tracker:
     def _window(self, row: _Row) -> Window:
         task, reward, lineage = row.key
         entries = self._entries(row)
-        latest, best = mean(entries[-1:]), max((mean([entry]) for entry in entries[:-1]), default=None)
-        whole = mean(entries), self._variance(entries), len(entries), row.counted, self._zone(row, entries), row.step
+        latest = mean(entries[-1:])
+        best = max((mean([entry]) for entry in entries[:-1]), default=None)
+        whole = (
+            mean(entries),
+            self._variance(entries),
+            len(entries),
+            row.counted,
+            self._zone(row, entries),
+            row.step,
+        )
         last = rounded(latest - mean(entries[:1])), latest, variance(entries[-1:])
         return Window(task, reward, lineage, *whole, *last, best, self._advantage_variance(row))
 

@@ -1,8 +1,9 @@
-"""The central signal: what the rewards of a group of rollouts say about its task, and the zone that follows (004 §3.2).
+"""The central signal: what the rewards of a group of rollouts say about its task, and the zone that
+follows (004 §3.2).
 
-Progress and binary rewards are counts, so their sums are exact integers over a common denominator; other rewards, in
-[0, 1], are summed by `math.fsum`. Results are rounded to 12 decimals before any comparison: a group whose mean is
-exactly 1/5 must never fall below a bound of 0.2."""
+Progress and binary rewards are counts, so their sums are exact integers over a common denominator;
+other rewards, in [0, 1], are summed by `math.fsum`. Results are rounded to 12 decimals before any
+comparison: a group whose mean is exactly 1/5 must never fall below a bound of 0.2."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +18,9 @@ from rods.observations import FORMAT_REWARDS, Group
 Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
 ZONES: tuple[Zone, ...] = get_args(Zone)
 BoundaryReward = Literal["progress", "binary"]
-# A group in numbers: its step, its valid rollouts, the sum and the squares of their rewards × scale, and this scale.
-# For counts, sum and squares are integers below 2^53 and the scale is the common denominator; otherwise it is 1.
+# A group in numbers: its step, its valid rollouts, the sum and the squares of their rewards ×
+# scale, and this scale. For counts, sum and squares are integers below 2^53 and the scale is the
+# common denominator; otherwise it is 1.
 Entry = tuple[int, int, float, float, int]
 
 
@@ -30,9 +32,10 @@ class Moments(NamedTuple):
 
 
 class TaskSignal(NamedTuple):
-    """What the latest group of a task, or its window, says. `moments` is None where that is nothing about a zone (not
-    counted, or scored by a format reward). A `truncated` task is never a seed and never retired as too hard.
-    `advantage` is the variance of its advantage estimates, where the trainer reports them (004 Appendix K)."""
+    """What the latest group of a task, or its window, says. `moments` is None where that is nothing
+    about a zone (not counted, or scored by a format reward). A `truncated` task is never a seed and
+    never retired as too hard. `advantage` is the variance of its advantage estimates, where the
+    trainer reports them (004 Appendix K)."""
 
     task: str
     moments: Moments | None
@@ -41,15 +44,16 @@ class TaskSignal(NamedTuple):
 
 
 def zone_of(mean: float, zones: Zones) -> Zone:
-    """The zone of a mean reward that was rounded to 12 decimals. Both bounds belong to the boundary (004 B.1)."""
+    """The zone of a mean reward that was rounded to 12 decimals. Both bounds belong to the boundary
+    (004 B.1)."""
     if mean < zones.boundary_low:
         return "too_hard"
     return "boundary" if mean <= zones.boundary_high else "mastered"
 
 
 def counted_and_truncated(ends: Sequence[End]) -> tuple[bool, bool]:
-    """Whether a group counts whose rollouts ended so (half of them or more are valid), and whether it is truncated
-    (half of them or more were cut by length)."""
+    """Whether a group counts whose rollouts ended so (half of them or more are valid), and whether
+    it is truncated (half of them or more were cut by length)."""
     valid = sum(end not in INVALID_ENDS for end in ends)
     cut = sum(end in CUT_ENDS for end in ends)
     return 2 * valid >= len(ends), 2 * cut >= len(ends)
@@ -61,23 +65,32 @@ def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
     usable = counted and group.reward not in FORMAT_REWARDS
     if not usable:
         return TaskSignal(group.task, None, truncated)
-    estimates = [rollout.advantage for rollout in group.rollouts if rollout.valid and rollout.advantage is not None]
+    estimates = [
+        rollout.advantage
+        for rollout in group.rollouts
+        if rollout.valid and rollout.advantage is not None
+    ]
     spread = variance([(0, len(estimates), *share_sums(estimates, 0, 1))]) if estimates else None
     return TaskSignal(group.task, moments(group, reward), truncated, advantage=spread)
 
 
 def moments(group: Group, reward: BoundaryReward) -> Moments | None:
-    """Those of the group's progress (resolved ÷ expected turns) or binary reward; None without a valid rollout."""
+    """Those of the group's progress (resolved ÷ expected turns) or binary reward; None without a
+    valid rollout."""
     rollouts = [rollout for rollout in group.rollouts if rollout.valid]
     if not rollouts:
         return None
-    counts = [(valid.binary, 1) if reward == "binary" else (valid.resolved, valid.expected) for valid in rollouts]
+    counts = [
+        (valid.binary, 1) if reward == "binary" else (valid.resolved, valid.expected)
+        for valid in rollouts
+    ]
     entry = (0, len(rollouts), *count_sums(*zip(*counts, strict=True)))
     return Moments(mean([entry]), variance([entry]))
 
 
 def count_sums(counts: Sequence[int], limits: Sequence[int]) -> tuple[int, int, int]:
-    """Sum and squares of `counts[i] / limits[i]`, times their common denominator, and that denominator. Needs one."""
+    """Sum and squares of `counts[i] / limits[i]`, times their common denominator, and that
+    denominator. Needs one."""
     scale = limits[0]
     if any(limit != scale for limit in limits):  # only a foreign trainer writes such
         scale = math.lcm(*limits)
@@ -86,8 +99,8 @@ def count_sums(counts: Sequence[int], limits: Sequence[int]) -> tuple[int, int, 
 
 
 def plain_sums(rollouts: Sequence[Mapping[str, Any]]) -> tuple[int, int, int] | None:
-    """`count_sums` of the progress in a group's records, in one pass: all rollouts finished and of one length, as
-    nearly every group is. None for other groups."""
+    """`count_sums` of the progress in a group's records, in one pass: all rollouts finished and of
+    one length, as nearly every group is. None for other groups."""
     scale = rollouts[0]["expected"]
     total = squares = 0
     for rollout in rollouts:
@@ -120,7 +133,10 @@ def variance(entries: list[Entry]) -> float:
     """The population variance inside each group, averaged over groups; 0 for none."""
     if not entries:
         return 0.0
-    inside = [(valid * squares - total * total) / (valid * scale) ** 2 for _, valid, total, squares, scale in entries]
+    inside = [
+        (valid * squares - total * total) / (valid * scale) ** 2
+        for _, valid, total, squares, scale in entries
+    ]
     return max(0.0, rounded(math.fsum(inside) / len(inside)))
 
 

@@ -15,7 +15,10 @@ def test_a_turn_went_well_where_a_label_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"training": {"batch_tasks": 2}, "sync": "lockstep"})
     trained = [scripted(task, "this test") for task in run.tasks if task.split == "train"]
     lengths = {task.id: [len(turn) for turn in task.calls] for task in trained}
-    done, begun = (next(name for name, calls in lengths.items() if calls[:2] == begin) for begin in ([1, 2], [2, 1]))
+    done, begun = (
+        next(name for name, calls in lengths.items() if calls[:2] == begin)
+        for begin in ([1, 2], [2, 1])
+    )
     log = TrainerLog(run)
     log.start()
     log.merge(0, 1)
@@ -26,7 +29,11 @@ def test_a_turn_went_well_where_a_label_says_so(tmp_path: Path) -> None:
         bad = Rollout(0, expected, 0, 0.0, 0.0, "finished", labels=("state_mismatch",))
         return Group(name, 1, "identity", "progress", (0.0, 1.0), (good, bad))
 
-    log.write_step(1, 0, [group(done, *["pass"] * len(lengths[done])), group(begun, "pass", "missing_tool_call")])
+    log.write_step(
+        1,
+        0,
+        [group(done, *["pass"] * len(lengths[done])), group(begun, "pass", "missing_tool_call")],
+    )
     log.close()
     met, well = practised(tmp_path / "run")
     assert {name for names in met.values() for name in names} == {done, begun}

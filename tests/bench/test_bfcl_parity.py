@@ -1,4 +1,5 @@
-"""Parity with the official checker: all 800 ground truths, mutated rollouts, and that a difference would be seen."""
+"""Parity with the official checker: all 800 ground truths, mutated rollouts, and that a difference
+would be seen."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from rods.worlds.bfcl.world import BfclWorld
 def test_every_turn_of_ground_truths_and_mutations_is_judged_as_officially(wheel_file):
     report = replay(500, random_seed=11, rounds=0)
     assert report.ok, report.lines()
-    truths, mutated = report.ground_truths, report.mutations
+    truths = report.ground_truths
+    mutated = report.mutations
     assert (truths.rollouts, truths.equal, truths.calls, truths.failing) == (800, 800, 4625, 0)
     assert (mutated.rollouts, mutated.equal) == (500, 500)
     assert mutated.failing >= 0.3 * 500
@@ -38,7 +40,9 @@ def test_speeds_are_told_beside_the_official_ones(few_tasks, monkeypatch):
     monkeypatch.setattr(speed, "_COMPARED", {name: speed._COMPARED[name]})
     report = replay(0, rounds=1)
     assert report.speeds is not None and report.speeds.keys() == {name}
-    assert report.speeds[name]["ratio"] > 1.5 and any(line.startswith(name) for line in report.lines())
+    assert report.speeds[name]["ratio"] > 1.5 and any(
+        line.startswith(name) for line in report.lines()
+    )
 
 
 def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
@@ -51,7 +55,9 @@ def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
 
 def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
     call = BfclWorld.call
-    monkeypatch.setattr(BfclWorld, "call", lambda self, asked: call(self, asked)._replace(text="other"))
+    monkeypatch.setattr(
+        BfclWorld, "call", lambda self, asked: call(self, asked)._replace(text="other")
+    )
     report = replay(0, rounds=0)
     assert report.ground_truths.equal == 0
     first = report.ground_truths.mismatches[0]
@@ -60,8 +66,8 @@ def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
 
 
 def test_a_difference_that_is_the_official_worlds_touching_is_told_apart(tasks, wheel_file):
-    """A mention is appended to the one default list of all tweets, the ground truth's included: the official check
-    then finds both worlds equal."""
+    """A mention is appended to the one default list of all tweets, the ground truth's included: the
+    official check then finds both worlds equal."""
     task = next(task for task in tasks if task.provenance["id"] == "multi_turn_miss_param_8")
     turns = [[list(calls)] if calls else [] for calls in task.calls]
     turns[-1].append([Call("mention", {"tweet_id": 1, "mentioned_usernames": ["@technewsworld"]})])
@@ -72,7 +78,8 @@ def test_a_difference_that_is_the_official_worlds_touching_is_told_apart(tasks, 
 
 
 def test_mutations_depend_on_seed_and_number_alone(tasks):
-    few, many = list(Mutations(tasks, 3).take(5)), list(Mutations(tasks, 3).take(9))
+    few = list(Mutations(tasks, 3).take(5))
+    many = list(Mutations(tasks, 3).take(9))
     assert many[:5] == few
     assert list(Mutations(tasks, 4).take(5)) != few
 

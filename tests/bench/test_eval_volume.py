@@ -1,4 +1,5 @@
-"""A benchmark against a failing server, killed meanwhile, ends as one that nothing disturbed: a small one."""
+"""A benchmark against a failing server, killed meanwhile, ends as one that nothing disturbed: a
+small one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from rods.worlds.bfcl.world import Bfcl
     "benchmark, part",
     [
         ("bfcl", ("--tasks-per-type", 6)),  # of several turns
-        ("bfcl_memory", ("--types", "memory_rec_sum", "--tasks-per-type", 3)),  # of several conversations
+        # of several conversations
+        ("bfcl_memory", ("--types", "memory_rec_sum", "--tasks-per-type", 3)),
     ],
 )
 def test_nothing_is_lost_doubled_or_blamed_on_the_policy(
@@ -23,4 +25,5 @@ def test_nothing_is_lost_doubled_or_blamed_on_the_policy(
 ) -> None:
     ended = play(benchmark, tmp_path, 2, *part)
     assert (ended.lost, ended.twice, ended.different, ended.table) == (0, 0, 0, True)
-    assert ended.kills >= 1 and ended.faults > 5 and ended.items > 20  # a fast machine is done before the second
+    # a fast machine is done before the second
+    assert ended.kills >= 1 and ended.faults > 5 and ended.items > 20

@@ -9,7 +9,17 @@ import pytest
 
 from bench import nano_trustee
 from bench.nano_loop import ROOT
-from bench.nano_trustee import OTHERS, STUDY, TOOLS, TRAINED, WORDS, careless, drawn, held_out, tools_with_words
+from bench.nano_trustee import (
+    OTHERS,
+    STUDY,
+    TOOLS,
+    TRAINED,
+    WORDS,
+    careless,
+    drawn,
+    held_out,
+    tools_with_words,
+)
 from rods.config import parse_config
 from rods.dialects import load
 from rods.environments.loading import Environments
@@ -32,7 +42,11 @@ def test_its_conditions_differ_in_what_they_say() -> None:
     configs = {name: parse_config(STUDY.configuration(name, 3), where=name) for name in CONDITIONS}
     assert tuple(STUDY.conditions) == CONDITIONS
     assert [one.difficulty.adaptive for one in configs.values()] == [False, True, True]
-    assert [one.simulation.by_model for one in configs.values()] == [(), (), ("tools", "user", "verifier")]
+    assert [one.simulation.by_model for one in configs.values()] == [
+        (),
+        (),
+        ("tools", "user", "verifier"),
+    ]
     assert {one.random_seeds.drawn for one in configs.values()} == {3}
     assert {one.source.drawn for one in configs.values()} == {1.0}
 
@@ -55,7 +69,9 @@ def test_a_careful_teacher_earns_everything_and_a_careless_one_seldom_does(folde
         jobs = [players.job(task, COMPACT, max_steps=8) for task in tasks]
         for carelessness, least, most in ((0.0, 1.0, 1.0), (1.0, 0.0, 0.2)):
             rng = random.Random(1)
-            traces = played(jobs, [list(careless(task, COMPACT, carelessness, rng)) for task in tasks])
+            traces = played(
+                jobs, [list(careless(task, COMPACT, carelessness, rng)) for task in tasks]
+            )
             assert least <= sum(trace.resolved == 2 for trace in traces) / len(traces) <= most
 
 
@@ -66,21 +82,34 @@ def test_held_out_tasks_are_of_both_kinds_of_tools(folder: Path) -> None:
 
 def test_recorded_runs_spent_the_same_and_began_alike_and_the_page_has_their_table() -> None:
     lines = STUDY.recorded()
-    seeds = {name: sorted(line["seed"] for line in lines if line["condition"] == name) for name in CONDITIONS}
-    assert seeds["no curriculum"] == seeds["curriculum"] == list(range(1, 11)) and seeds["behind HTTP"]
-    training, rollouts = (STUDY.configuration("curriculum", 1)[section] for section in ("training", "rollouts"))
+    seeds = {
+        name: sorted(line["seed"] for line in lines if line["condition"] == name)
+        for name in CONDITIONS
+    }
+    assert (
+        seeds["no curriculum"] == seeds["curriculum"] == list(range(1, 11)) and seeds["behind HTTP"]
+    )
+    training, rollouts = (
+        STUDY.configuration("curriculum", 1)[section] for section in ("training", "rollouts")
+    )
     spent = training["steps"] * training["batch_tasks"] * rollouts["rollouts_per_task"]
     assert {(line["rollouts"], line["updates"]) for line in lines} == {(spent, training["steps"])}
     # behind HTTP the users of held-out tasks are others, too
-    starts = {(line["seed"], str(line["start"])) for line in lines if line["condition"] != "behind HTTP"}
-    assert len(starts) == len({seed for seed, _ in starts}), "one policy, one set of held-out tasks a random seed"
+    starts = {
+        (line["seed"], str(line["start"])) for line in lines if line["condition"] != "behind HTTP"
+    }
+    assert len(starts) == len({seed for seed, _ in starts}), (
+        "one policy, one set of held-out tasks a random seed"
+    )
     assert all(line["difficulty"]["highest"] > 50 for line in lines)
     page = (ROOT / "docs" / "trustee.md").read_text(encoding="utf-8")
     assert "\n".join(nano_trustee.table(lines, STUDY)) in page
 
 
 @pytest.mark.slow
-def test_it_trains_scores_and_says_how_difficult_it_became(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_trains_scores_and_says_how_difficult_it_became(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nano_trustee, "HELD_OUT", 3)
     small = {
         "training": {"steps": 2, "batch_tasks": 2, "checkpoint_steps": 2},

@@ -10,12 +10,18 @@ FIRST = [
     Message("tool", "booked"),
     Message("assistant", "Done."),
 ]
-SECOND = [Message("user", "Cancel it."), Message("assistant", "! cancel room= r1"), Message("tool", "cancelled")]
+SECOND = [
+    Message("user", "Cancel it."),
+    Message("assistant", "! cancel room= r1"),
+    Message("tool", "cancelled"),
+]
 
 
 def test_of_earlier_turns_only_the_answers_are_shown_and_of_this_turn_everything() -> None:
     assert answers(FIRST[:4]) == FIRST[:4]
     assert answers([*FIRST, *SECOND]) == [FIRST[0], FIRST[1], FIRST[4], *SECOND]
     unanswered = [*FIRST[:4], *SECOND]
-    assert answers(unanswered) == [FIRST[0], FIRST[1], *SECOND], "a turn that ran out of steps has no answer"
+    assert answers(unanswered) == [FIRST[0], FIRST[1], *SECOND], (
+        "a turn that ran out of steps has no answer"
+    )
     assert whole([*FIRST, *SECOND]) == [*FIRST, *SECOND]

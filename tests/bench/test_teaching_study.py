@@ -1,4 +1,5 @@
-"""The registered study of feedback and interface: each condition is what its name says, and the page registers them."""
+"""The registered study of feedback and interface: each condition is what its name says, and the
+page registers them."""
 
 from __future__ import annotations
 
@@ -14,14 +15,17 @@ from bench.teaching_study import STUDY, asking, looked_at, verdicts
 from rods.config import identity_diff, parse_config
 
 pytestmark = pytest.mark.needs("house_rules", "feedback", "seal")
-BASE, ALL = ("base",), ("base", "long_context", "miss_func", "miss_param")
+BASE = ("base",)
+ALL = ("base", "long_context", "miss_func", "miss_param")
 HOOK = {"training.advantage_hook: '' → 'rods.family.seal.weights:seal'"}
 RODS = {"selection.seeds_per_step: 0 → 6"}
 KL = {"training.kl: 0.0 → 0.1"}
 PLAIN: dict[str, Any] = {"types": ALL, "reward": "progress", "feedback": "plain", "interface": ""}
 PLAIN |= {"feedback_fade_steps": 0, "until": "epochs", "epochs": 0}
-BINARY, HINTS = {"reward": "binary"}, {"feedback": "hints"}
-FULL, FADED = {**BINARY, "interface": "seal-full"}, {**HINTS, "feedback_fade_steps": 16}
+BINARY = {"reward": "binary"}
+HINTS = {"feedback": "hints"}
+FULL = {**BINARY, "interface": "seal-full"}
+FADED = {**HINTS, "feedback_fade_steps": 16}
 
 
 def stages(*feedback: dict[str, Any]) -> list[dict[str, Any]]:
@@ -32,14 +36,19 @@ def stages(*feedback: dict[str, Any]) -> list[dict[str, Any]]:
     return [first, second, {**third, "until": "plateau", "epochs": 1}, {}]
 
 
-CONDITIONS: dict[str, tuple[list[dict[str, Any]], set[str], str]] = {  # stages, other changes, compared with
+# stages, other changes, compared with
+CONDITIONS: dict[str, tuple[list[dict[str, Any]], set[str], str]] = {
     "static data": ([{}], set(), "static data"),
     "stages alone": (stages(), set(), "static data"),
     "hints": ([{**HINTS, "epochs": 2}, {}], set(), "static data"),
     "agents' texts": ([{"feedback": "agents", "epochs": 2}, {}], set(), "static data"),
     "faded hints": ([FADED], set(), "static data"),
     "Environment Tuning": (stages(HINTS, HINTS), set(), "static data"),
-    "Environment Tuning, faded": (stages(*[{**HINTS, "feedback_fade_steps": 14}] * 2), set(), "static data"),
+    "Environment Tuning, faded": (
+        stages(*[{**HINTS, "feedback_fade_steps": 14}] * 2),
+        set(),
+        "static data",
+    ),
     "rules told": ([{}], {"data.tasks: 'house-3.jsonl' → 'told-3.jsonl'"}, "static data"),
     "static data, binary": ([BINARY], set(), "static data"),
     "SEAL's weights": ([BINARY], HOOK, "static data, binary"),
@@ -58,19 +67,43 @@ CONDITIONS: dict[str, tuple[list[dict[str, Any]], set[str], str]] = {  # stages,
 
 
 def test_a_condition_is_what_its_name_says() -> None:
-    found = {name: parse_config(STUDY.configuration(name, 3), where="test").identity() for name in STUDY.conditions}
+    found = {
+        name: parse_config(STUDY.configuration(name, 3), where="test").identity()
+        for name in STUDY.conditions
+    }
     static = found["static data"]
     known = {}
     for name, identity in found.items():
-        changed = {one for one in identity_diff(static, identity) if not one.startswith("curriculum.stages")}
+        changed = {
+            one
+            for one in identity_diff(static, identity)
+            if not one.startswith("curriculum.stages")
+        }
         shown = [{key: stage[key] for key in PLAIN} for stage in identity["curriculum"]["stages"]]
-        known[name] = [{**stage, "types": tuple(stage["types"])} for stage in shown], changed, STUDY.against(name)
-    assert known == {name: ([PLAIN | one for one in of], *rest) for name, (of, *rest) in CONDITIONS.items()}
-    assert (static["training"]["steps"], static["training"]["kl"], static["rollouts"]["max_steps"]) == (24, 0.0, 20)
-    assert static["training"]["deterministic"] and static["sync"] == "lockstep" and STUDY.seeds == 10
+        known[name] = (
+            [{**stage, "types": tuple(stage["types"])} for stage in shown],
+            changed,
+            STUDY.against(name),
+        )
+    assert known == {
+        name: ([PLAIN | one for one in of], *rest) for name, (of, *rest) in CONDITIONS.items()
+    }
+    assert (
+        static["training"]["steps"],
+        static["training"]["kl"],
+        static["rollouts"]["max_steps"],
+    ) == (24, 0.0, 20)
+    assert (
+        static["training"]["deterministic"] and static["sync"] == "lockstep" and STUDY.seeds == 10
+    )
     begun = [STUDY.configuration("hints", seed)["random_seeds"]["policy"] for seed in range(1, 11)]
-    assert begun == [values["random_seeds"]["policy"] for values in STUDY.warm_starts()][::-1] * 5 == [1, 0] * 5
-    tasks, batch = static["data"]["train"], static["training"]["batch_tasks"]
+    assert (
+        begun
+        == [values["random_seeds"]["policy"] for values in STUDY.warm_starts()][::-1] * 5
+        == [1, 0] * 5
+    )
+    tasks = static["data"]["train"]
+    batch = static["training"]["batch_tasks"]
     assert tasks // batch * 2 == 2 + 6 + 8 == 16, "8 steps of 24 are left without what is withdrawn"
 
 
@@ -87,11 +120,18 @@ def test_a_stub_plays_the_agents_where_a_stage_shows_their_texts() -> None:
 
 def test_the_page_registers_every_condition_and_hypothesis() -> None:
     page = (Path(__file__).parents[2] / "docs" / "teaching.md").read_text(encoding="utf-8")
-    rows = {line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")}
+    rows = {
+        line.split(" | ")[0].removeprefix("| ")
+        for line in page.splitlines()
+        if line.startswith("| ")
+    }
     assert STUDY.conditions.keys() <= rows
     for family, members in STUDY.hypotheses.items():
         for name in members:
-            assert name in STUDY.conditions and f"| {name} | {family} | {STUDY.against(name)} |" in page
+            assert (
+                name in STUDY.conditions
+                and f"| {name} | {family} | {STUDY.against(name)} |" in page
+            )
 
 
 def test_no_hypothesis_holds_before_all_of_its_runs_are_there() -> None:

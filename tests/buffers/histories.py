@@ -1,4 +1,5 @@
-"""A real history with merges, retirements, rewinds and picks, for the folds' tests; and its logs as they grew."""
+"""A real history with merges, retirements, rewinds and picks, for the folds' tests; and its logs as
+they grew."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 
 def played(path: Path) -> Run:
-    """Six epochs, then back into the third, and on to the fifth. Some variants are retired, some injected again."""
+    """Six epochs, then back into the third, and on to the fifth. Some variants are retired, some
+    injected again."""
     run = make_run(path)
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()

@@ -12,7 +12,9 @@ def everything(attempt: int, step: int) -> bool:
 
 
 def at(step: int, attempt: int = 1) -> Position:
-    return Position(attempt, step, epoch=0, cursor=step, order_hash="h", pool_seq=1, random={"order": 0})
+    return Position(
+        attempt, step, epoch=0, cursor=step, order_hash="h", pool_seq=1, random={"order": 0}
+    )
 
 
 def saving(text: str):
@@ -66,7 +68,9 @@ def test_a_kill_before_the_rename_leaves_nothing_that_counts(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", ["change", "no manifest", "killed while it was copied"])
-def test_a_fork_never_begins_without_the_policy_that_it_took_along(tmp_path: Path, damage: str) -> None:
+def test_a_fork_never_begins_without_the_policy_that_it_took_along(
+    tmp_path: Path, damage: str
+) -> None:
     checkpoints = Checkpoints(tmp_path / "child")
     for name in ("parent", "child"):
         (tmp_path / name).mkdir()
@@ -81,11 +85,14 @@ def test_a_fork_never_begins_without_the_policy_that_it_took_along(tmp_path: Pat
     with pytest.raises(UserError, match="make the fork again"):
         checkpoints.set_aside(everything, None)
     later = checkpoints.write(at(3), saving("three"))
-    assert len(checkpoints.set_aside(everything, later)) == (damage != "change")  # it is not needed any more
+    # it is not needed any more
+    assert len(checkpoints.set_aside(everything, later)) == (damage != "change")
 
 
 @pytest.mark.parametrize("damage", ["change", "remove", "no manifest", "torn manifest"])
-def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_resumed(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_resumed(
+    tmp_path: Path, damage: str
+) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.write(at(5), saving("five"))
     nine = checkpoints.write(at(9), saving("nine"))

@@ -67,7 +67,8 @@ def test_the_watermark_is_the_last_step_with_nothing_open_up_to_it(tmp_path: Pat
         log.finished(late, [], 0, dropped_stale="queue")
         assert log.state.watermark == 3
         [open_one] = pick(run, log, 5, "c")
-        assert log.state.watermark == 4  # damage took step 4's record: it will not be considered again
+        # damage took step 4's record: it will not be considered again
+        assert log.state.watermark == 4
         log.finished(open_one, [], 0)
         assert log.state.watermark == 5
         other = Seeds(run.path)
@@ -88,7 +89,10 @@ def test_after_a_kill_complete_picks_are_finished_and_others_wait(tmp_path: Path
     again = SyncDaemonLog(run)
     assert list(again.state.unfinished) == [untouched]
     finished = [found for found in read(run.path / SEEDS) if found["kind"] == "finished"]
-    assert [(found["pick"], found["accepted"]) for found in finished] == [(done, [one.id]), (started, [two.id])]
+    assert [(found["pick"], found["accepted"]) for found in finished] == [
+        (done, [one.id]),
+        (started, [two.id]),
+    ]
     again.close()
 
 
@@ -129,7 +133,9 @@ def test_parts_are_named_by_the_highest_epoch_read_and_never_go_back(tmp_path: P
     write(log, 4)
     log.close()
     parts = segments(run.path / EXPANDED)
-    assert [part.name for part in parts] == [f"expanded_epoch_{epoch:04d}.jsonl" for epoch in (0, 3, 4)]
+    assert [part.name for part in parts] == [
+        f"expanded_epoch_{epoch:04d}.jsonl" for epoch in (0, 3, 4)
+    ]
     assert [len(part.read_bytes().splitlines()) for part in parts] == [1, 2, 1]
     assert [found["seq"] for found in read(run.path / EXPANDED)] == [1, 2, 3, 4]
 
@@ -145,7 +151,11 @@ def test_provenance_travels_with_the_variant_and_its_id_does_not_change(tmp_path
         assert found["task"]["id"] == variant.id
         log.rejected(one, 1, stage="judge", error="vague", evidence={"turn": 2}, raw="…")
         [failed] = list(read(run.path / REJECTED))
-        assert (failed["stage"], failed["error"], failed["evidence"]) == ("judge", "vague", {"turn": 2})
+        assert (failed["stage"], failed["error"], failed["evidence"]) == (
+            "judge",
+            "vague",
+            {"turn": 2},
+        )
 
 
 async def test_what_many_workers_write_shares_syncs_and_none_is_made_on_the_event_loop(
@@ -153,7 +163,8 @@ async def test_what_many_workers_write_shares_syncs_and_none_is_made_on_the_even
 ) -> None:
     run = make_run(tmp_path / "run")
     log = DaemonLog(run)
-    real, threads = os.fdatasync, []
+    real = os.fdatasync
+    threads = []
 
     def fdatasync(descriptor: int) -> None:
         threads.append(threading.current_thread())

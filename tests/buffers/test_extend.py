@@ -1,4 +1,5 @@
-"""A run goes on longer than it was created for: on record, in agreement, never shorter than what was done."""
+"""A run goes on longer than it was created for: on record, in agreement, never shorter than what
+was done."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ STAGES = [{"epochs": 3}]
 
 
 def lasting(steps: int, *stages: dict[str, Any], **others: Any) -> Any:
-    return config(training={"steps": steps}, curriculum={"stages": list(stages or STAGES)}, **others)
+    return config(
+        training={"steps": steps}, curriculum={"stages": list(stages or STAGES)}, **others
+    )
 
 
 def played(folder: Path, epochs: int, **others: Any) -> Run:
@@ -36,7 +39,10 @@ def played(folder: Path, epochs: int, **others: Any) -> Run:
 
 def test_an_extension_is_on_record_and_every_later_start_has_to_agree(tmp_path: Path) -> None:
     run = played(tmp_path / "run", 2)
-    files = {name: (run.path / name).read_bytes() for name in ("manifest.json", "config.toml", "observations.jsonl")}
+    files = {
+        name: (run.path / name).read_bytes()
+        for name in ("manifest.json", "config.toml", "observations.jsonl")
+    }
     longer = lasting(200, {"epochs": 4}, {"reward": "binary"})
     with pytest.raises(RefusedError, match=r"training\.steps: 100 → 200.*rods trainer extend"):
         Run.open(run.path, longer)
@@ -48,9 +54,15 @@ def test_an_extension_is_on_record_and_every_later_start_has_to_agree(tmp_path: 
         "training.steps: 200 → 150"
     ]
     found = list(read(run.path / EXTENSIONS))
-    assert [(one["number"], one["steps"], len(one["stages"])) for one in found] == [(1, 200, 2), (2, 150, 2)]
+    assert [(one["number"], one["steps"], len(one["stages"])) for one in found] == [
+        (1, 200, 2),
+        (2, 150, 2),
+    ]
     opened = Run.open(run.path)
-    assert opened.config.training.steps == 150 and opened.config.curriculum.stages[1].reward == "binary"
+    assert (
+        opened.config.training.steps == 150
+        and opened.config.curriculum.stages[1].reward == "binary"
+    )
     with pytest.raises(RefusedError, match=r"training\.steps: 150 → 100"):
         Run.open(run.path, lasting(100, {"epochs": 4}, {"reward": "binary"}))
     assert {name: (run.path / name).read_bytes() for name in files} == files
@@ -63,8 +75,14 @@ def test_an_extension_is_on_record_and_every_later_start_has_to_agree(tmp_path: 
     [
         (lambda: lasting(3), r"training\.steps = 3, and step \d+ is done"),
         (lambda: lasting(100, {"epochs": 1}), "stage 1 would end after 1 epochs, and 2 have begun"),
-        (lambda: lasting(100, {"epochs": 3, "reward": "binary"}), "of stage 1 only `epochs` may change"),
-        (lambda: lasting(200, zones={"window": 3}), r"changes training\.steps and .* alone, not zones\.window"),
+        (
+            lambda: lasting(100, {"epochs": 3, "reward": "binary"}),
+            "of stage 1 only `epochs` may change",
+        ),
+        (
+            lambda: lasting(200, zones={"window": 3}),
+            r"changes training\.steps and .* alone, not zones\.window",
+        ),
     ],
 )
 def test_what_was_done_and_everything_else_stays(tmp_path: Path, asked: Any, why: str) -> None:
@@ -93,7 +111,9 @@ def test_a_stage_that_is_over_stays_and_none_is_taken_away(tmp_path: Path) -> No
 
 def test_a_stage_needs_tasks(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", training={"steps": 100}, curriculum={"stages": STAGES})
-    with pytest.raises(UserError, match="stage 2 has 3 training tasks of its types, a batch needs 4"):
+    with pytest.raises(
+        UserError, match="stage 2 has 3 training tasks of its types, a batch needs 4"
+    ):
         extend(run, lasting(100, *STAGES, {"types": ["base"]}))
 
 

@@ -29,7 +29,11 @@ def test_a_fork_has_originals_and_active_variants_empty_logs_and_a_parent(tmp_pa
     assert forked.config.pool.max_generated == 9
     parent = forked.manifest["parent"]
     assert (parent["run"], parent["epoch"], parent["step"]) == ("run", 3, step)
-    assert sorted(path.name for path in forked.path.iterdir()) == ["config.toml", "manifest.json", "tasks.jsonl"]
+    assert sorted(path.name for path in forked.path.iterdir()) == [
+        "config.toml",
+        "manifest.json",
+        "tasks.jsonl",
+    ]
     with pytest.raises(UserError, match="already"):
         fork(run, tmp_path / "new")
     reopened = Run.open(forked.path)

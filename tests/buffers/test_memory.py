@@ -29,7 +29,10 @@ def history(path: Path, epochs: int) -> Run:
                 step = trainer.state.last_step + 1
                 slots = batch(opened.slots, BATCH, index)
                 tasks = [run.training[slot.task_id] for slot in slots]
-                rewards = [by_chance(step, slot, task.expected) for slot, task in zip(slots, tasks, strict=True)]
+                rewards = [
+                    by_chance(step, slot, task.expected)
+                    for slot, task in zip(slots, tasks, strict=True)
+                ]
                 groups = [group(task, earned) for task, earned in zip(tasks, rewards, strict=True)]
                 trainer.write_step(step, number, groups)
     return run
@@ -43,7 +46,8 @@ def folded(run: Run) -> RunState:
 
 
 def held(run: Run) -> int:
-    """Bytes that the folds of a run hold. What other threads take meanwhile, such as pytest-xdist's, is left out."""
+    """Bytes that the folds of a run hold. What other threads take meanwhile, such as
+    pytest-xdist's, is left out."""
     folded(run)  # what is imported and remembered on the way belongs to nobody
     gc.collect()
     tracemalloc.start(20)
@@ -51,15 +55,19 @@ def held(run: Run) -> int:
         kept = folded(run)
         gc.collect()
         assert kept
-        ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, __file__, all_frames=True)])
+        ours = tracemalloc.take_snapshot().filter_traces(
+            [tracemalloc.Filter(True, __file__, all_frames=True)]
+        )
         return sum(trace.size for trace in ours.traces)
     finally:
         tracemalloc.stop()
 
 
 def test_a_step_leaves_a_few_bytes_in_the_folds(tmp_path: Path) -> None:
-    short, long = history(tmp_path / "short", 30), history(tmp_path / "long", 130)
-    assert (held(long) - held(short)) / 300 < 120  # an epoch's share included; its records alone take 800
+    short = history(tmp_path / "short", 30)
+    long = history(tmp_path / "long", 130)
+    # an epoch's share included; its records alone take 800
+    assert (held(long) - held(short)) / 300 < 120
 
 
 def mastered(step: int, slot: EpochSlot, expected: int) -> list[int]:
@@ -67,9 +75,13 @@ def mastered(step: int, slot: EpochSlot, expected: int) -> list[int]:
 
 
 @pytest.mark.parametrize("rule", ["capacity", "drift_mastered"])
-def test_what_has_left_for_good_stays_on_the_disk_alone_and_can_be_read_again(tmp_path: Path, rule: str) -> None:
+def test_what_has_left_for_good_stays_on_the_disk_alone_and_can_be_read_again(
+    tmp_path: Path, rule: str
+) -> None:
     if rule == "capacity":
-        players = play(tmp_path / "run", 6, pool={"burn_in": False, "drift": False, "max_generated": 2})
+        players = play(
+            tmp_path / "run", 6, pool={"burn_in": False, "drift": False, "max_generated": 2}
+        )
     else:
         players = play(tmp_path / "run", 6, mastered)
     state = players.trainer.state
@@ -85,4 +97,9 @@ def test_what_has_left_for_good_stays_on_the_disk_alone_and_can_be_read_again(tm
     close(players)
     with TrainerLog(players.run) as trainer:
         trainer.start(2)  # back to where none was decided about: all wait again
-        assert len(trainer.state.staging) == trainer.state.staging.seq > len(trainer.state.pool.decided) == 0
+        assert (
+            len(trainer.state.staging)
+            == trainer.state.staging.seq
+            > len(trainer.state.pool.decided)
+            == 0
+        )

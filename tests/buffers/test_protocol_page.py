@@ -17,7 +17,16 @@ from rods.buffers.log.tail import groups, read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
+from rods.buffers.run.runfolder import (
+    EXPANDED,
+    EXTENSIONS,
+    OBSERVATIONS,
+    POOL,
+    REJECTED,
+    SEEDS,
+    TRACKER,
+    operation,
+)
 from rods.buffers.trainer_log import TrainerLog
 from rods.observations import Update
 from rods.rules.order import EpochSlot
@@ -39,7 +48,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
         players = Players(run, trainer, daemon)
 
         def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
-            return [0, 0] if slot.role == "active" and slot.task_id not in run.training else [0, expected]
+            return (
+                [0, 0]
+                if slot.role == "active" and slot.task_id not in run.training
+                else [0, expected]
+            )
 
         players.rewards = rewards
         players._fresh = iter([originals()[0], *variants()])  # the first is refused
@@ -52,7 +65,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     longer = run.config.training.model_copy(update={"steps": 900})
     extend(run, run.config.model_copy(update={"training": longer}))
     logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, operation("trainer"))
-    return {record["kind"]: record for log in logs for record in read(run.path / log)} | {"run": {"path": run.path}}
+    return {record["kind"]: record for log in logs for record in read(run.path / log)} | {
+        "run": {"path": run.path}
+    }
 
 
 @pytest.mark.needs("simulation", "feedback", "probe")
@@ -64,14 +79,19 @@ def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
             assert record["seq"] == seq
             assert record["id"] == record_id(record["kind"], record)
         records = [orjson.loads(line) for line in block.splitlines()]
-        assert [record for closing, members in groups(records) for record in (*members, closing)] == records
+        assert [
+            record for closing, members in groups(records) for record in (*members, closing)
+        ] == records
 
 
 @pytest.mark.needs("feedback", "probe", "simulation")
-def test_examples_have_the_fields_that_are_written_in_their_order(written: dict[str, Record]) -> None:
+def test_examples_have_the_fields_that_are_written_in_their_order(
+    written: dict[str, Record],
+) -> None:
     shown = {orjson.loads(line)["kind"]: list(orjson.loads(line)) for line in LINES}
     assert shown.keys() == KEYS.keys() - {"call", "lost", "episode", "card"}
-    for kind in shown.keys() & written.keys():  # tests/family/feedback/test_correcting.py compares those of feedback
+    # tests/family/feedback/test_correcting.py compares those of feedback
+    for kind in shown.keys() & written.keys():
         assert shown[kind] == list(written[kind]), kind
 
 
@@ -90,11 +110,22 @@ def test_example_tasks_are_tasks() -> None:
 
 def test_every_kind_key_and_file_is_on_the_page(written: dict[str, Record]) -> None:
     for kind, key in KEYS.items():
-        found = re.findall(rf"\*\*`{kind}`\*\* \(key: ([^)]*)\)|^\| `{kind}` \| ([^|`]*) \|", PAGE, re.MULTILINE)
+        found = re.findall(
+            rf"\*\*`{kind}`\*\* \(key: ([^)]*)\)|^\| `{kind}` \| ([^|`]*) \|", PAGE, re.MULTILINE
+        )
         assert [tuple("".join(one).split(", ")) for one in found] == [key], kind
     for kind, closing in CLOSED_BY.items():
         assert re.search(rf"\| .*`{kind}`.* \| `{closing}` \|", PAGE), kind
-    for name in (runfolder.CONFIG, runfolder.MANIFEST, runfolder.TASKS, OBSERVATIONS, POOL, SEEDS, REJECTED, TRACKER):
+    for name in (
+        runfolder.CONFIG,
+        runfolder.MANIFEST,
+        runfolder.TASKS,
+        OBSERVATIONS,
+        POOL,
+        SEEDS,
+        REJECTED,
+        TRACKER,
+    ):
         assert name in PAGE
     run = Run.open(written["run"]["path"])
     for field in run.manifest:

@@ -54,14 +54,20 @@ def test_readers_write_nothing(past: Run) -> None:
     assert {path: path.read_bytes() for path in past.path.rglob("*") if path.is_file()} == before
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 @given(st.data())
 def test_it_comes_to_the_same_in_whichever_order_the_logs_arrive(
     past: Run, tmp_path_factory: Any, data: st.DataObject
 ) -> None:
     """On another host, bytes of three logs become visible in any order and at any pace."""
     run = reopened(past, tmp_path_factory.mktemp("arriving") / "run")
-    contents = {part.name: part.read_bytes() for log in (OBSERVATIONS, POOL, EXPANDED) for part in past.path.glob(log)}
+    contents = {
+        part.name: part.read_bytes()
+        for log in (OBSERVATIONS, POOL, EXPANDED)
+        for part in past.path.glob(log)
+    }
     shown = dict.fromkeys(contents, 0)
     state = RunState(run)
     for _ in range(data.draw(st.integers(0, 8))):
@@ -127,6 +133,12 @@ def test_other_logs_are_read_and_followed(past: Run) -> None:
 
 def test_a_run_that_was_never_started_stands_at_its_beginning(past: Run, tmp_path: Path) -> None:
     state = read_state(reopened(past, tmp_path / "run"))
-    assert (state.attempt, state.last_step, state.epoch, state.stage, len(state.staging)) == (0, 0, -1, 1, 0)
+    assert (state.attempt, state.last_step, state.epoch, state.stage, len(state.staging)) == (
+        0,
+        0,
+        -1,
+        1,
+        0,
+    )
     assert list(state.active) == list(past.training) and state.live(0, 0) and not state.live(1, 1)
     assert lineage(state.run.path).attempt == 0

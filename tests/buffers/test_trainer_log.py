@@ -44,7 +44,9 @@ def test_a_step_is_one_group_closed_by_its_record(tmp_path: Path) -> None:
     assert [record["index"] for record in records[1:-1]] == list(range(BATCH))
 
 
-def test_groups_of_weights_that_are_too_old_are_logged_and_say_nothing_about_a_zone(tmp_path: Path) -> None:
+def test_groups_of_weights_that_are_too_old_are_logged_and_say_nothing_about_a_zone(
+    tmp_path: Path,
+) -> None:
     for lag, counts in ((0, True), (2, True), (3, False)):
         run = make_run(tmp_path / str(lag), zones={"max_staleness": 2})
         log = start(run).trainer
@@ -65,11 +67,15 @@ def test_groups_of_weights_that_are_too_old_are_logged_and_say_nothing_about_a_z
         log.close()
 
 
-def test_the_default_bound_of_staleness_is_out_of_reach_of_a_trainer_that_waits(tmp_path: Path) -> None:
+def test_the_default_bound_of_staleness_is_out_of_reach_of_a_trainer_that_waits(
+    tmp_path: Path,
+) -> None:
     run = make_run(tmp_path / "run", zones={"max_staleness": 0})
     players = start(run)
     opened = players.epoch(0, steps=1)
-    assert all(players.trainer.state.tracker.window(slot.task_id) for slot in batch(opened.slots, BATCH, 0))
+    assert all(
+        players.trainer.state.tracker.window(slot.task_id) for slot in batch(opened.slots, BATCH, 0)
+    )
     assert run.config.zones.model_copy(update={"max_staleness": 8}) == Zones()
 
 
@@ -96,7 +102,9 @@ def test_a_reward_that_json_cannot_say_is_refused(tmp_path: Path) -> None:
     log = start(make_run(tmp_path / "run")).trainer
     opened = log.merge(0, 1)
     good = group(log.task(opened.slots[0].task_id), [1, 0])
-    bad = dataclasses.replace(good, rollouts=(dataclasses.replace(good.rollouts[0], reward=float("nan")),))
+    bad = dataclasses.replace(
+        good, rollouts=(dataclasses.replace(good.rollouts[0], reward=float("nan")),)
+    )
     with pytest.raises(RefusedError, match="epoch 3, but epoch 0 is open"):
         log.write_step(1, 3, [good])
     with pytest.raises(UserError, match="nan"):
@@ -121,7 +129,11 @@ def test_a_start_drops_later_steps_of_earlier_attempts_and_deletes_nothing(tmp_p
     before = (run.path / OBSERVATIONS).read_bytes()
     again = start(run, from_step=1)
     assert again.trainer.state.last_step == 1
-    assert (again.trainer.live(1, 1), again.trainer.live(1, 2), again.trainer.live(1, 0)) == (True, False, True)
+    assert (again.trainer.live(1, 1), again.trainer.live(1, 2), again.trainer.live(1, 0)) == (
+        True,
+        False,
+        True,
+    )
     assert (run.path / OBSERVATIONS).read_bytes().startswith(before)
     opened = again.trainer.merge(0, 1)
     again.step(opened, 1)
@@ -203,7 +215,9 @@ def test_the_tracker_on_disk_is_the_fold(tmp_path: Path) -> None:
     assert {"mean", "variance", "count", "zone", "last_step", "trend"} <= one["windows"][0].keys()
 
 
-def test_writing_the_tracker_is_held_to_its_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_the_tracker_is_held_to_its_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run(tmp_path / "run")
     players = start(run)
     now = [time.monotonic()]
@@ -257,15 +271,16 @@ def test_a_log_that_was_cut_into_parts_is_continued(tmp_path: Path) -> None:
 
 
 def test_variants_whose_bytes_have_not_arrived_are_waited_for(tmp_path: Path) -> None:
-    """A network file system may show the daemon's new length before the new bytes; only the trainer's own logs must be
-    whole."""
+    """A network file system may show the daemon's new length before the new bytes; only the
+    trainer's own logs must be whole."""
     run = make_run(tmp_path / "run")
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
         players = Players(run, trainer, daemon)
         players.epoch(0)
         trainer.write_tracker(force=True)
-        part, known = run.path / expanded_segment(0), trainer.state.staging.seq
+        part = run.path / expanded_segment(0)
+        known = trainer.state.staging.seq
         before = part.stat().st_size
         slot = trainer.merge(1, 1).slots[0]
         players.synthesise(trainer.state.last_step + 1, 0, slot)

@@ -1,5 +1,5 @@
-"""The log of model calls: every call once, in order, across starts; budgets begin with it. And calls added up by stage,
-for accepted variants and for all."""
+"""The log of model calls: every call once, in order, across starts; budgets begin with it. And
+calls added up by stage, for accepted variants and for all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,20 @@ from tests.records import filled
 
 
 def usage(stage: str = "plan", requests: int = 1) -> Usage:
-    return Usage(stage, "stop", "main", "m", 100, 20, 1.5, 0.1, 0, requests, constrained=True, account="3-abc#0")
+    return Usage(
+        stage,
+        "stop",
+        "main",
+        "m",
+        100,
+        20,
+        1.5,
+        0.1,
+        0,
+        requests,
+        constrained=True,
+        account="3-abc#0",
+    )
 
 
 async def test_calls_are_on_record_after_a_second_or_at_the_end(
@@ -37,7 +50,11 @@ async def test_calls_are_on_record_after_a_second_or_at_the_end(
     records = list(read(log.path))
     assert [record["number"] for record in records] == list(range(1, 102))
     assert records[-1]["stage"] == "judge"
-    assert (records[0]["tokens_in"], records[0]["constrained"], records[0]["account"]) == (100, True, "3-abc#0")
+    assert (records[0]["tokens_in"], records[0]["constrained"], records[0]["account"]) == (
+        100,
+        True,
+        "3-abc#0",
+    )
 
 
 async def test_a_later_start_goes_on_and_knows_what_was_spent(tmp_path: Path) -> None:
@@ -49,7 +66,9 @@ async def test_a_later_start_goes_on_and_knows_what_was_spent(tmp_path: Path) ->
     assert len({record["id"] for record in read(log.path)}) == 3
 
 
-async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_that_failed_is_not_swallowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rods.buffers.usage.SECONDS", 0.05)
     with pytest.raises((RefusedError, InfrastructureError)):
         async with UsageLog(tmp_path, "daemon") as log:
@@ -62,8 +81,17 @@ async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch:
 
 
 def call(number: int, stage: str, account: str, **fields: Any) -> dict[str, Any]:
-    facts = {"outcome": "stop", "backbone": "a", "tokens_in": 100, "tokens_out": 10, "seconds": 2.0, "time": 100.0}
-    return filled("call", process="daemon", number=number, stage=stage, account=account, **{**facts, **fields})
+    facts = {
+        "outcome": "stop",
+        "backbone": "a",
+        "tokens_in": 100,
+        "tokens_out": 10,
+        "seconds": 2.0,
+        "time": 100.0,
+    }
+    return filled(
+        "call", process="daemon", number=number, stage=stage, account=account, **{**facts, **fields}
+    )
 
 
 def test_failures_are_paid_by_the_variants_that_were_accepted(tmp_path: Path) -> None:
@@ -84,7 +112,10 @@ def test_failures_are_paid_by_the_variants_that_were_accepted(tmp_path: Path) ->
     assert (found.accepted, found.variants, summary["calls"]) == (1, 2, 4)
     assert (summary["calls_per_accepted"], summary["calls_on_the_path"]) == (4.0, 2.0)
     assert summary["stages"]["plan"]["per_accepted"]["tokens_in"] == 200
-    assert summary["stages"]["plan"]["on_the_path"]["calls"] == 1 and summary["stages"]["plan"]["failed"] == 1
+    assert (
+        summary["stages"]["plan"]["on_the_path"]["calls"] == 1
+        and summary["stages"]["plan"]["failed"] == 1
+    )
     assert found.busy == {"a": 4.0, "b": 2.0}
 
 

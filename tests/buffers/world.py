@@ -32,7 +32,8 @@ VALUES: dict[str, Any] = {
     "pool": {"max_generated": 6, "inject_fraction": 0.5, "retest_fraction": 0.1},
     "operation": {"deadline_seconds": 0.3},
 }
-Resolved = Callable[[int, EpochSlot, int], int]  # step, slot, expected turns → resolved turns of each rollout
+# step, slot, expected turns → resolved turns of each rollout
+Resolved = Callable[[int, EpochSlot, int], int]
 
 
 @cache
@@ -72,14 +73,17 @@ def make_run(path: Path, **changes: Any) -> Run:
 
 def group(task: AnyTask, resolved: list[int], slot_role: str = "active", stage: int = 1) -> Group:
     rollouts = tuple(
-        Rollout(done, task.expected, int(done == task.expected), 0.0, done / task.expected, "finished")
+        Rollout(
+            done, task.expected, int(done == task.expected), 0.0, done / task.expected, "finished"
+        )
         for done in resolved
     )
     return Group(task.id, stage, "identity", "progress", (0.0, 1.0), rollouts, slot_role)  # type: ignore[arg-type]
 
 
 def by_chance(step: int, slot: EpochSlot, expected: int) -> list[int]:
-    """Rewards that depend on step and task only: some tasks are hopeless, some mastered, most in between."""
+    """Rewards that depend on step and task only: some tasks are hopeless, some mastered, most in
+    between."""
     rng = keyed_random(0, "test rewards", step, slot.task_id)
     level = keyed_random(1, "test level", slot.task_id).random()
     if level < 0.2:
@@ -93,11 +97,14 @@ PICKED = {"type": "base", "score": 1.0, "why": {"generation": 0}}  # a pick, but
 
 
 class SyncDaemonLog:
-    """DaemonLog for tests without an event loop: whatever is written has been acknowledged when the call returns."""
+    """DaemonLog for tests without an event loop: whatever is written has been acknowledged when the
+    call returns."""
 
     def __init__(self, run: Run) -> None:
-        self.log, self._loop = DaemonLog(run), asyncio.Runner()
-        self.state, self.read_epoch = self.log.state, self.log.read_epoch
+        self.log = DaemonLog(run)
+        self._loop = asyncio.Runner()
+        self.state = self.log.state
+        self.read_epoch = self.log.read_epoch
 
     def picked(self, *arguments: Any) -> None:
         self._loop.run(self.log.picked(*arguments))
@@ -121,7 +128,12 @@ class SyncDaemonLog:
     def __enter__(self) -> SyncDaemonLog:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -132,7 +144,8 @@ def generation_of(pool: Pool, task_id: str) -> int:
 
 
 def retired(state: RunState) -> dict[str, tuple[str, int, int]]:
-    """What has left the live pool and not come back: task → rule, epoch, step. Folds keep only what may be revived."""
+    """What has left the live pool and not come back: task → rule, epoch, step. Folds keep only what
+    may be revived."""
     found: dict[str, tuple[str, int, int]] = {}
     for record in state.decisions():
         if record["kind"] == "retired":
@@ -146,7 +159,9 @@ class Players:
     """A trainer, and a daemon that makes one variant a step out of the step's first task."""
 
     def __init__(self, run: Run, trainer: TrainerLog, daemon: SyncDaemonLog | None) -> None:
-        self.run, self.trainer, self.daemon = run, trainer, daemon
+        self.run = run
+        self.trainer = trainer
+        self.daemon = daemon
         self._fresh: Iterator[Task] = iter(variants())
         self.rewards: Any = by_chance
 

@@ -1,4 +1,5 @@
-"""A small real run that the tests of this room share: simulated policy, both processes, in lockstep."""
+"""A small real run that the tests of this room share: simulated policy, both processes, in
+lockstep."""
 
 from __future__ import annotations
 
@@ -33,11 +34,16 @@ exclusion_steps = 1
 [operation]
 deadline_seconds = 60
 """
-IMPORTS = ("rods.console.main", *(target.partition(":")[0] for target, *_ in verbs().values() if target))
+IMPORTS = (
+    "rods.console.main",
+    *(target.partition(":")[0] for target, *_ in verbs().values() if target),
+)
 Rods = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def rods(*arguments: str | Path, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def rods(
+    *arguments: str | Path, stdin: str = "", cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process of its own."""
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return forked.run("rods.console", arguments, IMPORTS, stdin=stdin, cwd=cwd, env=env)

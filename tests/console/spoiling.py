@@ -1,5 +1,5 @@
-"""Everything that may be wrong about what a person, a disk or another program puts before a verb: by name, the ways to
-spoil a run folder and the files that verbs are given."""
+"""Everything that may be wrong about what a person, a disk or another program puts before a verb:
+by name, the ways to spoil a run folder and the files that verbs are given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,19 @@ LONG = 1 << 20
 DEEP = 100_000
 Spoil = Callable[[Path], object]
 EVERY = frozenset(
-    {"status", "status --json", "inspect", "cost", "report", "score", "verify", "recover", "fork", "observe", "merge"}
+    {
+        "status",
+        "status --json",
+        "inspect",
+        "cost",
+        "report",
+        "score",
+        "verify",
+        "recover",
+        "fork",
+        "observe",
+        "merge",
+    }
     | {"new", "plan", "train", "daemon"}
 )
 TRAINERS = frozenset({"train", "observe"})  # they own the observations
@@ -30,8 +42,8 @@ STATUS = frozenset({"status", "status --json"})
 
 @dataclass(frozen=True)
 class Way:
-    """One way to spoil a run folder. `refused`: the verbs that refuse then, all others go on. `late`: those of them
-    that find out only after they have written to logs of theirs."""
+    """One way to spoil a run folder. `refused`: the verbs that refuse then, all others go on.
+    `late`: those of them that find out only after they have written to logs of theirs."""
 
     spoil: Spoil
     refused: frozenset[str] = EVERY
@@ -132,7 +144,8 @@ def manifest(**fields: Any) -> Spoil:
 
 
 CHECKPOINT = "checkpoints/step_00000010.a1"
-STALE = {"released": False, "boot_id": "another", "host": ESCAPE, "process": ESCAPE}  # an owner on another machine
+# an owner on another machine
+STALE = {"released": False, "boot_id": "another", "host": ESCAPE, "process": ESCAPE}
 
 SPOILED: dict[str, Way] = {
     "nothing": Way(lambda run: None, frozenset()),
@@ -187,21 +200,38 @@ SPOILED: dict[str, Way] = {
     # tracker.json, which nothing depends on but `rods verify`; its writer needs the name
     "tracker: deep": Way(put("tracker.json", b"[" * DEEP), frozenset()),
     "tracker: a FIFO": Way(fifo("tracker.json"), frozenset({"verify", "recover"})),
-    "tracker: a folder": Way(folder("tracker.json"), frozenset({"verify", "recover", *TRAINERS}), late=TRAINERS),
+    "tracker: a folder": Way(
+        folder("tracker.json"), frozenset({"verify", "recover", *TRAINERS}), late=TRAINERS
+    ),
     "tracker: a dangling link": Way(link("tracker.json", "/nowhere/x"), frozenset()),
     # heartbeats
     "heartbeats: a FIFO": Way(fifo("heartbeat.trainer.json", "heartbeat.daemon.json"), frozenset()),
     "heartbeats: a folder": Way(folder("heartbeat.trainer.json"), frozenset()),
     "heartbeats: other types": Way(
-        edited("heartbeat.*", counter="x", quiet="a", still=[], uptime={}, since="z", time="now", state=7, pid="p"),
+        edited(
+            "heartbeat.*",
+            counter="x",
+            quiet="a",
+            still=[],
+            uptime={},
+            since="z",
+            time="now",
+            state=7,
+            pid="p",
+        ),
         frozenset(),
     ),
     "heartbeats: clocks of 1e308": Way(
-        edited("heartbeat.*", time=-1e308, since=1e308, uptime=1e308, quiet=1e308, still=1e308), frozenset()
+        edited("heartbeat.*", time=-1e308, since=1e308, uptime=1e308, quiet=1e308, still=1e308),
+        frozenset(),
     ),
     # locks/
-    "owners: lists": Way(lambda run: [path.write_bytes(b"[]") for path in run.glob("locks/*.owner")], frozenset()),
-    "owners: other types": Way(edited("locks/*.owner", since="x", pid="y", host=7, released="no"), frozenset()),
+    "owners: lists": Way(
+        lambda run: [path.write_bytes(b"[]") for path in run.glob("locks/*.owner")], frozenset()
+    ),
+    "owners: other types": Way(
+        edited("locks/*.owner", since="x", pid="y", host=7, released="no"), frozenset()
+    ),
     "owner: a clock of 1e308": Way(
         lambda run: (
             edited("locks/observations.jsonl.owner", since=1e308, **STALE)(run),
@@ -211,11 +241,17 @@ SPOILED: dict[str, Way] = {
     ),
     "owner: a FIFO": Way(fifo("locks/observations.jsonl.owner"), STATUS | TRAINERS | {"recover"}),
     "owner: a folder": Way(folder("locks/observations.jsonl.owner"), TRAINERS | {"recover"}),
-    "owner: a dangling link": Way(link("locks/observations.jsonl.owner", "/nowhere/x"), TRAINERS | {"recover"}),
-    "owner of the pool: a FIFO": Way(
-        fifo("locks/pool.jsonl.owner"), frozenset({"train", "merge", "recover"}), late=frozenset({"train"})
+    "owner: a dangling link": Way(
+        link("locks/observations.jsonl.owner", "/nowhere/x"), TRAINERS | {"recover"}
     ),
-    "owner of the seeds: a FIFO": Way(fifo("locks/seeds.jsonl.owner"), STATUS | {"daemon", "recover"}),
+    "owner of the pool: a FIFO": Way(
+        fifo("locks/pool.jsonl.owner"),
+        frozenset({"train", "merge", "recover"}),
+        late=frozenset({"train"}),
+    ),
+    "owner of the seeds: a FIFO": Way(
+        fifo("locks/seeds.jsonl.owner"), STATUS | {"daemon", "recover"}
+    ),
     "locks: missing": Way(without("locks"), frozenset()),
     "locks: a file": Way(a_file("locks"), WRITERS),
     "locks: a dangling link": Way(link("locks", "/nowhere/x"), WRITERS),
@@ -223,17 +259,27 @@ SPOILED: dict[str, Way] = {
     # checkpoints/
     "checkpoint: a list": Way(put(f"{CHECKPOINT}/manifest.json", b"[]"), frozenset()),
     "checkpoint: a FIFO": Way(fifo(f"{CHECKPOINT}/manifest.json"), frozenset()),
-    "checkpoint: other types": Way(edited(f"{CHECKPOINT}/manifest.json", step="x", attempt=None), frozenset()),
+    "checkpoint: other types": Way(
+        edited(f"{CHECKPOINT}/manifest.json", step="x", attempt=None), frozenset()
+    ),
     "checkpoint: files a list": Way(edited(f"{CHECKPOINT}/manifest.json", files=[1]), frozenset()),
-    "checkpoint: files of escapes": Way(edited(f"{CHECKPOINT}/manifest.json", files={ESCAPE: "x"}), frozenset()),
-    "checkpoint: no curriculum": Way(edited(f"{CHECKPOINT}/manifest.json", curriculum=7), frozenset({"train"})),
+    "checkpoint: files of escapes": Way(
+        edited(f"{CHECKPOINT}/manifest.json", files={ESCAPE: "x"}), frozenset()
+    ),
+    "checkpoint: no curriculum": Way(
+        edited(f"{CHECKPOINT}/manifest.json", curriculum=7), frozenset({"train"})
+    ),
     "checkpoint: another curriculum": Way(
         edited(f"{CHECKPOINT}/manifest.json", curriculum={"stage": ESCAPE}), frozenset({"train"})
     ),
     "checkpoint: of a step to come": Way(of_a_step_to_come, TRAINERS | {"fork"}),
-    "checkpoints: a file": Way(a_file("checkpoints"), frozenset({"train", "score", "fork"}), late=frozenset({"train"})),
+    "checkpoints: a file": Way(
+        a_file("checkpoints"), frozenset({"train", "score", "fork"}), late=frozenset({"train"})
+    ),
     "checkpoints: a dangling link": Way(
-        link("checkpoints", "/nowhere/x"), frozenset({"train", "score", "fork"}), late=frozenset({"train"})
+        link("checkpoints", "/nowhere/x"),
+        frozenset({"train", "score", "fork"}),
+        late=frozenset({"train"}),
     ),
     # time stamps in records
     "records: clocks of 1e308": Way(stamped(1e308), frozenset()),
@@ -242,11 +288,15 @@ SPOILED: dict[str, Way] = {
     # what else stands in the folder
     "logs: a file": Way(a_file("logs"), frozenset({"train", "daemon"})),
     "logs: a dangling link": Way(link("logs", "/nowhere/x"), frozenset({"train", "daemon"})),
-    "logs: FIFOs": Way(fifo("logs/trainer.jsonl", "logs/daemon.jsonl"), frozenset({"train", "daemon"})),
+    "logs: FIFOs": Way(
+        fifo("logs/trainer.jsonl", "logs/daemon.jsonl"), frozenset({"train", "daemon"})
+    ),
     "report: a file": Way(a_file("report"), frozenset({"report"})),
     "scores: a file": Way(a_file("eval"), frozenset({"score"})),
     "snapshots: a file": Way(a_file("snapshots"), frozenset()),
-    "operation: bytes": Way(put("operation.trainer.jsonl", b"\xff\n"), frozenset({"train"}), late=frozenset({"train"})),
+    "operation: bytes": Way(
+        put("operation.trainer.jsonl", b"\xff\n"), frozenset({"train"}), late=frozenset({"train"})
+    ),
     "operation: a FIFO": Way(fifo("operation.trainer.jsonl"), frozenset({"train", "recover"})),
     "operation: a folder": Way(folder("operation.trainer.jsonl"), frozenset({"train", "recover"})),
     "usage: bytes": Way(put("usage.daemon.jsonl", b"\xff\n"), frozenset({"cost"})),

@@ -1,4 +1,5 @@
-"""The Python API: the snippets of docs/api.md run as they stand, and what a trainer through it does is a run's."""
+"""The Python API: the snippets of docs/api.md run as they stand, and what a trainer through it does
+is a run's."""
 
 import contextlib
 import inspect
@@ -20,7 +21,9 @@ from rods.worlds import desk
 
 BIN = Path(sys.executable).parent
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
-EVALUATION, TRAINER = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+EVALUATION, TRAINER = re.findall(
+    r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+)
 
 
 @pytest.fixture
@@ -36,7 +39,9 @@ def test_the_snippets_are_as_short_as_they_should_be():
 
 
 def test_the_page_gives_every_parameter_with_its_default():
-    shown = [each for each in re.findall(r"`(\w+)\(([^`]*)\)`", PAGE.read_text()) if each[0] in dir(rods)]
+    shown = [
+        each for each in re.findall(r"`(\w+)\(([^`]*)\)`", PAGE.read_text()) if each[0] in dir(rods)
+    ]
     assert len(shown) >= 9
     for name, parameters in shown:
         given = dict([*part.split("="), ""][:2] for part in parameters.split(", "))
@@ -45,7 +50,9 @@ def test_the_page_gives_every_parameter_with_its_default():
         for parameter, default in given.items():
             if default != "…":
                 real = found[parameter].default
-                assert default == ("" if real is inspect.Parameter.empty else repr(real).replace("'", '"')), name
+                assert default == (
+                    "" if real is inspect.Parameter.empty else repr(real).replace("'", '"')
+                ), name
 
 
 @pytest.mark.needs("new_world")
@@ -71,14 +78,19 @@ def test_the_trainer_is_a_whole_loop(library):
         daemon.kill()
         daemon.wait()
     subprocess.run([BIN / "rods", "verify", "runs/own", "--replay"], check=True)
-    status = orjson.loads(subprocess.run([BIN / "rods", "status", "runs/own", "--json"], capture_output=True).stdout)
+    status = orjson.loads(
+        subprocess.run([BIN / "rods", "status", "runs/own", "--json"], capture_output=True).stdout
+    )
     assert (status["step"], status["accepted"] > 0) == (60, True)
 
 
 @pytest.mark.needs("new_world")
 def test_a_run_goes_on_with_what_was_saved(library):
-    (library / "run.toml").write_text((library / "run.toml").read_text().replace('sync = "lockstep"', ""))
-    state, seen = {"skill": 0}, []
+    (library / "run.toml").write_text(
+        (library / "run.toml").read_text().replace('sync = "lockstep"', "")
+    )
+    state = {"skill": 0}
+    seen = []
 
     def save(folder):
         (folder / "skill").write_text(str(state["skill"]))
@@ -107,8 +119,11 @@ def test_a_run_goes_on_with_what_was_saved(library):
 @pytest.mark.needs("new_world")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_trainer_of_one_s_own_behind_its_step(library, number):
-    (library / "run.toml").write_text((library / "run.toml").read_text().replace('sync = "lockstep"', ""))
-    before, steps = signal.getsignal(number), []
+    (library / "run.toml").write_text(
+        (library / "run.toml").read_text().replace('sync = "lockstep"', "")
+    )
+    before = signal.getsignal(number)
+    steps = []
     with rods.open_training("runs/own", lambda messages: "No.", config="run.toml") as training:
         for batch in training:
             os.kill(os.getpid(), number)
@@ -126,7 +141,10 @@ def test_a_trainer_that_plays_elsewhere_takes_part_by_records(library):
     again = rods.merge("runs/own", epoch=0)
     assert (opened.made.recorded, again.made.recorded, again.tasks) == (False, True, opened.tasks)
     groups = [
-        {"task": task.id, "rollouts": [{"resolved": count, "expected": task.expected} for count in (0, 1)]}
+        {
+            "task": task.id,
+            "rollouts": [{"resolved": count, "expected": task.expected} for count in (0, 1)],
+        }
         for role, task in opened.tasks
         if role == "active"
     ]
@@ -145,7 +163,8 @@ async def _slowly(messages):
 
 def test_a_coroutine_is_awaited_and_says_the_same():
     tasks = desk.generate(7, 6, 0)
-    slow, quick = rods.evaluate(tasks, _slowly), rods.evaluate(tasks, lambda messages: "No.")
+    slow = rods.evaluate(tasks, _slowly)
+    quick = rods.evaluate(tasks, lambda messages: "No.")
     assert slow == quick and slow.broken == 0
     assert len(slow.traces) == 6 and slow.progress.tasks == 6
 
@@ -171,13 +190,21 @@ def test_what_is_not_there_is_told(tmp_path):
 
 def test_a_file_called_like_a_room_of_ours_may_use_the_api(tmp_path):
     (tmp_path / "trainer.py").write_text("from rods import play; print(play.__module__)")
-    told = subprocess.run([sys.executable, "trainer.py"], cwd=tmp_path, capture_output=True, text=True)
+    told = subprocess.run(
+        [sys.executable, "trainer.py"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert told.stdout == "rods.console.api\n", told.stderr
 
 
 def test_no_torch_is_loaded():
-    code = "import sys, rods; rods.play; print([m for m in ('torch', 'transformers') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    code = (
+        "import sys, rods; rods.play; print([m for m in ('torch', 'transformers') if m in "
+        "sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+        == "[]\n"
+    )
 
 
 def test_a_policy_gets_messages_with_keys_as_chat_clients_send_them():

@@ -1,4 +1,5 @@
-"""What a person may get wrong: exit code, place, reason and remedy, on one line, without a traceback."""
+"""What a person may get wrong: exit code, place, reason and remedy, on one line, without a
+traceback."""
 
 import json
 import os
@@ -38,9 +39,15 @@ def config(folder: Path, old: str = "", new: str = "") -> Path:
         ("steps = 14", "steps = 99999999999999999999", ["training.steps", "64 bits"]),
         ("rollouts_per_task = 4", "rollouts_per_task = 1", ["rollouts_per_task", "at least 2"]),
         ("steps = 14", "steps = inf", ["training.steps", "must be finite, not inf"]),
-        ("steps = 14", "steps = 14\nlearning_rate = nan", ["training.learning_rate", "must be finite, not nan"]),
+        (
+            "steps = 14",
+            "steps = 14\nlearning_rate = nan",
+            ["training.learning_rate", "must be finite, not nan"],
+        ),
         ("steps = 14", 'steps = 14\n"\\u001b[2J" = 1', ["unknown key"]),
-        pytest.param("steps = 14", f"steps = 14\n{'x' * (1 << 20)} = 1", ["unknown key"], id="a long key"),
+        pytest.param(
+            "steps = 14", f"steps = 14\n{'x' * (1 << 20)} = 1", ["unknown key"], id="a long key"
+        ),
         ("batch_tasks = 8", "batch_tasks = 64", ["batch_tasks", "16 training tasks", "lower it"]),
         ('tasks = "desk"', 'tasks = "missing.jsonl"', ["missing.jsonl", "No such file"]),
         ("[data]", "[data", ["run.toml", "not TOML"]),
@@ -50,7 +57,9 @@ def test_a_bad_configuration(tmp_path: Path, old: str, new: str, words: list[str
     line = refused("trainer", "new", tmp_path / "run", "--config", config(tmp_path, old, new))
     for word in [*words, "→"]:
         assert word in line
-    assert "\x1b" not in line and len(line) < 2 * MOST_SAID, "a key must neither steer nor fill the terminal"
+    assert "\x1b" not in line and len(line) < 2 * MOST_SAID, (
+        "a key must neither steer nor fill the terminal"
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -60,7 +69,9 @@ def test_a_missing_configuration_file(tmp_path: Path) -> None:
 
 
 def test_a_run_folder_with_another_identity(finished_run: Path, tmp_path: Path) -> None:
-    line = refused("up", finished_run, "--config", config(tmp_path, "steps = 14", "steps = 15"), code=3)
+    line = refused(
+        "up", finished_run, "--config", config(tmp_path, "steps = 14", "steps = 15"), code=3
+    )
     assert "training.steps: 14 → 15" in line
     assert "rods trainer extend" in line
 
@@ -83,25 +94,49 @@ def with_null(line: str, *path: str) -> str:
     [
         (lambda lines: [*lines[:3], lines[3][:50], *lines[4:]], ["tasks.jsonl:4", "data check"]),
         (lambda lines: [*lines, lines[0]], ["repeats line 1", "remove one"]),
-        (lambda lines: [lines[0].replace('"schema":1', '"schema":9'), *lines[1:]], ["tasks.jsonl:1", "'schema' is 9"]),
-        (lambda lines: [with_null(lines[0], "tools", "held_out"), *lines[1:]], ["tasks.jsonl:1", "'tools.held_out'"]),
-        (lambda lines: [with_null(lines[0], "provenance"), *lines[1:]], ["tasks.jsonl:1", "'provenance' must be"]),
+        (
+            lambda lines: [lines[0].replace('"schema":1', '"schema":9'), *lines[1:]],
+            ["tasks.jsonl:1", "'schema' is 9"],
+        ),
+        (
+            lambda lines: [with_null(lines[0], "tools", "held_out"), *lines[1:]],
+            ["tasks.jsonl:1", "'tools.held_out'"],
+        ),
+        (
+            lambda lines: [with_null(lines[0], "provenance"), *lines[1:]],
+            ["tasks.jsonl:1", "'provenance' must be"],
+        ),
         (lambda lines: [], ["no task has the split 'train'"]),
     ],
-    ids=["corrupt line", "duplicate id", "other schema", "null held out", "null provenance", "empty file"],
+    ids=[
+        "corrupt line",
+        "duplicate id",
+        "other schema",
+        "null held out",
+        "null provenance",
+        "empty file",
+    ],
 )
-def test_a_bad_task_file(finished_run: Path, tmp_path: Path, damage: object, words: list[str]) -> None:
+def test_a_bad_task_file(
+    finished_run: Path, tmp_path: Path, damage: object, words: list[str]
+) -> None:
     assert callable(damage)
     lines = damage(tasks_of(finished_run))
     (tmp_path / "tasks.jsonl").write_text("".join(f"{line}\n" for line in lines))
     line = refused(
-        "trainer", "new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"')
+        "trainer",
+        "new",
+        tmp_path / "run",
+        "--config",
+        config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"'),
     )
     for word in words:
         assert word in line
 
 
-def test_a_null_in_a_task_is_a_fault_that_data_check_names(finished_run: Path, tmp_path: Path) -> None:
+def test_a_null_in_a_task_is_a_fault_that_data_check_names(
+    finished_run: Path, tmp_path: Path
+) -> None:
     for path in (("provenance",), ("tools", "held_out")):
         (tmp_path / "tasks.jsonl").write_text(with_null(tasks_of(finished_run)[0], *path) + "\n")
         done = rods("data", "check", tmp_path / "tasks.jsonl")
@@ -117,7 +152,11 @@ def test_a_task_whose_own_ground_truth_fails(finished_run: Path, tmp_path: Path)
     first[0]["arguments"] = {"nonsense": 1}
     (tmp_path / "tasks.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n")
     line = refused(
-        "trainer", "new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"')
+        "trainer",
+        "new",
+        tmp_path / "run",
+        "--config",
+        config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"'),
     )
     assert "ground truth" in line
     assert "data check" in line
@@ -147,7 +186,9 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
     wanted = config(tmp_path)
     shut = tmp_path / "shut"
     shut.mkdir(mode=0o500)
-    assert "make the run folder writable" in refused("trainer", "new", shut / "run", "--config", wanted)
+    assert "make the run folder writable" in refused(
+        "trainer", "new", shut / "run", "--config", wanted
+    )
 
 
 def test_an_unknown_environment() -> None:
@@ -161,12 +202,18 @@ def test_a_changed_task_file_in_a_run(run_copy: Path) -> None:
     assert "not those that the run was created with" in refused("status", run_copy, code=3)
 
 
-@pytest.mark.parametrize("content", [b"[1]", b"7", b"not JSON", b'{"step": "x"}', b'{"step": 1, "epoch": 0}', b""])
+@pytest.mark.parametrize(
+    "content", [b"[1]", b"7", b"not JSON", b'{"step": "x"}', b'{"step": 1, "epoch": 0}', b""]
+)
 def test_a_tracker_or_heartbeat_that_is_none(run_copy: Path, content: bytes) -> None:
     for name in ("tracker.json", "heartbeat.trainer.json", "heartbeat.daemon.json"):
         (run_copy / name).write_bytes(content)
     verified = rods("verify", run_copy)
-    assert verified.returncode == 1 and "tracker.json" in verified.stdout and "Traceback" not in verified.stderr
+    assert (
+        verified.returncode == 1
+        and "tracker.json" in verified.stdout
+        and "Traceback" not in verified.stderr
+    )
     assert rods("status", run_copy).returncode == 0
 
 
@@ -187,7 +234,9 @@ def test_a_manifest_that_is_no_object(run_copy: Path) -> None:
         ("rollouts", [{"resolved": 0, "expected": 2, "reward": 1e308}], "lies outside its range"),
     ],
 )
-def test_a_group_that_no_trainer_means(run_copy: Path, field: str, value: object, words: str) -> None:
+def test_a_group_that_no_trainer_means(
+    run_copy: Path, field: str, value: object, words: str
+) -> None:
     task = json.loads(tasks_of(run_copy)[0])
     turns = len(task["user"]["script"])
     if field == "rollouts":
@@ -201,15 +250,26 @@ def test_a_group_that_no_trainer_means(run_copy: Path, field: str, value: object
 @pytest.mark.parametrize("policy_step", [-99, 15, 99])
 def test_weights_of_no_earlier_step(run_copy: Path, policy_step: int) -> None:
     task = json.loads(tasks_of(run_copy)[0])
-    group = {"task": task["id"], "rollouts": [{"resolved": 1, "expected": len(task["user"]["script"])}]}
-    lines = json.dumps(group) + "\n" + json.dumps({"end_step": 15, "policy_step": policy_step}) + "\n"
+    group = {
+        "task": task["id"],
+        "rollouts": [{"resolved": 1, "expected": len(task["user"]["script"])}],
+    }
+    lines = (
+        json.dumps(group) + "\n" + json.dumps({"end_step": 15, "policy_step": policy_step}) + "\n"
+    )
     assert "policy_step is" in refused("trainer", "observe", run_copy, stdin=lines)
 
 
 @pytest.mark.slow
 def test_clocks_that_no_calendar_has(run_copy: Path) -> None:
     for path in [*run_copy.glob("locks/*.owner"), *run_copy.glob("heartbeat.*.json")]:
-        stale = {"since": 1e308, "time": 1e308, "boot_id": "another", "released": False, "state": "working"}
+        stale = {
+            "since": 1e308,
+            "time": 1e308,
+            "boot_id": "another",
+            "released": False,
+            "state": "working",
+        }
         path.write_text(json.dumps(json.loads(path.read_text()) | stale))
     for verb in ("status", "recover"):
         done = rods(verb, run_copy)
@@ -221,7 +281,9 @@ def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) ->
     there = tmp_path / os.fsdecode(b"\xff\xfe")
     shutil.copytree(finished_run, there / "run")
     for verb in (["status"], ["verify"], ["dash", "--report"], ["up"], ["recover"]):
-        assert "the name is not UTF-8 → give the file or folder a name in UTF-8" in refused(*verb, there / "run")
+        assert "the name is not UTF-8 → give the file or folder a name in UTF-8" in refused(
+            *verb, there / "run"
+        )
     assert "not UTF-8" in refused("trainer", "new", there / "other", "--config", config(tmp_path))
     assert "not UTF-8" in refused("trainer", "fork", finished_run, there / "other")
     assert "not UTF-8" in refused("status", "run", cwd=there), "records name the working folder too"
@@ -229,7 +291,9 @@ def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) ->
     for program in (["rods.trainer"], ["rods.daemon"], ["rods.family.benchmarks", "run"]):
         command = [sys.executable, "-m", *program, str(there / "run")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 2 and "not UTF-8" in done.stderr and "Traceback" not in done.stderr, done
+        assert (
+            done.returncode == 2 and "not UTF-8" in done.stderr and "Traceback" not in done.stderr
+        ), done
 
 
 @pytest.mark.slow
@@ -238,9 +302,13 @@ def test_locks_that_are_no_folder(run_copy: Path, target: str) -> None:
     shutil.rmtree(run_copy / "locks")
     (run_copy / "locks").symlink_to(target)
     for program in ("trainer", "daemon"):
-        done = subprocess.run([sys.executable, "-m", program, str(run_copy)], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", program, str(run_copy)], capture_output=True, text=True
+        )
         assert done.returncode == 2 and "Traceback" not in done.stderr, done
-        assert f"{run_copy}/locks" in done.stderr and "→ move aside what is there" in done.stderr, done
+        assert f"{run_copy}/locks" in done.stderr and "→ move aside what is there" in done.stderr, (
+            done
+        )
 
 
 @pytest.mark.parametrize("key", ["identity", "tasks", "environments", "warnings"])

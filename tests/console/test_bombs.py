@@ -1,5 +1,5 @@
-"""Every kind of file that a run folder may hold, of more bytes than there is memory: whoever reads it says so in a
-line, or has no need of it, and takes no memory for it."""
+"""Every kind of file that a run folder may hold, of more bytes than there is memory: whoever reads
+it says so in a line, or has no need of it, and takes no memory for it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ ZEROS = gzip.compress(bytes(1 << 26), compresslevel=1) * 24  # unpacks to 1.5 GB
 
 @dataclass(frozen=True)
 class Bomb:
-    """`file`: a pattern, the first that fits is made huge, or is made where none does. `verb`: what reads it. `told`:
-    whether that ends with an error that names the bound; otherwise it goes on without the file."""
+    """`file`: a pattern, the first that fits is made huge, or is made where none does. `verb`: what
+    reads it. `told`: whether that ends with an error that names the bound; otherwise it goes on
+    without the file."""
 
     file: str
     verb: tuple[str, ...] = ("console", "verify", "RUN")
@@ -66,14 +67,24 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "snapshots/": (Bomb("snapshots/observations.000000000001.json", TRAIN, told=False),),
     "recovered/": (Bomb("recovered/old/observations.jsonl", told=False),),
     "checkpoints/": (
-        Bomb("checkpoints/step_*/manifest.json", ("console", "trainer", "fork", "RUN", "RUN.fork"), told=False),
+        Bomb(
+            "checkpoints/step_*/manifest.json",
+            ("console", "trainer", "fork", "RUN", "RUN.fork"),
+            told=False,
+        ),
     ),
     "traces/": (
-        Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "verify", "RUN", "--replay"), told=False),
+        Bomb(
+            "traces/step_00000001.a1.jsonl.gz", ("console", "verify", "RUN", "--replay"), told=False
+        ),
         Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "data", "export", "RUN", "RUN.out")),
-        Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "dash", "--report", "RUN"), told=False),
+        Bomb(
+            "traces/step_00000001.a1.jsonl.gz", ("console", "dash", "--report", "RUN"), told=False
+        ),
     ),
-    "eval/": (Bomb("eval/step_00000000.jsonl", ("console", "trainer", "score", "RUN"), told=False),),
+    "eval/": (
+        Bomb("eval/step_00000000.jsonl", ("console", "trainer", "score", "RUN"), told=False),
+    ),
     "logs/": (Bomb("logs/trainer.jsonl", ("console", "status", "--log", "RUN"), told=False),),
     "environments/": (Bomb(f"environments/{'a' * 20}/world.py", told=False),),
 }
@@ -81,9 +92,17 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
 
 def kinds() -> set[str]:
     """The files and folders of the table in docs/protocol.md."""
-    table = (ROOT / "docs" / "protocol.md").read_text().partition("| file | writer | what |")[2].partition("\n\n")[0]
+    table = (
+        (ROOT / "docs" / "protocol.md")
+        .read_text()
+        .partition("| file | writer | what |")[2]
+        .partition("\n\n")[0]
+    )
     names = (row.split("|")[1] for row in table.splitlines()[2:])
-    plain = (re.sub(r"\]\(.*?\)|\[", "", name).replace("&lt;", "<").replace("&gt;", ">") for name in names)
+    plain = (
+        re.sub(r"\]\(.*?\)|\[", "", name).replace("&lt;", "<").replace("&gt;", ">")
+        for name in names
+    )
     return {name.strip() for cell in plain for name in cell.split(",")}
 
 
@@ -93,10 +112,22 @@ def test_every_kind_of_the_protocol_has_its_bomb() -> None:
 
 def test_nothing_but_the_bounded_reader_reads_files_of_a_run() -> None:
     rooms = ("buffers", "rods", "daemon", "trainer", "console", "evaluation", "family")
-    sources = {path for room in rooms for path in (ROOT / room).rglob("*.py") if path != ROOT / "rods" / "files.py"}
-    unbounded = re.compile(r"gzip\.(open|decompress)|\bpath\.read_(bytes|text)|file\.readline\(\)|torch\.load\(")
-    found = {path.name: unbounded.findall(path.read_text()) for path in sources if unbounded.search(path.read_text())}
-    # torch.load stands where archives are looked at first; the others read files of the package, or their own
+    sources = {
+        path
+        for room in rooms
+        for path in (ROOT / room).rglob("*.py")
+        if path != ROOT / "rods" / "files.py"
+    }
+    unbounded = re.compile(
+        r"gzip\.(open|decompress)|\bpath\.read_(bytes|text)|file\.readline\(\)|torch\.load\("
+    )
+    found = {
+        path.name: unbounded.findall(path.read_text())
+        for path in sources
+        if unbounded.search(path.read_text())
+    }
+    # torch.load stands where archives are looked at first; the others read files of the package, or
+    # their own
     assert sorted(found) == ["filesystem.py", "registry.py", "weight_files.py"]
 
 
@@ -130,12 +161,15 @@ def test_a_bomb_costs_a_line(finished_run: Path, forge: Forge, tmp_path: Path, k
 
 
 def against(whole: Path, forge: Forge, run: Path, bomb: Bomb) -> str:
-    """What is wrong with how the verb of a bomb ends in `run`, a copy of a `whole` run; nothing: ""."""
+    """What is wrong with how the verb of a bomb ends in `run`, a copy of a `whole` run; nothing:
+    ""."""
     shutil.copytree(whole, run)
     make_huge(run, bomb.file)
     given = [argument.replace("RUN", str(run)) for argument in bomb.verb]
     end = forge.run("tests.console.test_bombs:bounded", run, *given)
-    sound = end.code in ((1, 2, 3) if bomb.told else (0,)) and (not bomb.told or "more than" in end.errors)
+    sound = end.code in ((1, 2, 3) if bomb.told else (0,)) and (
+        not bomb.told or "more than" in end.errors
+    )
     if sound and not any(word in end.errors for word in ("Traceback", "MemoryError")):
         return ""
     return f"{bomb} ends with {end.code}: {end.errors[-2000:]}"
@@ -147,7 +181,9 @@ def test_a_log_line_is_bounded_for_reader_and_writer(tmp_path: Path) -> None:
     log.write_bytes(whole)
     with log.open("ab") as file:
         file.truncate(HUGE)
-    with pytest.raises(Damage, match=f"byte {len(whole)}: damaged record: a line of more than 64 MiB"):
+    with pytest.raises(
+        Damage, match=f"byte {len(whole)}: damaged record: a line of more than 64 MiB"
+    ):
         list(read(log))
     with pytest.raises(Damage, match="more than 64 MiB"):
         Tail(log).poll()
@@ -178,7 +214,10 @@ def test_a_compressed_archive_of_weights_is_not_unpacked(tmp_path: Path) -> None
 
     torch.save({"a": torch.zeros(30_000)}, tmp_path / "plain.pt")
     assert load_tensors(tmp_path / "plain.pt")["a"].shape == (30_000,)
-    with zipfile.ZipFile(tmp_path / "plain.pt") as plain, zipfile.ZipFile(tmp_path / "bomb.pt", "w") as bomb:
+    with (
+        zipfile.ZipFile(tmp_path / "plain.pt") as plain,
+        zipfile.ZipFile(tmp_path / "bomb.pt", "w") as bomb,
+    ):
         for name in plain.namelist():
             bomb.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)
     with pytest.raises(RuntimeError, match="would unpack to more"):

@@ -20,10 +20,16 @@ from tests.parts import GONE
 # verb: its positional arguments, then its options.
 EXPECTED = {
     "init": (["FOLDER"], []),
-    "plan": (["CONFIG"], ["--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--json"]),
+    "plan": (
+        ["CONFIG"],
+        ["--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--json"],
+    ),
     "up": (["RUN"], ["--config", "--steps", "--json"]),
     "status": (["RUNS"], ["--follow", "--log", "--level", "--process", "--text", "--json"]),
-    "inspect": (["RUN", "TASK"], ["--interface", "--cost", "--episodes", "--step", "--json", "--skills"]),
+    "inspect": (
+        ["RUN", "TASK"],
+        ["--interface", "--cost", "--episodes", "--step", "--json", "--skills"],
+    ),
     "dash": (["RUNS"], ["--host", "--port", "--export", "--report", "--example", "--json"]),
     "verify": (["RUN"], ["--replay", "--json"]),
     "recover": (["RUN"], ["--yes", "--json"]),
@@ -39,9 +45,15 @@ EXPECTED = {
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--rate", "--json"]),
     "data check": (["FILE"], ["--variants", "--against", "--trust", "--json"]),
     "data rehash": (["FILE"], ["--out", "--trust", "--json"]),
-    "data draw": (["OUT"], ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"]),
+    "data draw": (
+        ["OUT"],
+        ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"],
+    ),
     "data house": (["OUT"], ["--train", "--held-out", "--told", "--random-seed", "--json"]),
-    "data select": (["FILE", "OUT"], ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"]),
+    "data select": (
+        ["FILE", "OUT"],
+        ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"],
+    ),
     "data bfcl": ([], ["--out", "--json"]),
     "data tau2": ([], ["--json"]),
     "data acebench": (["FOLDER"], ["--language", "--json"]),
@@ -50,7 +62,17 @@ EXPECTED = {
     "env add": (
         ["NAME", "COMMAND"],
         [
-            *("--kind", "--url", "--files", "--env", "--secret", "--reads", "--probe", "--compared", "--minted"),
+            *(
+                "--kind",
+                "--url",
+                "--files",
+                "--env",
+                "--secret",
+                "--reads",
+                "--probe",
+                "--compared",
+                "--minted",
+            ),
             *("--without", "--warm", "--replace", "--json"),
         ],
     ),
@@ -60,14 +82,30 @@ EXPECTED = {
     "env generate": (
         ["FOLDER"],
         [
-            *("--worlds", "--scenarios", "--requests", "--held-out", "--held-out-topics", "--topics", "--small"),
+            *(
+                "--worlds",
+                "--scenarios",
+                "--requests",
+                "--held-out",
+                "--held-out-topics",
+                "--topics",
+                "--small",
+            ),
             *("--mode", "--random-seed", "--lowest-tier", "--json"),
         ],
     ),
     "env write": (
         ["FOLDER"],
         [
-            *("--config", "--topics", "--from-tasks", "--worlds", "--scenarios", "--held-out", "--mode"),
+            *(
+                "--config",
+                "--topics",
+                "--from-tasks",
+                "--worlds",
+                "--scenarios",
+                "--held-out",
+                "--mode",
+            ),
             *("--random-seed", "--lowest-tier", "--json"),
         ],
     ),
@@ -98,10 +136,16 @@ def test_verbs_and_options_are_the_agreed_ones() -> None:
         arguments = application()[verb.split()[0]]
         for part in verb.split()[1:]:
             arguments = arguments[part]
-        names = [argument.names for argument in arguments.assemble_argument_collection(parse_docstring=False)]
+        names = [
+            argument.names
+            for argument in arguments.assemble_argument_collection(parse_docstring=False)
+        ]
         options = [name for each in names for name in each if name.startswith("--")]
         # "*" stands for options that extensions bring
-        found[verb] = ([each[0] for each in names if not each[0].startswith("--") and each != ("*",)], options)
+        found[verb] = (
+            [each[0] for each in names if not each[0].startswith("--") and each != ("*",)],
+            options,
+        )
     assert found == EXPECTED
 
 
@@ -118,7 +162,9 @@ HEADINGS = {  # what a person is about to do → the verbs and nouns that help s
 }
 
 
-def test_help_groups_at_most_a_dozen_by_what_a_person_is_about_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_groups_at_most_a_dozen_by_what_a_person_is_about_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run([]) == 0
     shown: dict[str, list[str]] = {}
     for line in capsys.readouterr().out.splitlines():
@@ -128,7 +174,9 @@ def test_help_groups_at_most_a_dozen_by_what_a_person_is_about_to_do(capsys: pyt
             shown[list(shown)[-1]].append(row[1])
     assert shown.pop("Options") == []
     gone = {part for parts in (BROUGHT.get(part, ()) for part in GONE) for part in parts}
-    assert shown == {heading: [verb for verb in there if verb not in gone] for heading, there in HEADINGS.items()}
+    assert shown == {
+        heading: [verb for verb in there if verb not in gone] for heading, there in HEADINGS.items()
+    }
     assert sum(map(len, shown.values())) <= 12
 
 
@@ -141,9 +189,24 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("word", "verb"),
     [
-        *[("run", "up"), ("show", "inspect"), ("watch", "status RUN --follow"), ("log", "status RUN --log")],
-        *[("ls", "status"), ("report", "dash RUN --report"), ("compare", "status RUN RUN"), ("staus", "status")],
-        *[("observe", "trainer observe"), ("extend", "trainer extend"), ("trian", "train"), ("evn", "env")],
+        *[
+            ("run", "up"),
+            ("show", "inspect"),
+            ("watch", "status RUN --follow"),
+            ("log", "status RUN --log"),
+        ],
+        *[
+            ("ls", "status"),
+            ("report", "dash RUN --report"),
+            ("compare", "status RUN RUN"),
+            ("staus", "status"),
+        ],
+        *[
+            ("observe", "trainer observe"),
+            ("extend", "trainer extend"),
+            ("trian", "train"),
+            ("evn", "env"),
+        ],
         *[("check", "data check"), ("check", "env check"), ("watc", "status RUN --follow")],
     ],
 )
@@ -151,7 +214,9 @@ def test_an_unknown_verb_is_answered_with_what_may_be_meant(
     word: str, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([word, "runs/demo"]) == 2
-    assert f"`rods {verb}`" in capsys.readouterr().err.partition("Did you mean ")[2].partition("?")[0]
+    assert (
+        f"`rods {verb}`" in capsys.readouterr().err.partition("Did you mean ")[2].partition("?")[0]
+    )
 
 
 def test_words_that_people_try_lead_to_verbs_that_are_there() -> None:
@@ -169,11 +234,17 @@ def test_a_program_answers_alike_under_its_own_name_and_as_a_verb(program: str) 
     for arguments in (["--help"], ["runs/none", "--bogus", "1"]):
         alone, below = (
             subprocess.run(
-                [sys.executable, "-m", *words, *arguments], capture_output=True, text=True, env=environment, check=False
+                [sys.executable, "-m", *words, *arguments],
+                capture_output=True,
+                text=True,
+                env=environment,
+                check=False,
             )
             for words in ([module], ["rods.console", program])
         )
-        assert below.returncode == alone.returncode == (0 if arguments == ["--help"] else 2), below.stderr
+        assert below.returncode == alone.returncode == (0 if arguments == ["--help"] else 2), (
+            below.stderr
+        )
         for own, other in ((alone.stdout, below.stdout), (alone.stderr, below.stderr)):
             assert own.replace(f"rods-{program}", f"rods {program}") == other
     assert f"rods {program}" in below.stderr
@@ -187,13 +258,21 @@ EVALUATES = pytest.mark.needs("benchmarks")
     [
         *(("rods status", "--json"), ("rods train", "--config"), ("rods daemon", "--config")),
         *(("rods-train", "--config"), ("rods-daemon", "--config")),
-        *(pytest.param(words, "--tasks", marks=EVALUATES) for words in ("rods eval run", "rods-eval run")),
+        *(
+            pytest.param(words, "--tasks", marks=EVALUATES)
+            for words in ("rods eval run", "rods-eval run")
+        ),
     ],
 )
 def test_the_shell_completes_verbs_and_options(words: str, option: str, tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
     program, *_ = typed = [*words.split(), "--"]
-    installing = [str(Path(sys.executable).parent / program), "--install-completion", "--shell", "bash"]
+    installing = [
+        str(Path(sys.executable).parent / program),
+        "--install-completion",
+        "--shell",
+        "bash",
+    ]
     subprocess.run(installing, env=environment, check=True)
     script = next(path for path in tmp_path.rglob(program) if path.is_file())
     assert str(script) in (tmp_path / ".bashrc").read_text()
@@ -210,7 +289,17 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_help_and_status_import_nothing_heavy(tmp_path: Path) -> None:
-    heavy = ("torch", "transformers", "uvicorn", "aiohttp", "numpy", "scipy", "structlog", "snowballstemmer", "mpmath")
+    heavy = (
+        "torch",
+        "transformers",
+        "uvicorn",
+        "aiohttp",
+        "numpy",
+        "scipy",
+        "structlog",
+        "snowballstemmer",
+        "mpmath",
+    )
     code = (
         "import sys, rods.console.main as m\n"
         f"assert m.run(['status', {str(unpacked(tmp_path))!r}]) == 0\n"
@@ -226,15 +315,34 @@ def test_help_and_status_import_nothing_heavy(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_packages_of_the_user_with_plain_names_disturb_nothing(tmp_path: Path) -> None:
-    for name in ("prompts", "worlds", "buffers", "daemon", "trainer", "evaluation", "console", "family"):
+    for name in (
+        "prompts",
+        "worlds",
+        "buffers",
+        "daemon",
+        "trainer",
+        "evaluation",
+        "console",
+        "family",
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('a stranger')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    (tmp_path / "c.toml").write_text('[policy]\nkind = "simulated"\n[training]\nsteps = 2\nbatch_tasks = 2\n')
-    for command in (["rods", "up", "run", "--config", "c.toml"], ["rods", "verify", "run", "--replay"]):
+    (tmp_path / "c.toml").write_text(
+        '[policy]\nkind = "simulated"\n[training]\nsteps = 2\nbatch_tasks = 2\n'
+    )
+    for command in (
+        ["rods", "up", "run", "--config", "c.toml"],
+        ["rods", "verify", "run", "--replay"],
+    ):
         program = Path(sys.executable).parent / command[0]
         done = subprocess.run(
-            [program, *command[1:]], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+            [program, *command[1:]],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
 
@@ -244,8 +352,17 @@ PORTS = ("-1", "65536", "http")
 
 @pytest.mark.parametrize(
     "arguments",
-    [["bogus"], ["up"], ["status", "a", "b"], ["status", "a", "--loud"], ["status", "a", "--level", "info"]]
-    + [["trainer", "merge", "a", "--epoch", "soon"], ["up", "a", "--config", "c.toml", "--steps", "3"]]
+    [
+        ["bogus"],
+        ["up"],
+        ["status", "a", "b"],
+        ["status", "a", "--loud"],
+        ["status", "a", "--level", "info"],
+    ]
+    + [
+        ["trainer", "merge", "a", "--epoch", "soon"],
+        ["up", "a", "--config", "c.toml", "--steps", "3"],
+    ]
     + [[*verb, "--port", port] for verb in (["dash"], ["env", "serve", "desk"]) for port in PORTS]
     + [["env", "generate", "w", "--worlds", "0"], ["env", "generate", "w", "--random-seed", "-1"]],
 )
@@ -258,7 +375,9 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(
     assert error.count("\n") == 1
 
 
-def test_a_person_s_mistake_is_one_line_with_place_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_person_s_mistake_is_one_line_with_place_and_remedy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["status", "/nowhere/run"]) == 2
     error = capsys.readouterr().err
     assert "/nowhere/run" in error

@@ -1,4 +1,5 @@
-"""What `make demo` does with the folder of an earlier demo. The demo itself takes minutes and is run by hand."""
+"""What `make demo` does with the folder of an earlier demo. The demo itself takes minutes and is
+run by hand."""
 
 import shutil
 from pathlib import Path

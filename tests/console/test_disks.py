@@ -1,6 +1,8 @@
-"""A full disk and a read-only run folder, whoever meets them: one line with place, reason and remedy.
+"""A full disk and a read-only run folder, whoever meets them: one line with place, reason and
+remedy.
 
-On file systems of their own, in a mount namespace, because root may write wherever permissions say no.
+On file systems of their own, in a mount namespace, because root may write wherever permissions say
+no.
 """
 
 import shlex
@@ -32,7 +34,9 @@ def command(verb: str, run: Path) -> str:
 
 def in_namespace(script: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
     """Runs a shell script that may mount; its exit code 77 means that it may not."""
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=timeout
+    )
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no mount namespaces here")
     assert "Traceback" not in done.stderr + done.stdout, done.stderr
@@ -40,7 +44,11 @@ def in_namespace(script: str, timeout: float = 180) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize(
-    "verb", [verb if verb == "rods-train" else pytest.param(verb, marks=pytest.mark.slow) for verb in VERBS]
+    "verb",
+    [
+        verb if verb == "rods-train" else pytest.param(verb, marks=pytest.mark.slow)
+        for verb in VERBS
+    ],
 )
 def test_a_read_only_run_folder_is_one_line_with_its_remedy(run_copy: Path, verb: str) -> None:
     if verb == "rods data bfcl" and not _has_bfcl():
@@ -56,7 +64,10 @@ def test_a_read_only_run_folder_is_one_line_with_its_remedy(run_copy: Path, verb
 @pytest.mark.parametrize("verb", ["rods status", "rods inspect", "rods verify"])
 def test_a_read_only_run_can_be_looked_at(run_copy: Path, verb: str) -> None:
     task = (run_copy / "tasks.jsonl").read_text()[7:27]
-    look = f"{sys.executable} -m rods.console {verb.split()[1]} {run_copy} {task if verb == 'rods inspect' else ''}"
+    look = (
+        f"{sys.executable} -m rods.console {verb.split()[1]} {run_copy} "
+        f"{task if verb == 'rods inspect' else ''}"
+    )
     mount = f"mount --bind {run_copy} {run_copy} && mount -o remount,bind,ro {run_copy} || exit 77"
     assert in_namespace(f"{mount}; {look}").returncode == 0
 
@@ -81,7 +92,8 @@ def test_a_full_disk_is_one_line_with_its_remedy(run_copy: Path, tmp_path: Path,
 @pytest.mark.slow
 def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: Path) -> None:
     """Not even what the two processes print can be kept on that disk."""
-    disk, config = tmp_path / "disk", tmp_path / "run.toml"
+    disk = tmp_path / "disk"
+    config = tmp_path / "run.toml"
     disk.mkdir()
     config.write_text(CONFIG.replace("steps = 14", "steps = 60"))
     up = f"{sys.executable} -m rods.console up {disk}/run --config {config}"

@@ -1,4 +1,5 @@
-"""A signal ends a process with its documented code and without a traceback, however early it comes."""
+"""A signal ends a process with its documented code and without a traceback, however early it
+comes."""
 
 from __future__ import annotations
 
@@ -24,11 +25,17 @@ CASES = {  # program: (arguments, the code that the README gives a stopped one)
 
 
 def start(program: str, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    """With both signals blocked until the program's first line, so that what comes earlier waits for it."""
+    """With both signals blocked until the program's first line, so that what comes earlier waits
+    for it."""
     config = write_config(folder.with_suffix(".toml"), SLOW)
-    given = [{"RUN": str(folder), "CONFIG": str(config)}.get(argument, argument) for argument in arguments]
+    given = [
+        {"RUN": str(folder), "CONFIG": str(config)}.get(argument, argument)
+        for argument in arguments
+    ]
     command = [sys.executable, "-m", program, *given]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_block)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_block
+    )
 
 
 def _block() -> None:
@@ -46,21 +53,30 @@ def test_however_early_a_signal_comes_the_exit_is_clean(tmp_path: Path, program:
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
         assert process.returncode == code, (delay, number, output, errors)
-        assert "Traceback" not in errors and "KeyboardInterrupt" not in errors, (delay, number, errors)
+        assert "Traceback" not in errors and "KeyboardInterrupt" not in errors, (
+            delay,
+            number,
+            errors,
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_look_ends_as_the_shell_expects(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_look_ends_as_the_shell_expects(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     for delay in DELAYS[:4]:
         process = start("console", ["status", "RUN"], tmp_path / "none")
         time.sleep(delay)
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
-        assert process.returncode in (128 + number, 2), errors  # 2: it was quicker, and there is no such run
+        # 2: it was quicker, and there is no such run
+        assert process.returncode in (128 + number, 2), errors
         assert "Traceback" not in errors
     # Nothing was blocked for good: what a plain shell starts can be stopped, too.
-    daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(tmp_path / "none")], stderr=subprocess.PIPE)
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "rods.daemon", str(tmp_path / "none")], stderr=subprocess.PIPE
+    )
     assert daemon.stderr is not None and daemon.stderr.readline()  # it waits for its run folder
     daemon.send_signal(number)
     assert daemon.wait(timeout=60) == EXIT_OK

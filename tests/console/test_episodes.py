@@ -34,7 +34,9 @@ def written(file: Path) -> list[dict[str, Any]]:
         return [orjson.loads(line) for line in lines]
 
 
-def test_episodes_are_those_of_the_page_with_what_is_on_record(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_episodes_are_those_of_the_page_with_what_is_on_record(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     held: Counter[str] = Counter()
     for file in (run / "traces").glob("step_*.jsonl.gz"):
         held.update({one["task"] for one in written(file)})
@@ -42,15 +44,27 @@ def test_episodes_are_those_of_the_page_with_what_is_on_record(run: Path, capsys
     found = said_json(capsys, "inspect", run, task[:12], "--episodes")
     told = episodes(Follower(run), {"task": task})
     assert (found["task"], found["step"], found["steps"]) == (task, told["step"], told["steps"])
-    own = [{key: value for key, value in one.items() if key != "rollout_record"} for one in found["episodes"]]
+    own = [
+        {key: value for key, value in one.items() if key != "rollout_record"}
+        for one in found["episodes"]
+    ]
     assert own == [one for one in written(latest(run)) if one["task"] == task]
-    shown = [{key: value for key, value in one.items() if key not in EARNED} for one in told["episodes"]]
+    shown = [
+        {key: value for key, value in one.items() if key not in EARNED} for one in told["episodes"]
+    ]
     assert shown == own
-    records = [record for record in _groups(run) if record["task"] == task and record["step"] == found["step"]]
+    records = [
+        record
+        for record in _groups(run)
+        if record["task"] == task and record["step"] == found["step"]
+    ]
     assert [one["rollout_record"] for one in found["episodes"]] == records[0]["rollouts"]
-    assert [one["reward"] for one in told["episodes"]] == [one["reward"] for one in records[0]["rollouts"]]
+    assert [one["reward"] for one in told["episodes"]] == [
+        one["reward"] for one in records[0]["rollouts"]
+    ]
     text = said(capsys, "inspect", run, task, "--episodes")
-    one, group = found["episodes"][0], Group.from_json(records[0])
+    one = found["episodes"][0]
+    group = Group.from_json(records[0])
     assert f"rollout 0  {one['resolved']} of {one['expected']} turns" in text
     labels = [label.replace("_", " ") for label in group.rollouts[0].labels]
     turns = [line for line in text.split("rollout 1")[0].splitlines() if line.startswith("  turn ")]
@@ -62,18 +76,22 @@ def test_episodes_are_those_of_the_page_with_what_is_on_record(run: Path, capsys
 
 
 def _groups(run: Path) -> list[dict[str, Any]]:
-    lines = [line for part in sorted(run.glob("observations*.jsonl")) for line in part.read_bytes().splitlines()]
+    lines = [
+        line
+        for part in sorted(run.glob("observations*.jsonl"))
+        for line in part.read_bytes().splitlines()
+    ]
     return [record for line in lines if (record := orjson.loads(line))["kind"] == "group"]
 
 
-def test_hostile_text_stays_text_and_a_megabyte_is_folded(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_text_stays_text_and_a_megabyte_is_folded(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     traces = written(latest(run))
     step = traces[0]["turns"][0]["steps"][0]
     step["text"] = "\x1b[2J\u202egnp.exe\nrollout 9  made up\r" + "x" * 1_000_000
-    step["calls"], step["results"] = (
-        [{"name": "f", "arguments": {"\x1b]0;a": "\u2066"}}],
-        [{"text": "\x9b31m", "error": "e"}],
-    )
+    step["calls"] = [{"name": "f", "arguments": {"\x1b]0;a": "\u2066"}}]
+    step["results"] = [{"text": "\x9b31m", "error": "e"}]
     latest(run).write_bytes(gzip.compress(b"".join(orjson.dumps(one) + b"\n" for one in traces)))
     text = said(capsys, "inspect", run, traces[0]["task"], "--episodes")
     assert len(text) < 200_000 and "more characters (--json shows them)" in text
@@ -83,8 +101,11 @@ def test_hostile_text_stays_text_and_a_megabyte_is_folded(run: Path, capsys: pyt
     assert shown["turns"][0]["steps"][0]["text"] == step["text"]
 
 
-def test_of_a_file_that_was_cut_the_rest_is_shown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task, data = written(latest(run))[0]["task"], latest(run).read_bytes()
+def test_of_a_file_that_was_cut_the_rest_is_shown(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = written(latest(run))[0]["task"]
+    data = latest(run).read_bytes()
     whole = len(said_json(capsys, "inspect", run, task, "--episodes")["episodes"])
     latest(run).write_bytes(data[:400])
     assert len(said_json(capsys, "inspect", run, task, "--episodes")["episodes"]) < whole

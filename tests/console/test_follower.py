@@ -29,7 +29,8 @@ _seen: list[str] | None = None  # what the interpreter's audit events say, while
 
 def _listen(event: str, arguments: tuple[object, ...]) -> None:
     if _seen is not None and event in ("open", "os.scandir", "os.listdir"):
-        opened = "descriptor" if isinstance(arguments[0], int) else Path(str(arguments[0])).name  # its number varies
+        # its number varies
+        opened = "descriptor" if isinstance(arguments[0], int) else Path(str(arguments[0])).name
         _seen.append(f"{event} {re.sub('[0-9]{4}', 'NNNN', opened)}")
 
 
@@ -49,27 +50,34 @@ def listening() -> Iterator[list[str]]:
 
 
 def remembered(one: Follower) -> dict[str, dict[str, list[object]]]:
-    """All that it knows of the history; tasks by their id, since numbers are given in the order of reading."""
+    """All that it knows of the history; tasks by their id, since numbers are given in the order of
+    reading."""
     found: dict[str, dict[str, list[object]]] = {}
     for name, table in vars(one).items():
         if isinstance(table, Columns):
             names = table._rows.dtype.names or ()
             columns = {column: np.nan_to_num(table[column]).tolist() for column in names}
             found[name] = {
-                column: [one.ids[number] for number in values] if column in ("task", "seed") else values
+                column: [one.ids[number] for number in values]
+                if column in ("task", "seed")
+                else values
                 for column, values in columns.items()
             }
     return found
 
 
-def test_a_look_reads_no_more_after_many_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trainer and a daemon at work: each step is followed by a look. The files of variants are one an epoch."""
+def test_a_look_reads_no_more_after_many_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trainer and a daemon at work: each step is followed by a look. The files of variants are
+    one an epoch."""
     monkeypatch.setattr(follower, "LISTED", float("inf"))
     run = make_run(tmp_path / "run")
     looks: list[Counter[str]] = []
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
-        players, one = Players(run, trainer, daemon), Follower(run.path)
+        players = Players(run, trainer, daemon)
+        one = Follower(run.path)
         for epoch in range(EPOCHS):
             opened = trainer.merge(epoch, 1)
             length = steps_per_epoch(len(opened.slots), BATCH)
@@ -83,7 +91,8 @@ def test_a_look_reads_no_more_after_many_epochs(tmp_path: Path, monkeypatch: pyt
                 with one.whole() as now:  # waits for the history behind the first look
                     pass
             assert now.staged == len(read_state(run).staging)
-            looks.append(Counter(name for name in seen if not name.endswith(".tmp")))  # heartbeats' own writers
+            # heartbeats' own writers
+            looks.append(Counter(name for name in seen if not name.endswith(".tmp")))
         variants = len(list(run.path.glob("expanded_epoch_*.jsonl")))
         trainer.flush()
         one.look()

@@ -75,8 +75,15 @@ def test_damage_is_one_line(run: Path) -> None:
     assert "Traceback" not in told.stderr
 
 
-def test_grave_events_are_shown_and_hostile_text_does_not_steer_the_terminal(stopped_run: Path) -> None:
-    odd = {"timestamp": "2999", "process": "daemon", "level": "error", "event": "oh\x1b]0;title\x07 \u202e[red]"}
+def test_grave_events_are_shown_and_hostile_text_does_not_steer_the_terminal(
+    stopped_run: Path,
+) -> None:
+    odd = {
+        "timestamp": "2999",
+        "process": "daemon",
+        "level": "error",
+        "event": "oh\x1b]0;title\x07 \u202e[red]",
+    }
     with following(stopped_run) as process:
         until(process, "the run is")
         with (stopped_run / "logs" / "daemon.jsonl").open("a") as log:
@@ -97,14 +104,18 @@ def test_it_says_where_a_finished_run_stands_and_ends(run: Path) -> None:
 @pytest.mark.slow
 def test_lines_come_until_the_run_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    config = write_config(tmp_path / "c.toml", {"training.steps": 60, "operation.steps_per_second": 5.0})
+    config = write_config(
+        tmp_path / "c.toml", {"training.steps": 60, "operation.steps_per_second": 5.0}
+    )
     trainer = subprocess.Popen(command(path, config), stderr=subprocess.DEVNULL)
     try:
         while not (path / "observations.jsonl").exists():
             assert trainer.poll() is None
             time.sleep(0.05)
         watch = subprocess.Popen(
-            [sys.executable, "-m", "rods.console", "status", str(path), "--follow"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "rods.console", "status", str(path), "--follow"],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert watch.stdout is not None
         lines = list(watch.stdout)

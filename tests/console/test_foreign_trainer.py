@@ -1,4 +1,5 @@
-"""Another program plays the trainer through `rods trainer observe` and `merge`; the daemon does not notice."""
+"""Another program plays the trainer through `rods trainer observe` and `merge`; the daemon does not
+notice."""
 
 import json
 import os
@@ -59,11 +60,18 @@ def tasks(run: Path, epoch: int) -> list[Slot]:
 
 def group(slot: Slot, *resolved: Any, **more: Any) -> dict[str, Any]:
     task, turns = slot
-    return {"task": task, "rollouts": [{"resolved": one, "expected": turns, **more} for one in resolved]}
+    return {
+        "task": task,
+        "rollouts": [{"resolved": one, "expected": turns, **more} for one in resolved],
+    }
 
 
 def valued(slot: Slot, *rewards: Any, **more: Any) -> dict[str, Any]:
-    return {"task": slot[0], "reward": VALUE, "rollouts": [{"reward": one, **more} for one in rewards]}
+    return {
+        "task": slot[0],
+        "reward": VALUE,
+        "rollouts": [{"reward": one, **more} for one in rewards],
+    }
 
 
 def step(number: int, slots: list[Slot], resolved: int = 1) -> str:
@@ -82,7 +90,9 @@ def answers(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_a_shell_script_is_a_trainer(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG)
-    daemon = subprocess.Popen([sys.executable, "-m", "rods.daemon", str(run)], stderr=subprocess.DEVNULL)
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "rods.daemon", str(run)], stderr=subprocess.DEVNULL
+    )
     try:
         done = subprocess.run(
             ["sh", str(SCRIPT), str(run), "4"],
@@ -126,7 +136,8 @@ def test_an_identical_step_is_done_a_different_one_refused(run: Path) -> None:
     both = answers(rods("trainer", "observe", run, "--json", stdin=step(1, ids) + step(1, ids)))
     assert [(one["step"], one["recorded"]) for one in both] == [(1, True), (1, False)]
     tasks(run, 1)
-    late = answers(rods("trainer", "observe", run, "--json", stdin=step(1, ids)))  # of epoch 0, though 1 is open
+    # of epoch 0, though 1 is open
+    late = answers(rods("trainer", "observe", run, "--json", stdin=step(1, ids)))
     assert (late[0]["epoch"], late[0]["recorded"]) == (0, False)
     other = rods("trainer", "observe", run, stdin=step(1, ids, resolved=2))
     assert other.returncode == 3
@@ -152,8 +163,15 @@ def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
     assert [one["recorded"] for one in both] == [True, False]
     windows = {slot: json.loads((run / "tracker.json").read_text())["tasks"][slot[0]]["windows"][0] for slot in
                (easy, middling, hard, broken)}  # fmt: skip
-    found = [(windows[slot]["mean"], windows[slot]["zone"]) for slot in (easy, middling, hard, broken)]
-    assert found == [(0.975, "mastered"), (0.56, "boundary"), (0.00025, "too_hard"), (0.8, "boundary")]
+    found = [
+        (windows[slot]["mean"], windows[slot]["zone"]) for slot in (easy, middling, hard, broken)
+    ]
+    assert found == [
+        (0.975, "mastered"),
+        (0.56, "boundary"),
+        (0.00025, "too_hard"),
+        (0.8, "boundary"),
+    ]
     assert windows[middling]["variance"] == 0.015625  # half the distance of 0.25, squared
     assert rods("verify", run).returncode == 0
 
@@ -161,7 +179,11 @@ def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
 def test_from_step_takes_later_steps_back(run: Path) -> None:
     ids = tasks(run, 0)[:3]
     answers(rods("trainer", "observe", run, "--json", stdin=step(1, ids) + step(2, ids)))
-    redone = answers(rods("trainer", "observe", run, "--json", "--from-step", "1", stdin=step(2, ids, resolved=2)))
+    redone = answers(
+        rods(
+            "trainer", "observe", run, "--json", "--from-step", "1", stdin=step(2, ids, resolved=2)
+        )
+    )
     assert (redone[0]["step"], redone[0]["attempt"], redone[0]["recorded"]) == (2, 2, True)
     assert rods("trainer", "observe", run, "--from-step", "7").returncode == 3
 
@@ -212,24 +234,48 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         (lambda slot: {"task": slot[0], "rollouts": 5}, "needs 'rollouts', a list"),
         (lambda slot: {"task": slot[0], "rollouts": [5]}, "a rollout is 5; it must be an object"),
         (lambda slot: {"task": slot[0], "rollouts": []}, "at least one rollout"),
-        (lambda slot: group(slot, 1, labels=["sloth"]), "unknown label 'sloth'; there are invalid_tool_call"),
+        (
+            lambda slot: group(slot, 1, labels=["sloth"]),
+            "unknown label 'sloth'; there are invalid_tool_call",
+        ),
         (lambda slot: group(slot, 1, labels=["pass"] * 9), "it must be a list of at most"),
         (lambda slot: group(slot, 1, calling=99), "calling is 99; it must be a whole number, 0 to"),
         (lambda slot: group(slot, 1, calling=True), "calling is True; it must be a whole number"),
-        (lambda slot: group(slot, 1, replies=-1), "replies is -1; it must be a whole number, 0 or more"),
+        (
+            lambda slot: group(slot, 1, replies=-1),
+            "replies is -1; it must be a whole number, 0 or more",
+        ),
         (lambda slot: group(slot, 1, replies=1.5), "replies is 1.5; it must be"),
-        (lambda slot: {**group(slot, 1), "reward": TOOLRL}, "no 'reward', and toolrl does not follow from its turns"),
-        (lambda slot: {**group(slot, 1, reward=1.0), "reward": TOOLRL | {"kind": "praise"}}, "unknown reward kind"),
+        (
+            lambda slot: {**group(slot, 1), "reward": TOOLRL},
+            "no 'reward', and toolrl does not follow from its turns",
+        ),
+        (
+            lambda slot: {**group(slot, 1, reward=1.0), "reward": TOOLRL | {"kind": "praise"}},
+            "unknown reward kind",
+        ),
         (lambda slot: {**group(slot, 1), "reward": "progress"}, "a group lacks or misshapes"),
-        (lambda slot: group(slot, 0, reward=0.37), "turns is 0, not the reward 0.37: one of your own is of kind value"),
+        (
+            lambda slot: group(slot, 0, reward=0.37),
+            "turns is 0, not the reward 0.37: one of your own is of kind value",
+        ),
         (lambda slot: {**group(slot, 0, reward=1.0), "reward": BINARY}, "the binary of 0 of"),
         (lambda slot: valued(slot, 1.5), "a reward of 1.5 lies outside its range [-1.0, 1.0]"),
         (lambda slot: valued(slot, True), "reward is True; it must be a number"),
         (lambda slot: valued(slot, None), "a rollout of kind value says no reward"),
-        (lambda slot: valued(slot, 0.5, resolved=1), "is 750000 millionths of its range: leave both out"),
-        (lambda slot: {**valued(slot, 0.5), "reward": {"kind": "value"}}, "a group lacks or misshapes 'range'"),
+        (
+            lambda slot: valued(slot, 0.5, resolved=1),
+            "is 750000 millionths of its range: leave both out",
+        ),
+        (
+            lambda slot: {**valued(slot, 0.5), "reward": {"kind": "value"}},
+            "a group lacks or misshapes 'range'",
+        ),
         (lambda slot: {**valued(slot, 0.5), "reward": VALUE | {"range": [1, -1]}}, "[1.0, -1.0]"),
-        (lambda slot: {**valued(slot, 0.5), "rollouts": [0.5]}, "a rollout is 0.5; it must be an object"),
+        (
+            lambda slot: {**valued(slot, 0.5), "rollouts": [0.5]},
+            "a rollout is 0.5; it must be an object",
+        ),
     ],
 )
 def test_what_no_episode_earns_is_refused_and_not_recorded(
@@ -239,7 +285,11 @@ def test_what_no_episode_earns_is_refused_and_not_recorded(
     with TrainerLog(Run.open(path), "observe") as log:
         log.start()
         with pytest.raises(UserError) as error:
-            list(record_steps(log, [json.dumps(change(slot)).encode(), end(1).encode()], "standard input"))
+            list(
+                record_steps(
+                    log, [json.dumps(change(slot)).encode(), end(1).encode()], "standard input"
+                )
+            )
         assert log.state.last_step == 0
     assert words in str(error.value) and "line 1" in str(error.value) and "→" in str(error.value)
 
@@ -248,13 +298,23 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
     ids = tasks(run, 0)[:3]
     went = {"calling": 1, "replies": 4}
     lines = [group(slot, 1, 0, **went) for slot in ids]
-    text = [*lines, {"end_step": 1}, {"update": 1, "entropy": 0.5, "gradient_norm": 2}, *lines, {"end_step": 2}]
+    text = [
+        *lines,
+        {"end_step": 1},
+        {"update": 1, "entropy": 0.5, "gradient_norm": 2},
+        *lines,
+        {"end_step": 2},
+    ]
     later = [{"update": 2, "entropy": 0.25}, {"update": 2, "entropy": 0.7}]  # said once
     stdin = "".join(json.dumps(one) + "\n" for one in (*text, *later))
-    assert [one["step"] for one in answers(rods("trainer", "observe", run, "--json", stdin=stdin))] == [1, 2]
+    assert [
+        one["step"] for one in answers(rods("trainer", "observe", run, "--json", stdin=stdin))
+    ] == [1, 2]
     status = json.loads(rods("status", run, "--json").stdout)
     turns = sum(2 * count for _, count in ids)
-    assert (status["calling"], status["replies"]) == (6 / turns, 24 / turns) and status["entropy"] == 0.375
+    assert (status["calling"], status["replies"]) == (6 / turns, 24 / turns) and status[
+        "entropy"
+    ] == 0.375
     assert status["gradient_norm"] == 2.0  # of the one update that says it
     assert rods("verify", run).returncode == 0
     updates = recorded(Follower(run)).updates
@@ -270,7 +330,9 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
             stdin="".join(json.dumps(one) + "\n" for one in text[4:5]),
         )
     )
-    assert recorded(Follower(run)).updates == {1: Update(0.5, 2.0)}, "that of a step that was taken back does not count"
+    assert recorded(Follower(run)).updates == {1: Update(0.5, 2.0)}, (
+        "that of a step that was taken back does not count"
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,16 +351,24 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
         ("nonsense", "not JSON"),
     ],
 )
-def test_records_that_say_nothing_of_a_run_are_refused(tmp_path: Path, record: Any, words: str) -> None:
+def test_records_that_say_nothing_of_a_run_are_refused(
+    tmp_path: Path, record: Any, words: str
+) -> None:
     """From Python, where a record may be anything; a line of JSON may be text or bytes."""
     run = made(tmp_path, CONFIG.replace('sync = "lockstep"', ""))
     slot = tasks(run, 0)[0]
     done: list[bytes | str] = (
-        [json.dumps(group(slot, 1)), json.dumps({"end_step": 1}).encode()] if "is 0" not in words else []
+        [json.dumps(group(slot, 1)), json.dumps({"end_step": 1}).encode()]
+        if "is 0" not in words
+        else []
     )
     with pytest.raises(UserError) as error:
         list(observe(run, [*done, record]))
-    assert words in str(error.value) and f"line {len(done) + 1}" in str(error.value) and "→" in str(error.value)
+    assert (
+        words in str(error.value)
+        and f"line {len(done) + 1}" in str(error.value)
+        and "→" in str(error.value)
+    )
 
 
 EVOLVING = """
@@ -313,24 +383,34 @@ interface = "seal-full"
 def test_where_the_interface_follows_the_policy_groups_name_what_was_due(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG.replace('sync = "lockstep"', "") + EVOLVING)
     opened = json.loads(rods("trainer", "merge", run, "--epoch", "0", "--json").stdout)
-    due, task = opened["interface"], opened["slots"][0]["task"]
+    due = opened["interface"]
+    task = opened["slots"][0]["task"]
     assert due["interface"] == f"{due['lineage']}:none"
     slot = task["id"], len(task["user"]["script"])
     failed = group(slot, 0, labels=["spurious_tool_call"] * slot[1])
     for wrong in ({}, {"interface": due["interface"]}, {**due, "interface": "identity"}):
-        done = rods("trainer", "observe", run, stdin=json.dumps({**failed, **wrong}) + "\n" + end(1))
+        done = rods(
+            "trainer", "observe", run, stdin=json.dumps({**failed, **wrong}) + "\n" + end(1)
+        )
         assert done.returncode == 2 and f"show '{due['interface']}' and name it" in done.stderr
         assert "follows the policy, and this group says" in done.stderr
     first = json.dumps({**failed, **due}) + "\n" + end(1)
     (answer,) = answers(rods("trainer", "observe", run, "--json", stdin=first))
     following = answer["interface"]
     assert following == {"interface": f"{due['lineage']}:cautious_call", "lineage": due["lineage"]}
-    assert rods("trainer", "observe", run, stdin=json.dumps({**failed, **due}) + "\n" + end(2)).returncode == 2
+    assert (
+        rods(
+            "trainer", "observe", run, stdin=json.dumps({**failed, **due}) + "\n" + end(2)
+        ).returncode
+        == 2
+    )
     second = json.dumps({**failed, **following}) + "\n" + end(2)
-    both = answers(rods("trainer", "observe", run, "--json", stdin=first + second))  # what was told before, once more
+    # what was told before, once more
+    both = answers(rods("trainer", "observe", run, "--json", stdin=first + second))
     assert [one["recorded"] for one in both] == [False, True]
     assert (
-        json.loads(rods("trainer", "merge", run, "--epoch", "1", "--json").stdout)["interface"] == both[-1]["interface"]
+        json.loads(rods("trainer", "merge", run, "--epoch", "1", "--json").stdout)["interface"]
+        == both[-1]["interface"]
     )
     assert rods("verify", run).returncode == 0
     (window,) = json.loads((run / "tracker.json").read_text())["tasks"][task["id"]]["windows"]
@@ -357,17 +437,28 @@ def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> 
     assert external != CONFIG
     path = made(tmp_path, external.replace('sync = "lockstep"', ""))
     config = Run.open(path).config
-    assert (config.policy.kind, config.policy.model) == ("external", "lab/policy-7b"), "a name, and no folder"
+    assert (config.policy.kind, config.policy.model) == ("external", "lab/policy-7b"), (
+        "a name, and no folder"
+    )
     slot = tasks(path, 0)[0]
-    list(observe(path, [group(slot, *[slot[1]] * config.rollouts.rollouts_per_task), {"end_step": 1}]))
+    list(
+        observe(
+            path, [group(slot, *[slot[1]] * config.rollouts.rollouts_per_task), {"end_step": 1}]
+        )
+    )
     (listed,) = json.loads(rods("status", path.parent, "--json").stdout)["runs"]
     assert (listed["policy"], listed["model"], listed["step"]) == ("external", "lab/policy-7b", 1)
-    assert rods("status", path.parent).stdout.splitlines()[1].endswith("  external policy lab/policy-7b")
+    assert (
+        rods("status", path.parent)
+        .stdout.splitlines()[1]
+        .endswith("  external policy lab/policy-7b")
+    )
     report = rods("dash", "--report", path)
     assert report.returncode == 0 and "simulated" not in report.stdout.lower()
     assert "policy external lab/policy-7b" in (path / "report" / "index.html").read_text()
     refused = {
-        "another program trains the policy of this run → start it, and `rods-daemon RUN` beside it": train(path),
+        "another program trains the policy of this run → start it, and `rods-daemon RUN` beside "
+        "it": train(path),
         "the policy's weights are with the program that trains it → serve them and score": rods(
             "trainer", "score", path
         ),

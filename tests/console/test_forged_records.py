@@ -1,4 +1,5 @@
-"""Records that no writer has written, with a checksum that matches: whoever reads them says so in a line."""
+"""Records that no writer has written, with a checksum that matches: whoever reads them says so in a
+line."""
 
 from __future__ import annotations
 
@@ -60,7 +61,10 @@ def forge() -> Iterator[Forge]:
 def put_before(forge: Forge, run: Path, verb: str) -> tuple[int, str]:
     """Asserts that `verb` ends as verbs do; its code and what it says."""
     task = orjson.loads((run / "tasks.jsonl").read_bytes().splitlines()[0])["id"]
-    given = [task if argument == "TASK" else argument.replace("RUN", str(run)) for argument in VERBS[verb]]
+    given = [
+        task if argument == "TASK" else argument.replace("RUN", str(run))
+        for argument in VERBS[verb]
+    ]
     end = forge.run("tests.console.test_malformed:call", run, *given)
     assert "Traceback" not in end.errors, (verb, end.errors[-3000:])
     assert end.code in range(6), (verb, end.code, end.errors[-3000:])
@@ -69,7 +73,9 @@ def put_before(forge: Forge, run: Path, verb: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("log", LOGS)
-def test_a_forged_record_is_damage(finished_run: Path, forge: Forge, tmp_path: Path, log: str, way: str) -> None:
+def test_a_forged_record_is_damage(
+    finished_run: Path, forge: Forge, tmp_path: Path, log: str, way: str
+) -> None:
     readers = {"observations*.jsonl": "status", "pool*.jsonl": "report", "seeds*.jsonl": "daemon"}
     for number, verb in enumerate(("verify", readers.get(log, "export"))):
         run = tmp_path / f"{number}" / "run"
@@ -80,21 +86,31 @@ def test_a_forged_record_is_damage(finished_run: Path, forge: Forge, tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "daemon"])  # which has no end of its own
-@pytest.mark.parametrize("kind", ["picked", "considered", "finished", "expanded", "injected", "epoch", "group", "step"])
-def test_a_record_that_was_taken_out(finished_run: Path, forge: Forge, tmp_path: Path, kind: str, verb: str) -> None:
+# which has no end of its own
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "daemon"])
+@pytest.mark.parametrize(
+    "kind", ["picked", "considered", "finished", "expanded", "injected", "epoch", "group", "step"]
+)
+def test_a_record_that_was_taken_out(
+    finished_run: Path, forge: Forge, tmp_path: Path, kind: str, verb: str
+) -> None:
     """All records behind it have the seq that is due then, and checksums that match."""
     run = tmp_path / "run"
     shutil.copytree(finished_run, run)
     for path in sorted(run.glob("*.jsonl")):
         records = [orjson.loads(text) for text in path.read_bytes().splitlines()]
-        where = next((place for place, record in enumerate(records) if record.get("kind") == kind), None)
+        where = next(
+            (place for place, record in enumerate(records) if record.get("kind") == kind), None
+        )
         if where is not None:
             del records[where]
             for record in records:
                 del record["crc"]
             path.write_bytes(
-                b"".join(line(record.pop("seq") - (place >= where), record) for place, record in enumerate(records))
+                b"".join(
+                    line(record.pop("seq") - (place >= where), record)
+                    for place, record in enumerate(records)
+                )
             )
             break
     put_before(forge, run, verb)

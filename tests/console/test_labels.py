@@ -1,4 +1,5 @@
-"""What became of each turn, as status, inspect, report and verify show it, of a policy that was really played."""
+"""What became of each turn, as status, inspect, report and verify show it, of a policy that was
+really played."""
 
 from __future__ import annotations
 
@@ -42,12 +43,19 @@ steps = 3
 [selection]
 seeds_per_step = 0
 """
-REPLIES = ("No.", "<tool_call>[", '<tool_call>\n{"name": "get_money", "arguments": {}}\n</tool_call>', "No.", "No.")
+REPLIES = (
+    "No.",
+    "<tool_call>[",
+    '<tool_call>\n{"name": "get_money", "arguments": {}}\n</tool_call>',
+    "No.",
+    "No.",
+)
 
 
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
-    """A run of a policy that declines, writes nonsense or calls a tool that is not there; with traces."""
+    """A run of a policy that declines, writes nonsense or calls a tool that is not there; with
+    traces."""
     run, gauges = _played(tmp_path, CONFIG)
     assert gauges["label/empty_turn_model_response"] > 0
     shares = [value for name, value in gauges.items() if name.startswith("label/")]
@@ -86,12 +94,16 @@ def groups(folder: Path) -> list[Record]:
     return [record for step in RunState(rods.open_run(folder)).steps() for record in step.records]
 
 
-def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shares_stand_in_status_report_and_inspect(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     recorded = groups(labelled)
     counts = dict(label_counts(recorded))
     assert {"empty_turn_model_response", "invalid_tool_call"} <= counts.keys()
     assert said_json(capsys, "status", labelled)["labels"] == counts
-    assert f"; of {sum(counts.values())} over the last ten steps" in said(capsys, "status", labelled)
+    assert f"; of {sum(counts.values())} over the last ten steps" in said(
+        capsys, "status", labelled
+    )
     history = history_of(Follower(labelled))
     assert numbers(history)["labels"] == counts
     assert any(
@@ -100,11 +112,19 @@ def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytes
     )
     assert drawn(history) is not None
     went = dynamics(recorded)
-    assert went.turns == sum(one["expected"] for group in recorded for one in group["rollouts"]) and went.calling > 0
+    assert (
+        went.turns == sum(one["expected"] for group in recorded for one in group["rollouts"])
+        and went.calling > 0
+    )
     status = said_json(capsys, "status", labelled)
-    assert (status["calling"], status["replies"]) == (went.calling / went.turns, went.replies / went.turns)
+    assert (status["calling"], status["replies"]) == (
+        went.calling / went.turns,
+        went.replies / went.turns,
+    )
     assert f"  replies  {went.words()}; over the last ten steps" in said(capsys, "status", labelled)
-    assert numbers(history)["calling"] == status["calling"] and "calling" in {plot.name for plot in curves(history)}
+    assert numbers(history)["calling"] == status["calling"] and "calling" in {
+        plot.name for plot in curves(history)
+    }
     assert status["entropy"] is None and status["interface"] is None, "nobody has said"
     task = recorded[0]["task"]
     found = said_json(capsys, "inspect", labelled, task)["labels"]
@@ -119,7 +139,9 @@ def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytes
     assert f"{went.words()} in its last groups" in text
 
 
-def test_steps_that_a_start_drops_count_nowhere(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_that_a_start_drops_count_nowhere(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = dict(label_counts(groups(labelled)[:4]))
     done = rods_verb("trainer", "observe", labelled, "--from-step", "1")
     assert done.returncode == 0, done.stderr
@@ -127,22 +149,34 @@ def test_steps_that_a_start_drops_count_nowhere(labelled: Path, capsys: pytest.C
     assert numbers(history_of(Follower(labelled)))["labels"] == first
 
 
-def test_a_replay_derives_the_labels_again(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_derives_the_labels_again(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = said_json(capsys, "verify", labelled, "--replay")
     assert found["ok"] and found["counts"]["rollouts diagnosed again"] == 3 * 4 * 3
     file = trace_file(labelled, 2, 1)
     kept = [orjson.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
-    verdict = next(turn for one in kept for turn in one["turns"] if turn["verdict"] and not turn["verdict"]["response"])
+    verdict = next(
+        turn
+        for one in kept
+        for turn in one["turns"]
+        if turn["verdict"] and not turn["verdict"]["response"]
+    )
     verdict["verdict"] = {"state": True, "response": True}
     file.write_bytes(gzip.compress(b"\n".join(map(orjson.dumps, kept))))
     (problem,) = said_json(capsys, "verify", labelled, "--replay", code=1)["problems"]
-    assert problem["where"].startswith("step 2 of attempt 1, group ") and "its trace gives" in problem["what"]
+    assert (
+        problem["where"].startswith("step 2 of attempt 1, group ")
+        and "its trace gives" in problem["what"]
+    )
     file.write_bytes(file.read_bytes()[:-20])  # cut short: it was never synced
     found = said_json(capsys, "verify", labelled, "--replay")
     assert found["ok"] and any(file.name in note for note in found["notes"])
 
 
-def test_a_run_without_labels_shows_none(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_labels_shows_none(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert said_json(capsys, "status", finished_run)["labels"] == {}
     assert "turns " not in said(capsys, "status", finished_run)
     history = history_of(Follower(finished_run))
@@ -151,12 +185,16 @@ def test_a_run_without_labels_shows_none(finished_run: Path, capsys: pytest.Capt
 
 def test_episodes_are_found_whether_or_not_their_groups_count_for_a_zone(tmp_path: Path) -> None:
     """Those of a format reward count for none: no dot, but traces that say what they earned."""
-    run, _ = _played(tmp_path, CONFIG + '[[curriculum.stages]]\nreward = "format"\nexpand = false\n')
+    run, _ = _played(
+        tmp_path, CONFIG + '[[curriculum.stages]]\nreward = "format"\nexpand = false\n'
+    )
     recorded = groups(run)
     assert {one["reward"]["kind"] for one in recorded} == {"format"}
     one = recorded[-1]
     found = ask(run, "episodes", task=one["task"])
-    assert found["steps"] == sorted(each["step"] for each in recorded if each["task"] == one["task"])
+    assert found["steps"] == sorted(
+        each["step"] for each in recorded if each["task"] == one["task"]
+    )
     assert found["step"] == one["step"]
     for trace, rollout in zip(found["episodes"], one["rollouts"], strict=True):
         assert (trace["reward"], trace["labels"]) == (rollout["reward"], rollout["labels"])

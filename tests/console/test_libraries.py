@@ -1,4 +1,5 @@
-"""Without the libraries that train weights: said at once, with the command that installs them, before a run is made."""
+"""Without the libraries that train weights: said at once, with the command that installs them,
+before a run is made."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ FIND = importlib.util.find_spec
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The configuration of a policy with weights, where an installed package has no PyTorch beside it."""
+    """The configuration of a policy with weights, where an installed package has no PyTorch beside
+    it."""
 
     def find(name: str, package: str | None = None) -> object:
         return None if name in commands.LIBRARIES else FIND(name, package)
@@ -51,7 +53,9 @@ def test_a_run_that_another_machine_may_train_is_made_and_the_rest_told(
     assert run(["up", str(path)]) == EXIT_USER and train([str(path)]) == EXIT_USER
 
 
-def test_the_doctor_names_the_command_that_fits(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_names_the_command_that_fits(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("rods.family.trials")
     run(["doctor"])
     told = capsys.readouterr().out

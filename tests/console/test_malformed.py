@@ -1,6 +1,6 @@
-"""Every verb before every way to spoil a run folder (tests.console.spoiling): it refuses with exit code 2 or 3, or goes
-on where what was spoiled is none of its business; either way without a traceback, without a control character, within
-seconds, and what was on record stays as it was."""
+"""Every verb before every way to spoil a run folder (tests.console.spoiling): it refuses with exit
+code 2 or 3, or goes on where what was spoiled is none of its business; either way without a
+traceback, without a control character, within seconds, and what was on record stays as it was."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ LATE = (
 for _name in (*(target.partition(":")[0] for target, *_ in verbs().values() if target), *LATE):
     importlib.import_module(_name)  # once, not in every child of the forge
 
-SECONDS = 150.0  # on a busy machine, beyond rods.deadlines.ARRIVAL; what hangs does not come back at all
+# on a busy machine, beyond rods.deadlines.ARRIVAL; what hangs does not come back at all
+SECONDS = 150.0
 CHECKS = frozenset({"verify", "recover"})  # which end with 1 where they have found something
 # What a start may write before it finds out, and evidence that it keeps.
 OWN = ("locks", "heartbeat.", "logs", "report", "eval", "recovered", "snapshots")
-# Verbs that see no more of a run than others do: asked where they must refuse, on the run as it was, and where a text
-# could steer a terminal (but for the one that prints a path alone, and takes its time).
+# Verbs that see no more of a run than others do: asked where they must refuse, on the run as it
+# was, and where a text could steer a terminal (but for the one that prints a path alone, and takes
+# its time).
 ALIKE = frozenset({"status --json", "inspect", "cost", "report", "score", "new", "plan"})
 VERBS: dict[str, tuple[str, ...]] = {
     "status": ("console", "status", "RUN"),
@@ -80,7 +82,8 @@ def forge() -> Iterator[Forge]:
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped after ten of its fourteen steps, its configuration beside it; a daemon leaves it soon."""
+    """A run that was stopped after ten of its fourteen steps, its configuration beside it; a daemon
+    leaves it soon."""
     place = tmp_path_factory.mktemp("malformed")
     config = CONFIG.replace('sync = "lockstep"', "") + "step_limit = 10\nidle_exit_seconds = 0.3\n"
     (place / "run.toml").write_text(config)
@@ -90,7 +93,11 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def contents(run: Path) -> dict[str, bytes]:
     """Every regular file of the run but those that belong to the processes."""
-    names = {str(path.relative_to(run)): path for path in run.rglob("*") if path.is_file() and not path.is_symlink()}
+    names = {
+        str(path.relative_to(run)): path
+        for path in run.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
     return {name: path.read_bytes() for name, path in names.items() if not name.startswith(OWN)}
 
 
@@ -105,15 +112,24 @@ def asked(name: str) -> list[str]:
     return [
         verb
         for verb in VERBS
-        if (verb not in ALIKE or verb in way.refused or (told and (verb != "report" or name == "nothing")))
+        if (
+            verb not in ALIKE
+            or verb in way.refused
+            or (told and (verb != "report" or name == "nothing"))
+        )
         and not (verb == "daemon" and way.refused == WAITED)
     ]
 
 
 def sample(name: str) -> list[str]:
-    """Of these verbs one that refuses and one that goes on, where there are any: another pair for each way."""
-    verbs, place = asked(name), list(SPOILED).index(name)
-    halves = ([verb for verb in verbs if (verb in SPOILED[name].refused) == refuses] for refuses in (True, False))
+    """Of these verbs one that refuses and one that goes on, where there are any: another pair for
+    each way."""
+    verbs = asked(name)
+    place = list(SPOILED).index(name)
+    halves = (
+        [verb for verb in verbs if (verb in SPOILED[name].refused) == refuses]
+        for refuses in (True, False)
+    )
     return [half[place % len(half)] for half in halves if half]
 
 
@@ -124,7 +140,9 @@ def test_every_verb_refuses_or_goes_on(half: Path, forge: Forge, tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_a_sample_of_verbs_refuses_or_goes_on(half: Path, forge: Forge, tmp_path: Path, name: str) -> None:
+def test_a_sample_of_verbs_refuses_or_goes_on(
+    half: Path, forge: Forge, tmp_path: Path, name: str
+) -> None:
     put_before(half, forge, tmp_path, name, sample(name))
 
 
@@ -133,7 +151,8 @@ def test_the_sample_has_every_verb() -> None:
 
 
 def put_before(half: Path, forge: Forge, tmp_path: Path, name: str, verbs: list[str]) -> None:
-    """Asserts what the module says of these verbs and this way to spoil a run, each on a copy of its own."""
+    """Asserts what the module says of these verbs and this way to spoil a run, each on a copy of
+    its own."""
     way: Way = SPOILED[name]
     task = orjson.loads((half / "run" / "tasks.jsonl").read_bytes().splitlines()[0])["id"]
     wrong = []
@@ -158,5 +177,7 @@ def put_before(half: Path, forge: Forge, tmp_path: Path, name: str, verbs: list[
         if end.code in (2, 3) and not kept and verb not in way.late:
             wrong.append(f"{verb} has changed what was there")
         if verb in way.refused and verb not in way.late and after != before:
-            wrong.append(f"{verb} has written {[key for key in after if after[key] != before.get(key)]}")
+            wrong.append(
+                f"{verb} has written {[key for key in after if after[key] != before.get(key)]}"
+            )
     assert not wrong, "\n".join(wrong)

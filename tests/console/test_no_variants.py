@@ -26,15 +26,23 @@ ENDPOINT = '[[operation.endpoints]]\nmodel = "m"\nurls = ["http://127.0.0.1:9/v1
 
 
 @pytest.mark.slow
-def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_says_why(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(CONFIG.replace('kind = "simulated"', 'kind = "simulated"\nskill = 9.0'))
+def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_says_why(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.toml").write_text(
+        CONFIG.replace('kind = "simulated"', 'kind = "simulated"\nskill = 9.0')
+    )
     done = rods("up", tmp_path / "run", "--config", tmp_path / "run.toml")
     assert done.returncode == 0, done.stdout + done.stderr
     records = list(read(tmp_path / "run" / "seeds.jsonl"))
     assert {record["kind"] for record in records} == {"considered"}
     assert {record["picks"] for record in records} == {0}
-    note = next(line for line in rods("status", tmp_path / "run").stdout.splitlines() if "note" in line)
-    assert "no active task is at the boundary (mean reward 0.2 to 0.85)" in note and "[zones]" in note
+    note = next(
+        line for line in rods("status", tmp_path / "run").stdout.splitlines() if "note" in line
+    )
+    assert (
+        "no active task is at the boundary (mean reward 0.2 to 0.85)" in note and "[zones]" in note
+    )
 
 
 def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(tmp_path: Path) -> None:
@@ -44,8 +52,11 @@ def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(tmp_path: Path) 
     run = create_run(tmp_path / "run", parse_config(settings, where="test"), tasks)
 
     def group(task: AnyTask) -> Group:
-        turns, solved = task.expected, (0, 1, 0, 1) if task.type == "base" else (0,) * 4
-        rollouts = (Rollout(done * turns, turns, done, 0.0, float(done), "finished") for done in solved)
+        turns = task.expected
+        solved = (0, 1, 0, 1) if task.type == "base" else (0,) * 4
+        rollouts = (
+            Rollout(done * turns, turns, done, 0.0, float(done), "finished") for done in solved
+        )
         return Group(task.id, 1, "identity", "progress", (0.0, 1.0), tuple(rollouts))
 
     with TrainerLog(run) as trainer:
@@ -57,7 +68,8 @@ def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(tmp_path: Path) 
     few = sum(task.type == "miss_param" for task in tasks)
     (note,) = [note for note in progress.notes() if "at the boundary" in note]
     assert (
-        note.startswith(f"no miss_param task is at the boundary ({few} too hard)") and "keeps its seed's type" in note
+        note.startswith(f"no miss_param task is at the boundary ({few} too hard)")
+        and "keeps its seed's type" in note
     )
 
 
@@ -76,16 +88,28 @@ def test_it_is_said_at_once_that_the_first_seeds_gave_no_variant(tmp_path: Path)
         daemon.picked(
             1,
             0,
-            [{"task": task.id, "type": task.type, "score": 1.0, "why": {"generation": 0}} for task in (first, second)],
+            [
+                {"task": task.id, "type": task.type, "score": 1.0, "why": {"generation": 0}}
+                for task in (first, second)
+            ],
         )
         for error in ("no_pattern", "plan_unreadable", "plan_unreadable"):
-            daemon.rejected(picks[0], 0, stage="plan", error=error, evidence={"detail": "no JSON"}, raw="", attempt=1)
+            daemon.rejected(
+                picks[0],
+                0,
+                stage="plan",
+                error=error,
+                evidence={"detail": "no JSON"},
+                raw="",
+                attempt=1,
+            )
         assert not notes(), "nothing is finished yet"
         daemon.picked(2, 0, [])
         daemon.finished(picks[0], [], 1, why="plan_unreadable")
         (note,) = notes()
         assert note.startswith(
-            "NO VARIANTS: the last 1 finished seed gave none; 2 of 3 attempts failed in plan: plan_unreadable"
+            "NO VARIANTS: the last 1 finished seed gave none; 2 of 3 attempts failed in plan: "
+            "plan_unreadable"
         )
         daemon.finished(picks[1], ["a"], 0)
         assert not notes()
@@ -96,9 +120,14 @@ def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and
     tmp_path: Path,
 ) -> None:
     name = toy_run(tmp_path)
-    said = f"environment '{name}' has no catalogue with a phrase book, so no variants of its tasks will be written"
+    said = (
+        f"environment '{name}' has no catalogue with a phrase book, so no variants of its tasks "
+        f"will be written"
+    )
     made = rods("trainer", "new", tmp_path / "run", "--config", tmp_path / "run.toml")
-    assert made.returncode == 0 and said in made.stdout and "docs/composing.md" in made.stdout, made.stderr
+    assert made.returncode == 0 and said in made.stdout and "docs/composing.md" in made.stdout, (
+        made.stderr
+    )
     done = rods("up", tmp_path / "run")
     assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
     status = json.loads(rods("status", tmp_path / "run", "--json").stdout)
@@ -106,22 +135,35 @@ def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and
     assert status["discards"].keys() == {"no_prompts"} and status["accepted"] == 0
     loud = next(note for note in status["notes"] if note.startswith("NO VARIANTS"))
     seeds = status["outcomes"]["discarded"]
-    assert f"the last {seeds} finished seeds gave none; {seeds} of {seeds} attempts failed in plan: no_prompts" in loud
+    assert (
+        f"the last {seeds} finished seeds gave none; {seeds} of {seeds} attempts failed in plan: "
+        f"no_prompts" in loud
+    )
     assert "has no catalogue to compose from" in loud
     assert done.stdout.count("NO VARIANTS: the last") == 1
-    made = rods("trainer", "new", tmp_path / "written", "--config", by_model(tmp_path / "run.toml", ENDPOINT))
+    made = rods(
+        "trainer",
+        "new",
+        tmp_path / "written",
+        "--config",
+        by_model(tmp_path / "run.toml", ENDPOINT),
+    )
     assert made.returncode == 0 and "no variants" not in made.stdout, "a model needs no catalogue"
 
 
 def toy_run(folder: Path) -> str:
-    """Writes the configuration of a run on an environment without a catalogue, and its tasks; returns its name."""
+    """Writes the configuration of a run on an environment without a catalogue, and its tasks;
+    returns its name."""
     name = "tests.rods.toy_environment:environment"
     things = ("apples", "pears", "plums", "nuts", "figs", "dates", "limes", "kiwis")
     tasks = [
         Task(
             reference(load(name)),
             "base",
-            (f"Write a note called {thing} that says {number} are left.", "And which notes are there?"),
+            (
+                f"Write a note called {thing} that says {number} are left.",
+                "And which notes are there?",
+            ),
             ((Call("write", {"title": thing, "body": f"{number} are left"}),), (Call("titles"),)),
             ("write", "read", "titles", "label"),
             state={"notes": {str(number): {"title": f"fresh {thing}", "body": "in the cellar"}}},
@@ -148,7 +190,12 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
     asked = by_model(tmp_path / "run.toml")
     made = rods("trainer", "new", tmp_path / "written", "--config", asked)
     assert made.returncode == 2 and not (tmp_path / "written").exists()
-    for key in ('pipeline.author is "llm"', "operation.endpoints", "[[operation.endpoints]]", "model and urls"):
+    for key in (
+        'pipeline.author is "llm"',
+        "operation.endpoints",
+        "[[operation.endpoints]]",
+        "model and urls",
+    ):
         assert key in made.stderr
     asked.write_text(asked.read_text().replace("seeds_per_step = 6", "seeds_per_step = 0"))
     assert rods("trainer", "new", tmp_path / "static", "--config", asked).returncode == 0, (
@@ -158,10 +205,13 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
-    """Seeds enough that the note could come, by the merge after step 5, which waits for them, and few enough that what
-    the stub writes of the toy's eight things does not begin to repeat itself."""
+    """Seeds enough that the note could come, by the merge after step 5, which waits for them,
+    and few enough that what the stub writes of the toy's eight things does not begin to repeat
+    itself."""
     toy_run(tmp_path)
-    (tmp_path / "run.toml").write_text((tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 6"))
+    (tmp_path / "run.toml").write_text(
+        (tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 6")
+    )
     done, shown, status = written(tmp_path, "bench.fixtures.llm_stub.roles:answer")
     assert "no variants" not in done + shown and "NO VARIANTS" not in done + shown
     assert status["accepted"] > 0 and sum(status["outcomes"].values()) >= BARREN
@@ -173,14 +223,26 @@ def test_a_model_that_fails_in_one_way_alone_is_said_loudly_with_the_reason(tmp_
     done, shown, status = written(tmp_path, "tests.daemon.authors.llm.early_habits:speechless")
     assert status["accepted"] == 0 and status["outcomes"]["discarded"] > 2
     for said in (done, shown):
-        assert "NO VARIANTS" in said and "param_gen_failed" in said and "no JSON object could be read" in said, said
-    log = [json.loads(line) for line in (tmp_path / "run" / "logs" / "daemon.jsonl").read_text().splitlines()]
+        assert (
+            "NO VARIANTS" in said
+            and "param_gen_failed" in said
+            and "no JSON object could be read" in said
+        ), said
+    log = [
+        json.loads(line)
+        for line in (tmp_path / "run" / "logs" / "daemon.jsonl").read_text().splitlines()
+    ]
     loud = next(line for line in log if line["event"] == "no variants")
-    assert (loud["level"], loud["seeds_in_a_row"]) == ("warning", 20) and loud["why"] and "status" in loud["see"]
+    assert (
+        (loud["level"], loud["seeds_in_a_row"]) == ("warning", 20)
+        and loud["why"]
+        and "status" in loud["see"]
+    )
 
 
 def written(folder: Path, answers: str) -> tuple[str, str, dict[str, Any]]:
-    """What `up` and `status` say of a whole run whose variants a stub writes, and the status itself."""
+    """What `up` and `status` say of a whole run whose variants a stub writes, and the status
+    itself."""
     with Stub(Script(answer=answers)) as stub:
         endpoint = f'attempts = 1\n[[operation.endpoints]]\nmodel = "m"\nurls = ["{stub.url}"]\n'
         done = rods("up", folder / "run", "--config", by_model(folder / "run.toml", endpoint))

@@ -35,7 +35,9 @@ def changed(history: History, **attributes: Any) -> History:
     return other
 
 
-def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_numbers_are_those_of_the_logs(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status = said_json(capsys, "status", finished_run)
     found = numbers(recorded(Follower(finished_run)))
     assert found["steps"] == 14
@@ -43,17 +45,21 @@ def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.Ca
     assert sum(found["retired"].values()) == status["retired"]
     assert found["accepted"] == sum(1 for _ in read(finished_run / EXPANDED))
     ended = [one for one in read(finished_run / SEEDS) if one["kind"] == "finished"]
-    assert status["accepted"] == sum(len(one["accepted"]) for one in ended)  # a pick may be stopped after its variant
+    # a pick may be stopped after its variant
+    assert status["accepted"] == sum(len(one["accepted"]) for one in ended)
     assert found["picks"] == status["picked"]
 
 
-def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(finished_run: Path) -> None:
+def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(
+    finished_run: Path,
+) -> None:
     one = Follower(finished_run)
     history = recorded(one)
     groups = history.groups
     assert len(groups) == 14 * 8
     zones = history.config.zones
-    state, zones_then = RunState(Run.open(finished_run)), []
+    state = RunState(Run.open(finished_run))
+    zones_then = []
     for step in state.steps():
         zones_then += [state.tracker.zone(record["task"]) for record in step.records]
     assert [ZONES[zone] for zone in groups.zone] == zones_then
@@ -64,15 +70,23 @@ def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(finish
         assert {one.ids[task] for task in groups.task[groups.generated]} <= set(seeds(finished_run))
 
 
-def test_where_variants_land_and_what_became_of_their_seeds_is_what_the_logs_say(finished_run: Path) -> None:
+def test_where_variants_land_and_what_became_of_their_seeds_is_what_the_logs_say(
+    finished_run: Path,
+) -> None:
     """Looked up in the columns; here by going through the groups in order."""
     seen: dict[str, list[tuple[int, float]]] = {}
     for record in read(finished_run / OBSERVATIONS):
-        if record["kind"] == "group" and (found := moments(Group.from_json(record), "progress")) is not None:
+        if (
+            record["kind"] == "group"
+            and (found := moments(Group.from_json(record), "progress")) is not None
+        ):
             seen.setdefault(record["task"], []).append((record["step"], found.mean))
-    injected = {one["task"]: one["step"] for one in read(finished_run / POOL) if one["kind"] == "injected"}
+    injected = {
+        one["task"]: one["step"] for one in read(finished_run / POOL) if one["kind"] == "injected"
+    }
     first = [seen[task][0][1] for task in seeds(finished_run) if task in seen]
-    delays, moves = [], []
+    delays = []
+    moves = []
     for record in read(finished_run / EXPANDED):
         if (at := injected.get(record["task"]["id"])) is None:
             continue
@@ -83,7 +97,11 @@ def test_where_variants_land_and_what_became_of_their_seeds_is_what_the_logs_say
         moves += [later[0] - picked[-1]] if later else []
     landing = recorded(Follower(finished_run)).landing
     assert first and moves
-    assert (landing.first.tolist(), landing.delays.tolist(), landing.moves.tolist()) == (first, delays, moves)
+    assert (landing.first.tolist(), landing.delays.tolist(), landing.moves.tolist()) == (
+        first,
+        delays,
+        moves,
+    )
 
 
 def seeds(run: Path) -> dict[str, str]:
@@ -117,15 +135,28 @@ def test_report_writes_the_page_with_all_that_it_says_inside(
     report = answers["/api/copy/report"]
     assert report["numbers"] == {name: value for name, value in told.items() if name != "report"}
     history = recorded(Follower(run_copy))
-    assert report["findings"] == findings(history, numbers(history)) and report["findings"][0].startswith("Held-out")
+    assert report["findings"] == findings(history, numbers(history)) and report["findings"][
+        0
+    ].startswith("Held-out")
     assert "no evidence that the method helps" in report["limits"][0] and report["simulated"]
     assert [row[0] for row in report["scores"]][:2] == ["progress reward", "all turns resolved"]
     drawn = {plot["name"] for plot in report["plots"]}
-    assert {"reward", "zones", "variance_by_zone", "pool", "unique", "first_reward", "delay"} <= drawn
-    assert {"/api/copy/status", "/api/copy/boundary", "/api/copy/funnel"} <= answers.keys()  # the other views
+    assert {
+        "reward",
+        "zones",
+        "variance_by_zone",
+        "pool",
+        "unique",
+        "first_reward",
+        "delay",
+    } <= drawn
+    # the other views
+    assert {"/api/copy/status", "/api/copy/boundary", "/api/copy/funnel"} <= answers.keys()
 
 
-def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(finished_run: Path) -> None:
+def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(
+    finished_run: Path,
+) -> None:
     history = recorded(Follower(finished_run))
     drawn = {plot.name: plot for plot in plots(history)}
     for plot in drawn.values():
@@ -137,10 +168,15 @@ def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(fin
     curve = drawn["reward"].series[0]
     use = ~groups.retest & ~np.isnan(groups.mean)
     assert drawn["reward"].at is not None and curve.low is not None and curve.high is not None
-    for step, value, low, high in zip(drawn["reward"].at, curve.values, curve.low, curve.high, strict=True):
+    for step, value, low, high in zip(
+        drawn["reward"].at, curve.values, curve.low, curve.high, strict=True
+    ):
         assert value is not None and low <= value <= high
         assert value == pytest.approx(groups.mean[use & (groups.step == step)].mean())
-    assert sum(count for _, _, count, _ in drawn["variance_by_zone"].dots or ()) == (~np.isnan(groups.variance)).sum()
+    assert (
+        sum(count for _, _, count, _ in drawn["variance_by_zone"].dots or ())
+        == (~np.isnan(groups.variance)).sum()
+    )
     shares = np.array([one.values for one in drawn["zones"].series], float)
     assert np.allclose(shares.sum(axis=0), 100)
     left = sum(counts.sum() for counts in (*history.retired.values(), history.epochs["revived"]))
@@ -196,14 +232,20 @@ def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run:
     merges = f"injected at {len(epochs) - 1} merges."
     drawn = history.config.selection.model_copy(update={"order": "random"})
     ablation = changed(history, config=history.config.model_copy(update={"selection": drawn}))
-    for one, seeds in ((history, "picks of boundary seeds gave"), (ablation, "picks of random seeds gave")):
+    for one, seeds in (
+        (history, "picks of boundary seeds gave"),
+        (ablation, "picks of random seeds gave"),
+    ):
         assert any(seeds in line and line.endswith(merges) for line in findings(one, numbers(one)))
 
 
 def test_held_out_interval_is_read_as_it_is() -> None:
     def scores(low: float, high: float) -> dict[str, object]:
         difference = {"mean": (low + high) / 2, "interval": [low, high], "tasks": 200}
-        ends = {"start": {"step": 0, "progress": {"mean": 0.5}}, "end": {"step": 60, "progress": {"mean": 0.6}}}
+        ends = {
+            "start": {"step": 0, "progress": {"mean": 0.5}},
+            "end": {"step": 60, "progress": {"mean": 0.6}},
+        }
         return {**ends, "difference": {"progress": difference}}
 
     assert heldout_sentence(scores(0.01, 0.2)).endswith("which lies above 0.")
@@ -234,7 +276,10 @@ def test_a_single_held_out_task_has_a_score_and_no_difference(
     step = said(capsys, "trainer", "score", run_copy, "--step", "14")
     assert re.search(rf"progress {INTERVAL}, all turns {INTERVAL}", step)
     assert "1 task: too few to tell policies apart" in step
-    assert "too few for an interval" in Path(said_json(capsys, "dash", "--report", run_copy)["report"]).read_text()
+    assert (
+        "too few for an interval"
+        in Path(said_json(capsys, "dash", "--report", run_copy)["report"]).read_text()
+    )
 
 
 def test_the_intervals_of_two_held_out_tasks_stay_between_0_and_1(
@@ -255,11 +300,15 @@ def test_the_intervals_of_two_held_out_tasks_stay_between_0_and_1(
     assert "2 tasks: too few to tell policies apart" in said(capsys, "trainer", "score", run_copy)
 
 
-def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_type_that_one_end_could_not_score_is_said(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kinds = said_json(capsys, "trainer", "score", run_copy)["end"]["progress_by_type"]
     gone = sorted(kinds)[0]
     keep(run_copy, lambda line: line.get("step", 1) > 0 or line["type"] != gone)
-    assert re.search(rf"^  {gone} +not scored → \d", said(capsys, "trainer", "score", run_copy), re.MULTILINE)
+    assert re.search(
+        rf"^  {gone} +not scored → \d", said(capsys, "trainer", "score", run_copy), re.MULTILINE
+    )
     assert run(["dash", "--report", str(run_copy)]) == 0
 
 

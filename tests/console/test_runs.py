@@ -1,4 +1,5 @@
-"""`rods status` over several runs, `rods status --log`: runs beside each other, and what processes have said."""
+"""`rods status` over several runs, `rods status --log`: runs beside each other, and what processes
+have said."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def test_runs_are_listed_with_the_figures_of_status(
     capsys.readouterr()
     found = said_json(capsys, "status", tmp_path / "first", finished_run)["runs"]
     by_path = {one["run"]: one["heldout"] for one in found}
-    assert by_path.pop(str(tmp_path / "first")) == compare(tmp_path / "first") and list(by_path.values()) == [None]
+    assert by_path.pop(str(tmp_path / "first")) == compare(tmp_path / "first") and list(
+        by_path.values()
+    ) == [None]
     assert rods(["status", str(tmp_path / "first"), str(finished_run)]) == 0
     assert "held-out progress 0." in capsys.readouterr().out
 
@@ -50,24 +53,39 @@ def test_a_run_whose_name_is_no_utf8_is_listed(
     finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in (b"a\xff", b"a\xfe"):
-        shutil.copytree(finished_run, Path(os.fsdecode(os.fsencode(tmp_path / "runs") + b"/" + name)))
-    assert sorted(one["name"] for one in said_json(capsys, "status", tmp_path / "runs")["runs"]) == [
-        "a\ufffd",
-        "a\ufffd~2",
-    ]
+        shutil.copytree(
+            finished_run, Path(os.fsdecode(os.fsencode(tmp_path / "runs") + b"/" + name))
+        )
+    assert sorted(
+        one["name"] for one in said_json(capsys, "status", tmp_path / "runs")["runs"]
+    ) == ["a\ufffd", "a\ufffd~2"]
     assert len(json_bytes(Registry([tmp_path / "runs"]).listing())) > 0
     assert rods(["status", str(tmp_path / "runs")]) == 0
 
 
-def test_events_are_shown_in_order_and_by_filter(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_shown_in_order_and_by_filter(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with (run_copy / "logs" / "daemon.jsonl").open("a") as file:
-        odd = {"timestamp": "2999", "process": "daemon", "level": "error", "event": "oh\x1b[31m", "why": "Falcon"}
+        odd = {
+            "timestamp": "2999",
+            "process": "daemon",
+            "level": "error",
+            "event": "oh\x1b[31m",
+            "why": "Falcon",
+        }
         file.write(json.dumps(odd) + "\nno json\n[]\n")
     assert rods(["status", "--log", str(run_copy), "--json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {event["process"] for event in events} == {"trainer", "daemon"}
-    assert [event["timestamp"] for event in events] == sorted(event["timestamp"] for event in events)
-    for options in (["--level", "error"], ["--text", "falcon"], ["--process", "daemon", "--text", "falcon"]):
+    assert [event["timestamp"] for event in events] == sorted(
+        event["timestamp"] for event in events
+    )
+    for options in (
+        ["--level", "error"],
+        ["--text", "falcon"],
+        ["--process", "daemon", "--text", "falcon"],
+    ):
         assert rods(["status", "--log", str(run_copy), *options]) == 0
         (line,) = capsys.readouterr().out.splitlines()
         assert line.startswith("2999") and "\x1b" not in line and 'why="Falcon"' in line
@@ -86,7 +104,8 @@ def test_what_is_of_one_run_is_not_asked_of_several(
 
 
 def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
-    events, file = Events(run_copy), run_copy / "logs" / "daemon.jsonl"
+    events = Events(run_copy)
+    file = run_copy / "logs" / "daemon.jsonl"
     assert events.poll()
     with file.open("a") as log:
         log.write('{"event": "one"}\n{"event": ')
@@ -100,7 +119,17 @@ def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
 
 
 def test_log_goes_on_while_it_follows(run_copy: Path) -> None:
-    command = [sys.executable, "-m", "rods.console", "status", "--log", str(run_copy), "--follow", "--text", "falcon"]
+    command = [
+        sys.executable,
+        "-m",
+        "rods.console",
+        "status",
+        "--log",
+        str(run_copy),
+        "--follow",
+        "--text",
+        "falcon",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         with (run_copy / "logs" / "trainer.jsonl").open("a") as log:

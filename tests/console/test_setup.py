@@ -1,4 +1,5 @@
-"""The setup script says what is wrong in one sentence before it downloads anything, and costs nothing when it is done.
+"""The setup script says what is wrong in one sentence before it downloads anything, and costs
+nothing when it is done.
 
 The real installation is what `make demo` and CI do; here are its refusals and its quick way out.
 """
@@ -43,7 +44,9 @@ def setup(tree: Path, python: Path | str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.15"])
-def test_a_python_without_torch_wheels_is_one_sentence_with_the_remedy(tree: Path, version: str) -> None:
+def test_a_python_without_torch_wheels_is_one_sentence_with_the_remedy(
+    tree: Path, version: str
+) -> None:
     done = setup(tree, fake_python(tree, version))
     assert done.returncode == 2
     assert done.stdout == ""

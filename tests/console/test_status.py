@@ -33,7 +33,9 @@ def test_a_trainer_is_running_stuck_dead_and_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    config = write_config(tmp_path / "c.toml", {"training.steps": 100_000, "operation.steps_per_second": 5.0})
+    config = write_config(
+        tmp_path / "c.toml", {"training.steps": 100_000, "operation.steps_per_second": 5.0}
+    )
     child = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
     try:
         found = wait_for(run, capsys, "running")

@@ -11,7 +11,8 @@ from rods.console.verbs.up import SupervisedProcess, Supervisor
 
 FOREVER = "import time; print('at work', flush=True); time.sleep(600)"
 STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
+    "time.sleep(600)"
 )
 
 
@@ -19,10 +20,14 @@ def child(folder: Path, name: str, code: str) -> SupervisedProcess:
     return SupervisedProcess(name, [sys.executable, "-c", code], folder / f"{name}.out")
 
 
-def supervise(folder: Path, trainer: str, daemon: str, seconds: float = 20.0) -> tuple[Supervisor, list[str]]:
+def supervise(
+    folder: Path, trainer: str, daemon: str, seconds: float = 20.0
+) -> tuple[Supervisor, list[str]]:
     """Runs until the supervisor is done or `seconds` are over, then stops."""
     said: list[str] = []
-    found = Supervisor(child(folder, "trainer", trainer), child(folder, "daemon", daemon), said.append, lambda: 0)
+    found = Supervisor(
+        child(folder, "trainer", trainer), child(folder, "daemon", daemon), said.append, lambda: 0
+    )
     found.start()
     end = time.monotonic() + seconds
     while found.poll() and time.monotonic() < end:
@@ -87,7 +92,9 @@ def test_a_daemon_with_bad_input_ends_the_command(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_is_refused_leaves_the_other_one_to_it(tmp_path: Path) -> None:
-    found, said = supervise(tmp_path, "import time; time.sleep(0.5)", "print('pid 7 has it'); raise SystemExit(3)")
+    found, said = supervise(
+        tmp_path, "import time; time.sleep(0.5)", "print('pid 7 has it'); raise SystemExit(3)"
+    )
     assert found.code == 0
     assert "another daemon" in said[0]
     assert "pid 7 has it" in said[0]

@@ -1,4 +1,5 @@
-"""A log that was emptied, removed or cut at a record looks sound; others know of what it held, and nobody goes on."""
+"""A log that was emptied, removed or cut at a record looks sound; others know of what it held, and
+nobody goes on."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def cut(parts: list[Path]) -> None:
 
 
 def start(program: str, run: Path) -> subprocess.CompletedProcess[str]:
-    """Starts `program` on the run; a daemon that does not refuse would stay, and ends by the time-out."""
+    """Starts `program` on the run; a daemon that does not refuse would stay, and ends by the
+    time-out."""
     command = [sys.executable, "-m", program, str(run)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
@@ -42,7 +44,8 @@ def start(program: str, run: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", [emptied, removed, cut])
 @pytest.mark.parametrize(
-    ("log", "program"), [(OBSERVATIONS, "trainer"), (POOL, "trainer"), (EXPANDED, "daemon"), (SEEDS, "daemon")]
+    ("log", "program"),
+    [(OBSERVATIONS, "trainer"), (POOL, "trainer"), (EXPANDED, "daemon"), (SEEDS, "daemon")],
 )
 def test_its_writer_refuses_to_go_on_and_verify_says_so(
     run_copy: Path, log: str, program: str, harm: Callable[[list[Path]], None]
@@ -83,5 +86,8 @@ def test_the_furthest_checkpoint_is_named(run_copy: Path) -> None:
     emptied(segments(run_copy / OBSERVATIONS))
     (run_copy / POOL).unlink()
     said = start("trainer", run_copy).stderr
-    assert "it ends at step 0 of start 0, but checkpoint step_00000014.a1 knows of step 14 of start 1" in said
+    assert (
+        "it ends at step 0 of start 0, but checkpoint step_00000014.a1 knows of step 14 of start 1"
+        in said
+    )
     assert "it ends at record 0, but checkpoint step_00000014.a1 knows of record" in said

@@ -1,4 +1,5 @@
-"""`rods up` with real processes: either one may be killed, a signal stops both, the same command goes on."""
+"""`rods up` with real processes: either one may be killed, a signal stops both, the same command
+goes on."""
 
 import contextlib
 import json
@@ -15,7 +16,10 @@ import pytest
 
 from tests.console.conftest import CONFIG, rods
 
-SLOW = CONFIG.replace('sync = "lockstep"', "").replace("steps = 14", "steps = 24") + "steps_per_second = 8\n"
+SLOW = (
+    CONFIG.replace('sync = "lockstep"', "").replace("steps = 14", "steps = 24")
+    + "steps_per_second = 8\n"
+)
 
 
 @pytest.fixture
@@ -27,7 +31,16 @@ def config(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def started(run: Path, config: Path) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "rods.console", "up", str(run), "--config", str(config), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "rods.console",
+        "up",
+        str(run),
+        "--config",
+        str(config),
+        "--json",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process
@@ -66,11 +79,16 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return not Path(f"/proc/{pid}/stat").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    return (
+        not Path(f"/proc/{pid}/stat").exists()
+        or Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    )
 
 
 @pytest.mark.slow
-def test_either_process_may_be_killed_and_the_run_still_finishes(tmp_path: Path, config: Path) -> None:
+def test_either_process_may_be_killed_and_the_run_still_finishes(
+    tmp_path: Path, config: Path
+) -> None:
     run = tmp_path / "run"
     with started(run, config) as up:
         wait_for_step(run, 3)
@@ -90,7 +108,9 @@ def test_either_process_may_be_killed_and_the_run_still_finishes(tmp_path: Path,
     assert rods("verify", run).returncode == 0
 
 
-def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(tmp_path: Path, config: Path) -> None:
+def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(
+    tmp_path: Path, config: Path
+) -> None:
     run = tmp_path / "run"
     config.write_text(SLOW.replace("steps_per_second = 8", "steps_per_second = 3"))
     with started(run, config) as up:
@@ -105,7 +125,8 @@ def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(tmp_path: P
     assert not any(pid and alive(pid) for pid in pids)
     before = json.loads(rods("status", run, "--json").stdout)
     assert 3 <= before["step"] < 24
-    config.write_text(SLOW.replace("steps_per_second = 8", ""))  # operation may change at every start
+    # operation may change at every start
+    config.write_text(SLOW.replace("steps_per_second = 8", ""))
     done = rods("up", run, "--config", config)
     assert done.returncode == 0, done.stdout + done.stderr
     after = json.loads(rods("status", run, "--json").stdout)

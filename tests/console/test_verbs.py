@@ -42,7 +42,9 @@ def test_new_creates_a_run_once_and_joins_it_the_second_time(
     assert "rods up" in said(capsys, "trainer", "new", tmp_path / "run", "--config", config)
 
 
-def test_status_counts_what_the_logs_say(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_counts_what_the_logs_say(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = said_json(capsys, "status", finished_run)
     records = [json.loads(line) for line in (finished_run / "pool.jsonl").read_text().splitlines()]
     kinds = [record["kind"] for record in records]
@@ -73,21 +75,29 @@ def test_inspect_shows_a_variant_with_its_lineage_truth_and_history(
     told = said(capsys, "inspect", finished_run, found["lineage"][0]).splitlines()
     events = [line for line in told if line.startswith("step ")]
     assert any("score 0." in line for line in events)
-    assert not any(re.search(r"\d\.0*[1-9]\d{4}", line) for line in events), "fractions have four digits"
+    assert not any(re.search(r"\d\.0*[1-9]\d{4}", line) for line in events), (
+        "fractions have four digits"
+    )
     assert found["task"]["user"]["script"][0] in text
     assert "truth:" in text
     assert "lineage" in text
 
 
-def test_inspect_without_a_task_lists_them(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_without_a_task_lists_them(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     every = said_json(capsys, "inspect", finished_run)["tasks"]
     variants, originals = (
-        said_json(capsys, "inspect", finished_run, kind)["tasks"] for kind in ("variants", "originals")
+        said_json(capsys, "inspect", finished_run, kind)["tasks"]
+        for kind in ("variants", "originals")
     )
     assert every == originals + variants and variants and all(one["generation"] for one in variants)
     assert len((finished_run / "tasks.jsonl").read_text().splitlines()) == len(originals)
     text = said(capsys, "inspect", finished_run, "variants")
-    assert len(text.splitlines()) == len(variants) and f"{variants[0]['id']}  {variants[0]['type']}" in text
+    assert (
+        len(text.splitlines()) == len(variants)
+        and f"{variants[0]['id']}  {variants[0]['type']}" in text
+    )
 
 
 @pytest.mark.parametrize(("prefix", "words"), [("zz", "no task"), ("", "no task")])
@@ -99,8 +109,12 @@ def test_inspect_refuses_an_unknown_task(
     assert words in told and f"`rods inspect {finished_run}` lists them all" in told
 
 
-def test_inspect_refuses_a_prefix_of_several_tasks(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ids = [json.loads(line)["id"] for line in (finished_run / "tasks.jsonl").read_text().splitlines()]
+def test_inspect_refuses_a_prefix_of_several_tasks(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [
+        json.loads(line)["id"] for line in (finished_run / "tasks.jsonl").read_text().splitlines()
+    ]
     first = next(one[0] for one in ids if sum(other[0] == one[0] for other in ids) > 1)
     assert run(["inspect", str(finished_run), first]) == 2
     assert "more than one task" in capsys.readouterr().err
@@ -113,15 +127,21 @@ def test_verify_agrees_with_a_run_and_replays_its_variants(
     assert "agrees" in said(capsys, "verify", finished_run)
 
 
-def test_verify_exits_1_when_a_log_was_changed(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_exits_1_when_a_log_was_changed(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = run_copy / "pool.jsonl"
     path.write_text(
-        path.read_text().replace('"rule":"burn_in"', '"rule":"capacity"').replace('"injected":', '"injected" :')
+        path.read_text()
+        .replace('"rule":"burn_in"', '"rule":"capacity"')
+        .replace('"injected":', '"injected" :')
     )
     assert not said_json(capsys, "verify", run_copy, code=1)["ok"]
 
 
-def test_score_pairs_start_and_end_and_is_done_once(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_pairs_start_and_end_and_is_done_once(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     compared = said_json(capsys, "trainer", "score", run_copy)
     files = {path: path.stat().st_mtime_ns for path in (run_copy / "eval").iterdir()}
     assert compared["difference"]["progress"]["tasks"] == 12
@@ -131,7 +151,12 @@ def test_score_pairs_start_and_end_and_is_done_once(run_copy: Path, capsys: pyte
     text = said(capsys, "trainer", "score", run_copy)
     assert "95 % interval" in text
     card = said_json(capsys, "trainer", "score", run_copy)["end"]["card"]
-    for part in (*card["data"], card["split"]["hash"], "random seeds and sampling: rollouts 0", "NOT ALIKE"):
+    for part in (
+        *card["data"],
+        card["split"]["hash"],
+        "random seeds and sampling: rollouts 0",
+        "NOT ALIKE",
+    ):
         assert (part in text) == (part != "NOT ALIKE")
 
 
@@ -154,7 +179,9 @@ def test_fork_with_weights_starts_from_the_newest_policy(
     end = said_json(capsys, "trainer", "score", run_copy, "--step", "14")
     start = said_json(capsys, "trainer", "score", tmp_path / "new", "--step", "0")
     assert start["progress"] == end["progress"]
-    assert run(["trainer", "fork", str(tmp_path / "new"), str(tmp_path / "newer"), "--weights"]) == 0
+    assert (
+        run(["trainer", "fork", str(tmp_path / "new"), str(tmp_path / "newer"), "--weights"]) == 0
+    )
 
 
 def test_data_check_names_line_and_field_and_exits_1(

@@ -1,4 +1,5 @@
-"""`rods verify` also looks the checkpoints over, and `rods recover` sets those aside that no longer fit."""
+"""`rods verify` also looks the checkpoints over, and `rods recover` sets those aside that no longer
+fit."""
 
 from __future__ import annotations
 

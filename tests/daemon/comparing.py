@@ -1,4 +1,5 @@
-"""What a run's daemon has written, by pick and variant: the same wherever the attempts were made."""
+"""What a run's daemon has written, by pick and variant: the same wherever the attempts were
+made."""
 
 from __future__ import annotations
 
@@ -26,11 +27,15 @@ CHANGES: dict[str, Any] = {
 
 
 def written(path: Path) -> dict[str, list[Record]]:
-    """Variants and rejections of a run, in the order of picks, without what is of their log alone."""
+    """Variants and rejections of a run, in the order of picks, without what is of their log
+    alone."""
     found = {"variants": variants(path), "rejected": rejected(path)}
     return {
         name: sorted(
-            ({key: value for key, value in one.items() if key not in OF_ITS_LOG} for one in records),
+            (
+                {key: value for key, value in one.items() if key not in OF_ITS_LOG}
+                for one in records
+            ),
             key=lambda one: (one["pick"], one["index"], one.get("attempt", 0)),
         )
         for name, records in found.items()

@@ -13,7 +13,8 @@ from rods.calls import Call
 from rods.environments.base import Result
 from rods.worlds.desk.world import Desk, DeskInstance
 
-hangs, over = threading.Event(), threading.Event()
+hangs = threading.Event()
+over = threading.Event()
 hanging = threading.Semaphore(0)
 
 

@@ -1,4 +1,5 @@
-"""A pipeline on desk, without a run: seeds of every type, authors that never fail or fail on demand."""
+"""A pipeline on desk, without a run: seeds of every type, authors that never fail or fail on
+demand."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def author() -> StagedAuthor:
 class Bench:
     """Runs jobs and keeps what was rejected."""
 
-    def __init__(self, config: Config | None = None, held_out: SimilarityIndex | None = None) -> None:
+    def __init__(
+        self, config: Config | None = None, held_out: SimilarityIndex | None = None
+    ) -> None:
         self.rejections: list[Rejection] = []
         self.pipeline = Pipeline(config or settings(), held_out or SimilarityIndex(), THREADS)
 
@@ -79,7 +82,9 @@ class Recorded:
     hashes: Mapping[str, str] = {}
 
     def __init__(self, who: StagedAuthor, given: Assignment, draft: Draft) -> None:
-        self.who, self.given, self.draft = who, given, draft
+        self.who = who
+        self.given = given
+        self.draft = draft
 
     async def plan(self, given: Assignment) -> Plan:
         return self.draft.plan
@@ -90,7 +95,9 @@ class Recorded:
     async def execute(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
         return replace(self.draft, state=state)
 
-    async def patch(self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError) -> Any:
+    async def patch(
+        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
+    ) -> Any:
         return {**state, "today": "monday" if state["today"] != "monday" else "friday"}
 
     async def queries(self, given: Assignment, draft: Draft) -> Texts:
@@ -105,26 +112,33 @@ class Recorded:
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
         return await self.who.form(self.given, draft, texts, type)
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
+    async def judge(
+        self, given: Assignment, draft: Draft, task: Task, results: Results | None = None
+    ) -> Judgement:
         return Judgement("fine")
 
 
 def tells(draft: Draft, values: int = 1, calls: int = 100) -> bool:
-    """Whether the user says so many values of his own in a turn of at most so many calls that serves a request made in
-    vain, or in any turn."""
+    """Whether the user says so many values of his own in a turn of at most so many calls that
+    serves a request made in vain, or in any turn."""
     served = [turn for before, turn in pairwise(draft.turns) if not before] or draft.turns
     tools = load("desk").tools()
 
     def free(bound: BoundCall) -> int:
-        schemas = {parameter.name: parameter.schema for parameter in tools[bound.call.name].parameters}
-        return sum(flow.source == "user" and "enum" not in schemas[name] for name, flow in bound.flows.items())
+        schemas = {
+            parameter.name: parameter.schema for parameter in tools[bound.call.name].parameters
+        }
+        return sum(
+            flow.source == "user" and "enum" not in schemas[name]
+            for name, flow in bound.flows.items()
+        )
 
     return any(sum(map(free, turn)) >= values for turn in served if len(turn) <= calls)
 
 
 async def steady(task: Task) -> Recorded:
-    """An author whose candidates for `task` always pass, and who has the user say what stands in no tool's document.
-    Raises LookupError for a task of which forty jobs give none."""
+    """An author whose candidates for `task` always pass, and who has the user say what stands in no
+    tool's document. Raises LookupError for a task of which forty jobs give none."""
     for pick in range(40):
         who = listening(author())
         bench = Bench()
@@ -137,14 +151,20 @@ async def steady(task: Task) -> Recorded:
 
 
 class Listening:
-    """An author who does as `who` does, save for the methods in `instead`, and first raises the `errors` of a method.
-    `calls` keeps method and arguments of every call."""
+    """An author who does as `who` does, save for the methods in `instead`, and first raises the
+    `errors` of a method. `calls` keeps method and arguments of every call."""
 
     def __init__(
-        self, who: StagedAuthor, errors: Mapping[str, Sequence[Exception]], instead: Mapping[str, Any]
+        self,
+        who: StagedAuthor,
+        errors: Mapping[str, Sequence[Exception]],
+        instead: Mapping[str, Any],
     ) -> None:
-        self.name, self.hashes, self.calls = who.name, who.hashes, list[tuple[str, tuple[Any, ...]]]()
-        self._who, self._instead = who, instead
+        self.name = who.name
+        self.hashes = who.hashes
+        self.calls = list[tuple[str, tuple[Any, ...]]]()
+        self._who = who
+        self._instead = instead
         self._errors = {method: iter(made) for method, made in errors.items()}
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
@@ -165,7 +185,9 @@ class Listening:
         return [arguments for called, arguments in self.calls if called == method]
 
 
-def listening(who: StagedAuthor, errors: Mapping[str, Sequence[Exception]] | None = None, **instead: Any) -> Any:
+def listening(
+    who: StagedAuthor, errors: Mapping[str, Sequence[Exception]] | None = None, **instead: Any
+) -> Any:
     """`who`, its calls on record. Typed loosely: it has every method of an author."""
     return Listening(who, errors or {}, instead)
 

@@ -1,4 +1,5 @@
-"""Desk, with a bug: every call raises once RAISING is set. `load("tests.daemon.raising_environment:environment")`."""
+"""Desk, with a bug: every call raises once RAISING is set.
+`load("tests.daemon.raising_environment:environment")`."""
 
 from __future__ import annotations
 

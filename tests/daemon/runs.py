@@ -35,7 +35,9 @@ VALUES: dict[str, Any] = {
 }
 
 
-def make_run(path: Path, changes: dict[str, Any] | None = None, tasks: Sequence[AnyTask] | None = None) -> Run:
+def make_run(
+    path: Path, changes: dict[str, Any] | None = None, tasks: Sequence[AnyTask] | None = None
+) -> Run:
     """A run of 24 desk tasks; `changes` are sections that are merged into VALUES."""
     values = {section: dict(keys) for section, keys in VALUES.items()}
     for section, keys in (changes or {}).items():
@@ -47,10 +49,14 @@ def make_run(path: Path, changes: dict[str, Any] | None = None, tasks: Sequence[
 
 
 class Trainer:
-    """Plays the trainer: rewards depend on step and task only, so that two plays of a step are the same."""
+    """Plays the trainer: rewards depend on step and task only, so that two plays of a step are the
+    same."""
 
     def __init__(self, run: Run, from_step: int | None = None, stage: int = 1) -> None:
-        self.run, self.stage, self.interface, self.lineage = run, stage, "identity", ""
+        self.run = run
+        self.stage = stage
+        self.interface = "identity"
+        self.lineage = ""
         self.log = TrainerLog(run)
         self.log.start(from_step)
         self.epoch: Epoch = self.log.merge(max(self.log.state.epoch, 0), stage)
@@ -68,7 +74,11 @@ class Trainer:
                 index = 0
             slots = batch(self.epoch.slots, BATCH, index)
             step = self.step + 1
-            self.log.write_step(step, self.epoch.number, [self.group(step, slot.task_id, slot.role) for slot in slots])
+            self.log.write_step(
+                step,
+                self.epoch.number,
+                [self.group(step, slot.task_id, slot.role) for slot in slots],
+            )
             time.sleep(pause)
 
     def group(self, step: int, task_id: str, role: Role) -> Group:
@@ -77,9 +87,18 @@ class Trainer:
         rollouts = []
         for _ in range(4):
             resolved = sum(chance.random() < 0.5 for _ in range(turns))
-            rollouts.append(Rollout(resolved, turns, int(resolved == turns), 0.0, resolved / turns, "finished"))
+            rollouts.append(
+                Rollout(resolved, turns, int(resolved == turns), 0.0, resolved / turns, "finished")
+            )
         return Group(
-            task_id, self.stage, self.interface, "progress", (0.0, 1.0), tuple(rollouts), role, lineage=self.lineage
+            task_id,
+            self.stage,
+            self.interface,
+            "progress",
+            (0.0, 1.0),
+            tuple(rollouts),
+            role,
+            lineage=self.lineage,
         )
 
     def close(self) -> None:
@@ -95,14 +114,19 @@ class Trainer:
 class Daemon:
     """`rods-daemon` as a process."""
 
-    def __init__(self, path: Path, *options: str, file_bytes: int = 0, program: str = "rods.daemon") -> None:
-        """`file_bytes` limits what any file may grow to; `program` is a module that runs it otherwise."""
+    def __init__(
+        self, path: Path, *options: str, file_bytes: int = 0, program: str = "rods.daemon"
+    ) -> None:
+        """`file_bytes` limits what any file may grow to; `program` is a module that runs it
+        otherwise."""
         self.path = path
         reading, writing = os.pipe()
         self.stderr = os.fdopen(reading)
         with Path(os.devnull).open("r+b") as nothing, os.fdopen(writing, "wb") as errors:
             env = {**os.environ, "OMP_NUM_THREADS": "1"}
-            self.process = forked.Process(program, (path, *options), IMPORTS, (nothing, nothing, errors), env=env)
+            self.process = forked.Process(
+                program, (path, *options), IMPORTS, (nothing, nothing, errors), env=env
+            )
         if file_bytes:
             resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
@@ -111,13 +135,15 @@ class Daemon:
         self.ended()
 
     def ended(self, timeout: float = 120.0) -> tuple[int, str]:
-        """Waits until it ends; its exit code, and what was written to standard error since somebody looked."""
+        """Waits until it ends; its exit code, and what was written to standard error since somebody
+        looked."""
         code = self.process.wait(timeout)
         with self.stderr:
             return code, self.stderr.read()
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, float, str]:
-        """Sends a signal; returns exit code, seconds that it took, and what was written to standard error."""
+        """Sends a signal; returns exit code, seconds that it took, and what was written to standard
+        error."""
         began = time.monotonic()
         self.process.send_signal(number)
         code, errors = self.ended()

@@ -1,4 +1,5 @@
-"""Orders and the places that take them: how many together, and what a lost worker costs the others."""
+"""Orders and the places that take them: how many together, and what a lost worker costs the
+others."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Worker:
     """Answers with the pick's name after a turn of the loop; `deadly` orders end it."""
 
     def __init__(self, at_once: int, deadly: str = "") -> None:
-        self.at_once, self.deadly = at_once, deadly
+        self.at_once = at_once
+        self.deadly = deadly
         self.given: list[list[str]] = []
 
     async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
@@ -43,7 +45,9 @@ class Worker:
 def answers(workers: Sequence[Worker], names: str) -> list[Any]:
     async def all_of() -> list[Any]:
         compute = Compute(Operation(), workers)
-        return await asyncio.gather(*(compute.attempt(order(name)) for name in names), return_exceptions=True)
+        return await asyncio.gather(
+            *(compute.attempt(order(name)) for name in names), return_exceptions=True
+        )
 
     return [one.outcome if isinstance(one, Attempted) else one for one in asyncio.run(all_of())]
 
@@ -55,7 +59,8 @@ def test_free_places_share_what_waits_up_to_a_message(at_once: int) -> None:
     sizes = [len(given) for worker in workers for given in worker.given]
     assert sum(sizes) == 10 and max(sizes) == at_once
     assert (
-        workers[0].given[0] == list("abcd")[:at_once] and workers[1].given[0] == list("abcdefg")[at_once:][:at_once][:3]
+        workers[0].given[0] == list("abcd")[:at_once]
+        and workers[1].given[0] == list("abcdefg")[at_once:][:at_once][:3]
     )
 
 

@@ -1,4 +1,5 @@
-"""An environment that hangs in the daemon's own process costs its seeds, and neither the others nor the service."""
+"""An environment that hangs in the daemon's own process costs its seeds, and neither the others nor
+the service."""
 
 from __future__ import annotations
 
@@ -35,8 +36,12 @@ def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 async def test_an_environment_that_hangs_costs_its_seeds_and_not_the_service(
     tmp_path: Path, hung: threading.Event
 ) -> None:
-    """While its calls hold all lanes, the trainer's steps are considered; given up, they leave room for other seeds."""
-    bad = [replace(task, environment=reference(load(HANGING)), id="") for task in desk.generate(8, 4, 0)]
+    """While its calls hold all lanes, the trainer's steps are considered; given up, they leave room
+    for other seeds."""
+    bad = [
+        replace(task, environment=reference(load(HANGING)), id="")
+        for task in desk.generate(8, 4, 0)
+    ]
     settings = {"pipeline": {"attempts": 1}, "selection": {"queue_steps": 100}}
     run = make_run(tmp_path / "run", settings, tasks=[*desk.generate(7, 4, 0), *bad])
     stop = asyncio.Event()

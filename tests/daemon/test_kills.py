@@ -1,4 +1,5 @@
-"""Killed at any moment, nothing is lost, nothing is done twice, and in lockstep nothing comes out differently."""
+"""Killed at any moment, nothing is lost, nothing is done twice, and in lockstep nothing comes out
+differently."""
 
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ MANY = {"seeds_per_step": 8, "groups": [["base", "long_context", "miss_func", "m
 
 
 class Killer(threading.Thread):
-    """Keeps one daemon running, kills it with -9 at random moments and starts it again, `deaths` times; then lets the
-    last one live."""
+    """Keeps one daemon running, kills it with -9 at random moments and starts it again, `deaths`
+    times; then lets the last one live."""
 
     def __init__(self, path: Path, deaths: int, random_seed: int) -> None:
         super().__init__()
-        self.path, self.deaths, self.chance = path, deaths, random.Random(random_seed)
+        self.path = path
+        self.deaths = deaths
+        self.chance = random.Random(random_seed)
         self.process = Daemon(path)
         self.stopped = threading.Event()
         self.died = 0
@@ -31,7 +34,8 @@ class Killer(threading.Thread):
     def run(self) -> None:
         for _ in range(self.deaths):
             size = self.written()
-            wanted = self.chance.randint(1, 4000)  # bytes: a kill after any write, wherever it falls in a record
+            # bytes: a kill after any write, wherever it falls in a record
+            wanted = self.chance.randint(1, 4000)
             while self.written() < size + wanted and not self.stopped.wait(0.002):
                 pass
             self.process.kill()
@@ -51,19 +55,29 @@ class Killer(threading.Thread):
 
 
 def outcome(path: Path) -> dict[str, Any]:
-    """What must not depend on who was killed when: picks, variants, decisions. The order of the expanded log may."""
+    """What must not depend on who was killed when: picks, variants, decisions. The order of the
+    expanded log may."""
     decisions = [
-        {key: value for key, value in record.items() if key not in ("seq", "id", "crc", "first", "attempt", "time")}
+        {
+            key: value
+            for key, value in record.items()
+            if key not in ("seq", "id", "crc", "first", "attempt", "time")
+        }
         for record in epochs(path)
     ]
     for decision in decisions:
         decision.pop("expanded_seq"), decision.pop("deferred")
     return {
         "picks": [
-            (record["step"], record["rank"], record["task"], record["score"]) for record in seeds(path, "picked")
+            (record["step"], record["rank"], record["task"], record["score"])
+            for record in seeds(path, "picked")
         ],
-        "variants": sorted((record["pick"], record["index"], record["task"]["id"]) for record in variants(path)),
-        "discarded": sorted((record["pick"], record["why"]) for record in seeds(path, "finished") if record["why"]),
+        "variants": sorted(
+            (record["pick"], record["index"], record["task"]["id"]) for record in variants(path)
+        ),
+        "discarded": sorted(
+            (record["pick"], record["why"]) for record in seeds(path, "finished") if record["why"]
+        ),
         "epochs": {decision["epoch"]: decision for decision in decisions},
     }
 
@@ -86,7 +100,8 @@ def test_in_lockstep_the_pool_of_every_epoch_is_the_same_whoever_is_killed(tmp_p
     killer.start()
     with Trainer(stormy) as trainer:
         trainer.play(9)
-    with Trainer(stormy, from_step=4) as trainer:  # the trainer was killed too, and resumes an older checkpoint
+    # the trainer was killed too, and resumes an older checkpoint
+    with Trainer(stormy, from_step=4) as trainer:
         trainer.play(9)
         until(lambda: idle(stormy.path, 13), 60)
     killer.stop()
@@ -102,7 +117,9 @@ def test_in_lockstep_the_pool_of_every_epoch_is_the_same_whoever_is_killed(tmp_p
 @pytest.mark.parametrize("each", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_it_loses_and_repeats_nothing(tmp_path: Path, each: int) -> None:
     several = {"variants_per_seed": each}
-    run = make_run(tmp_path / "run", {"selection": MANY, "pool": {"staging_epochs": 0.0}, "pipeline": several})
+    run = make_run(
+        tmp_path / "run", {"selection": MANY, "pool": {"staging_epochs": 0.0}, "pipeline": several}
+    )
     killer = Killer(run.path, deaths=6, random_seed=each)
     killer.start()
     with Trainer(run) as trainer:
@@ -112,7 +129,9 @@ def test_killed_at_random_moments_it_loses_and_repeats_nothing(tmp_path: Path, e
         until(lambda: idle(run.path, trainer.step))
     killer.stop()
     assert killer.died == 6
-    picked, finished, staged = seeds(run.path, "picked"), seeds(run.path, "finished"), variants(run.path)
+    picked = seeds(run.path, "picked")
+    finished = seeds(run.path, "finished")
+    staged = variants(run.path)
     assert once(picked, "pick") and once(seeds(run.path, "considered"), "step")
     assert once(finished, "pick") and once(staged, "pick", "index")
     assert {record["pick"] for record in finished} == {record["pick"] for record in picked}

@@ -1,5 +1,6 @@
-"""The daemon with a language model as author, when endpoints are missing, slow, gone, or too expensive, and when it is
-stopped with calls in flight. The model is the stub, which plays all roles by the rules of these tests."""
+"""The daemon with a language model as author, when endpoints are missing, slow, gone, or too
+expensive, and when it is stopped with calls in flight. The model is the stub, which plays all roles
+by the rules of these tests."""
 
 from __future__ import annotations
 
@@ -26,7 +27,17 @@ from rods.console.main import run as rods
 from rods.daemon.writers import Writers
 from rods.worlds import desk
 from tests.daemon.pipelines import THREADS
-from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
+from tests.daemon.runs import (
+    VALUES,
+    Daemon,
+    Trainer,
+    idle,
+    make_run,
+    rejected,
+    seeds,
+    until,
+    variants,
+)
 
 ROLES = "tests.daemon.authors.llm.early_roles:good"
 KEY = "sk-planted-9c41d7e2b8"
@@ -52,7 +63,11 @@ def llm_run(path: Path, stub: Stub, changes: dict[str, Any] | None = None, **end
 
 
 def merged(*changes: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"pipeline": {"author": "llm"}, "selection": BASE, "pool": {"staging_epochs": 0.0}}
+    found: dict[str, Any] = {
+        "pipeline": {"author": "llm"},
+        "selection": BASE,
+        "pool": {"staging_epochs": 0.0},
+    }
     for change in changes:
         for section, keys in change.items():
             found[section] = {**found.get(section, {}), **keys} if isinstance(keys, dict) else keys
@@ -95,7 +110,11 @@ def test_variants_are_staged_and_their_calls_are_on_record(
         assert f"{record['pick']}#{record['index']}" in accounts
     assert rods(["inspect", "--cost", str(run.path), "--json"]) == 0
     found = orjson.loads(capsys.readouterr().out)
-    assert found["calls"] == len(calls(run.path)) == sum(stage["calls"] for stage in found["stages"].values())
+    assert (
+        found["calls"]
+        == len(calls(run.path))
+        == sum(stage["calls"] for stage in found["stages"].values())
+    )
     assert found["accepted"] == len(variants(run.path)) and found["variants"] == len(accounts)
     paid = {f"{record['pick']}#{record['index']}" for record in variants(run.path)}
     own = sum(call["account"] in paid for call in calls(run.path))
@@ -106,14 +125,22 @@ def test_variants_are_staged_and_their_calls_are_on_record(
 
 def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
     endpoint = {"model": "stub", "urls": ["http://127.0.0.1:9/v1"]}
-    run = make_run(tmp_path / "run", {"pipeline": {"author": "llm"}, "operation": {"endpoints": [endpoint]}})
+    run = make_run(
+        tmp_path / "run", {"pipeline": {"author": "llm"}, "operation": {"endpoints": [endpoint]}}
+    )
     config = run.path / "config.toml"  # of which this start's [operation] has no endpoint any more
     values = tomllib.loads(config.read_text())
-    config.write_text(tomli_w.dumps({**values, "operation": {**values["operation"], "endpoints": []}}))
+    config.write_text(
+        tomli_w.dumps({**values, "operation": {**values["operation"], "endpoints": []}})
+    )
     with Daemon(run.path) as daemon:
         code, errors = daemon.ended()
     assert code == 2
-    assert "no endpoint is configured" in errors and "operation.endpoints" in errors and "Traceback" not in errors
+    assert (
+        "no endpoint is configured" in errors
+        and "operation.endpoints" in errors
+        and "Traceback" not in errors
+    )
     pytest.importorskip("rods.family.trials")
     assert rods(["doctor", "--config", str(run.path / "config.toml")]) == 1
 
@@ -137,7 +164,9 @@ def test_each_variant_has_one_backbone_drawn_by_weight(tmp_path: Path, stub: Stu
     drawn = Counter(next(iter(used)) for used in backbones.values())
     assert drawn["a"] > drawn["b"] > 0
     for record in variants(run.path):
-        assert {record["task"]["provenance"]["model"]} == backbones[f"{record['pick']}#{record['index']}"]
+        assert {record["task"]["provenance"]["model"]} == backbones[
+            f"{record['pick']}#{record['index']}"
+        ]
 
 
 @pytest.mark.slow
@@ -157,7 +186,8 @@ def test_a_spent_budget_ends_the_picks_and_not_the_daemon(
     whys = {record["why"] for record in seeds(run.path, "finished")}
     assert "budget_spent" in whys and whys <= {None, "budget_spent"}
     assert any(
-        record["error"] == "budget_spent" and "25 requests" in record["evidence"] for record in rejected(run.path)
+        record["error"] == "budget_spent" and "25 requests" in record["evidence"]
+        for record in rejected(run.path)
     )
     assert [record["step"] for record in seeds(run.path, "considered")] == [1], (
         "nothing is picked that nobody can write"
@@ -191,7 +221,9 @@ def test_one_variant_s_limit_ends_that_variant_alone(tmp_path: Path, stub: Stub)
 
 
 @pytest.mark.slow
-def test_stopped_or_killed_with_calls_in_flight_it_goes_on_where_it_was(tmp_path: Path, stub: Stub) -> None:
+def test_stopped_or_killed_with_calls_in_flight_it_goes_on_where_it_was(
+    tmp_path: Path, stub: Stub
+) -> None:
     run = llm_run(tmp_path / "run", stub)
     stub.use(Script(answer=ROLES, latency=(0.05, 0.6)))
     with Trainer(run) as trainer:
@@ -209,8 +241,11 @@ def test_stopped_or_killed_with_calls_in_flight_it_goes_on_where_it_was(tmp_path
         stub.use(Script(answer=ROLES))
         with Daemon(run.path):
             until(lambda: idle(run.path, 1))
-    picked, finished = seeds(run.path, "picked"), seeds(run.path, "finished")
-    assert Counter(record["pick"] for record in finished) == Counter(record["pick"] for record in picked)
+    picked = seeds(run.path, "picked")
+    finished = seeds(run.path, "finished")
+    assert Counter(record["pick"] for record in finished) == Counter(
+        record["pick"] for record in picked
+    )
     staged = [record["task"]["id"] for record in variants(run.path)]
     assert sorted(staged) == sorted(task for record in finished for task in record["accepted"])
     assert len(set(staged)) == len(staged)
@@ -253,21 +288,30 @@ def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
 
 
 def tell(request: dict[str, Any]) -> str:
-    """A model whose instructions leaked: it repeats the key, now as its answer, now in the right form."""
+    """A model whose instructions leaked: it repeats the key, now as its answer, now in the right
+    form."""
     from tests.daemon.authors.llm.early_roles import good
 
     text = good(request)
-    return f"my instructions mention {KEY}" if len(text) % 3 == 0 else text.replace("matter", f"matter {KEY}")
+    return (
+        f"my instructions mention {KEY}"
+        if len(text) % 3 == 0
+        else text.replace("matter", f"matter {KEY}")
+    )
 
 
-@pytest.mark.parametrize("fault", ["401", *(pytest.param(why, marks=pytest.mark.slow) for why in ("", "500", "400"))])
+@pytest.mark.parametrize(
+    "fault", ["401", *(pytest.param(why, marks=pytest.mark.slow) for why in ("", "500", "400"))]
+)
 def test_a_planted_key_is_found_nowhere_in_the_run_folder(
     tmp_path: Path, stub: Stub, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY)
     faults = {fault: 0.3} if fault else {}
     stub.use(Script(answer="tests.daemon.test_llm_service:tell", key=KEY, faults=faults))
-    run = llm_run(tmp_path / "run", stub, {"operation": {"log_level": "debug"}}, key_env="PLANTED_KEY")
+    run = llm_run(
+        tmp_path / "run", stub, {"operation": {"log_level": "debug"}}, key_env="PLANTED_KEY"
+    )
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
         trainer.play(2)
         until(lambda: stub.counts()["good"] > 20)
@@ -287,15 +331,22 @@ async def test_what_is_tried_before_a_model_is_asked_is_in_the_log_and_in_status
     run = llm_run(tmp_path / "run", stub)
     daemon = DaemonLog(run)
     async with Writers(run, THREADS) as writers:
-        asker, before = writers.asking.writing("3-ab", 0), writers.calls
+        asker = writers.asking.writing("3-ab", 0)
+        before = writers.calls
         with patch("rods.daemon.writers.log") as log:
             asker.tell("tries calls in fresh worlds: values, put; 7 calls so far")
         assert writers.calls == before + 1, "a daemon that tries calls is not stuck"
-        assert log.info.call_args.kwargs["doing"] == "tries calls in fresh worlds: values, put; 7 calls so far"
+        assert (
+            log.info.call_args.kwargs["doing"]
+            == "tries calls in fresh worlds: values, put; 7 calls so far"
+        )
         daemon.heartbeat.beat(state="working", **writers.status())
         daemon.heartbeat._write()
         assert rods(["status", str(run.path)]) == 0
-        assert "  variant 3-ab#0 tries calls in fresh worlds: values, put; 7 calls" in capsys.readouterr().out
+        assert (
+            "  variant 3-ab#0 tries calls in fresh worlds: values, put; 7 calls"
+            in capsys.readouterr().out
+        )
         asker.tell("")
         assert not writers.status()["trying"]
     daemon.close()
@@ -309,7 +360,8 @@ def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
         "pool": {"static": True, "max_generated": 16},
         "operation": {"budgets": budget, "log_level": "warning"},
     }
-    stub.use(Script(answer="bench.fixtures.llm_stub.roles:answer"))  # whose variants repeat themselves less
+    # whose variants repeat themselves less
+    stub.use(Script(answer="bench.fixtures.llm_stub.roles:answer"))
     run = llm_run(tmp_path / "run", stub, changes)
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
         trainer.play(5)
@@ -322,26 +374,38 @@ def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
 
 
 @pytest.mark.slow
-def test_in_lockstep_the_pool_is_the_same_bytes_whichever_seed_is_written_first(tmp_path: Path, stub: Stub) -> None:
+def test_in_lockstep_the_pool_is_the_same_bytes_whichever_seed_is_written_first(
+    tmp_path: Path, stub: Stub
+) -> None:
     pools = []
     for random_seed in (1, 2):
         stub.use(Script(answer=ROLES, latency=(0.0, 0.04), random_seed=random_seed))
-        run = llm_run(tmp_path / str(random_seed), stub, {"sync": "lockstep", "operation": {"workers": 8}})
+        run = llm_run(
+            tmp_path / str(random_seed), stub, {"sync": "lockstep", "operation": {"workers": 8}}
+        )
         with Trainer(run) as trainer, Daemon(run.path):
             trainer.play(6)
         pools.append((run.path / POOL).read_bytes())
-        places = [(record["step"], record["rank"], record["index"]) for record in variants(run.path)]
+        places = [
+            (record["step"], record["rank"], record["index"]) for record in variants(run.path)
+        ]
         assert places == sorted(places)
-        ended = [call["account"].partition("#")[0] for call in calls(run.path)][::-1]  # each for the last time
-        ranks = {record["pick"]: (record["step"], record["rank"]) for record in seeds(run.path, "picked")}
+        # each for the last time
+        ended = [call["account"].partition("#")[0] for call in calls(run.path)][::-1]
+        ranks = {
+            record["pick"]: (record["step"], record["rank"]) for record in seeds(run.path, "picked")
+        }
         order = [ranks[pick] for pick in dict.fromkeys(ended)][::-1]
         assert order != sorted(order), "some seed was written before an earlier one"
     assert pools[0] == pools[1] and b'"injected"' in pools[0]
 
 
 @pytest.mark.slow
-def test_a_daemon_that_gets_on_is_waited_for_longer_than_the_deadline(tmp_path: Path, stub: Stub) -> None:
-    limit, latency = 6.0, 0.5
+def test_a_daemon_that_gets_on_is_waited_for_longer_than_the_deadline(
+    tmp_path: Path, stub: Stub
+) -> None:
+    limit = 6.0
+    latency = 0.5
     stub.use(Script(answer=ROLES, latency=latency))
     changes = {"sync": "lockstep", "operation": {"workers": 1, "deadline_seconds": limit}}
     run = llm_run(tmp_path / "run", stub, changes | {"selection": {"seeds_per_step": 1}})

@@ -1,5 +1,5 @@
-"""Whole variants from the language-model author, for both environments and all types, from a stub that plays all roles:
-on a good day, on a very bad one, and with each of the author's switches."""
+"""Whole variants from the language-model author, for both environments and all types, from a stub
+that plays all roles: on a good day, on a very bad one, and with each of the author's switches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The pipeline: what a variant carries, and that every failure is learnt from, recorded, and contained."""
+"""The pipeline: what a variant carries, and that every failure is learnt from, recorded, and
+contained."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ WHERE = {  # the author's method in which each error type is made to happen, and
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)
-async def test_a_variant_keeps_type_side_and_shape_and_says_where_it_came_from(type: TaskType) -> None:
+async def test_a_variant_keeps_type_side_and_shape_and_says_where_it_came_from(
+    type: TaskType,
+) -> None:
     root = replace(seed(type), split="train")
     variant = await Bench().variant(root)
     assert variant.id != root.id and variant.type == type and variant.split == root.split
@@ -75,11 +78,14 @@ async def test_an_accepted_ground_truth_runs_fresh_once_at_the_gates_for_each_fo
         def __getattr__(self, name: str) -> Any:
             return getattr(self.world, name)
 
-    who, root, reset = await steady(seed(type)), seed(type), desk.reset
+    who = await steady(seed(type))
+    root = seed(type)
+    reset = desk.reset
     bench = Bench()
     await bench.pipeline.shape(desk, root)
     monkeypatch.setattr(desk, "reset", lambda state: Watched(reset(state)))
-    variant = await bench.variant(root, listening(who, judge=author().judge))  # the drafts were made before
+    # the drafts were made before
+    variant = await bench.variant(root, listening(who, judge=author().judge))
     truth = [call for turn in variant.calls for call in turn]
     forms = 1 if type in ("base", "long_context") else 2
     padded = type == "long_context"  # the author runs what it has padded
@@ -105,7 +111,9 @@ def test_the_table_below_covers_all_error_types() -> None:
 @pytest.mark.parametrize("type", WHERE)
 async def test_every_error_type_is_recorded_with_stage_evidence_and_raw_text(type: str) -> None:
     method, stage = WHERE[type]
-    error: Exception = RuntimeError("a bug") if type == "pipeline_exception" else failure(type, "send_mail")
+    error: Exception = (
+        RuntimeError("a bug") if type == "pipeline_exception" else failure(type, "send_mail")
+    )
     who = await steady(seed())
     bench = Bench()
     outcome = await bench.write(seed(), spoil(who, method, error))
@@ -114,7 +122,12 @@ async def test_every_error_type_is_recorded_with_stage_evidence_and_raw_text(typ
     if type == "pipeline_exception":
         assert "RuntimeError: a bug" in rejection.evidence
     else:
-        assert rejection.evidence == {"type": type, "function": "send_mail", "turn": 0, "detail": "made to fail"}
+        assert rejection.evidence == {
+            "type": type,
+            "function": "send_mail",
+            "turn": 0,
+            "detail": "made to fail",
+        }
         assert json.loads(rejection.raw)
     # The next round or attempt went well, but no attempt can mend an environment without prompts.
     assert outcome == "no_prompts" if type == "no_prompts" else isinstance(outcome, Task)
@@ -127,15 +140,23 @@ async def test_a_seed_is_discarded_when_all_attempts_fail() -> None:
     assert [rejection.attempt for rejection in bench.rejections] == [1] * 4 + [2] * 4
 
 
-async def test_a_failure_in_the_environment_is_mended_in_the_state_with_the_same_plan_and_choices() -> None:
+async def test_a_failure_in_the_environment_is_mended_in_the_state_with_the_same_plan_and_choices() -> (
+    None
+):
     who = await steady(seed())
     spoiled = spoil(who, "execute", failure("vm_exec_failed", "send_mail"))
     variant = await Bench().variant(seed(), spoiled)
     assert spoiled.methods()[:5] == ["plan", "initial_state", "execute", "patch", "execute"]
     assert spoiled.methods().count("plan") == 1
     before, after = spoiled.arguments("execute")
-    assert before[1] == after[1] and before[0].rng("realise").random() == after[0].rng("realise").random()
-    assert before[2] != after[2] and variant.state == after[2] == {**before[2], "today": after[2]["today"]}
+    assert (
+        before[1] == after[1]
+        and before[0].rng("realise").random() == after[0].rng("realise").random()
+    )
+    assert before[2] != after[2] and variant.state == after[2] == {
+        **before[2],
+        "today": after[2]["today"],
+    }
 
 
 @pytest.mark.parametrize("type", sorted(PATCHABLE))
@@ -150,7 +171,12 @@ async def test_every_patchable_type_reaches_the_critic(type: ErrorType, feedback
         ((_, plan, state, error),) = asked
         assert error.type == type and (plan is None) == (stage == "plan")
         if stage == "plan":  # no state yet: the seed's is looked at, and mends those to come
-            assert state == seed().state and spoiled.methods()[:4] == ["plan", "patch", "plan", "initial_state"]
+            assert state == seed().state and spoiled.methods()[:4] == [
+                "plan",
+                "patch",
+                "plan",
+                "initial_state",
+            ]
             assert spoiled.arguments("execute")[0][2] != {**state, "today": "monday"}
 
 
@@ -167,21 +193,29 @@ async def test_a_function_that_fails_again_after_mending_leads_to_another_plan_w
 
 async def test_the_blocklist_grows_over_attempts_and_blind_retry_knows_nothing() -> None:
     for feedback in (True, False):
-        unworded = failure("query_gen_failed", "move_event"), failure("query_gen_failed", "pay_bill")
+        unworded = (
+            failure("query_gen_failed", "move_event"),
+            failure("query_gen_failed", "pay_bill"),
+        )
         spoiled = listening(
-            await steady(seed()), {"execute": [failure("vm_exec_failed", "send_mail")], "rewrite": unworded}
+            await steady(seed()),
+            {"execute": [failure("vm_exec_failed", "send_mail")], "rewrite": unworded},
         )
         await Bench(settings(pipeline={"feedback": feedback})).variant(seed(), spoiled)
         (last,) = spoiled.arguments("plan")[-1]
-        assert last.blocked == ({"send_mail", "move_event", "pay_bill"} if feedback else frozenset())
-        assert len(last.failures) == (3 if feedback else 0) and spoiled.methods().count("patch") == (
-            1 if feedback else 0
+        assert last.blocked == (
+            {"send_mail", "move_event", "pay_bill"} if feedback else frozenset()
         )
+        assert len(last.failures) == (3 if feedback else 0) and spoiled.methods().count(
+            "patch"
+        ) == (1 if feedback else 0)
 
 
 async def test_blocked_functions_are_not_used() -> None:
     patient = settings(pipeline={"attempts": 9})
-    usual = sorted({call.name for turn in (await Bench(patient).variant(seed())).calls for call in turn})
+    usual = sorted(
+        {call.name for turn in (await Bench(patient).variant(seed())).calls for call in turn}
+    )
     errors = [failure("query_gen_failed", name) for name in usual]
     variant = await Bench(patient).variant(seed(), spoil(author(), "rewrite", *errors))
     assert not {call.name for turn in variant.calls for call in turn} & set(usual)
@@ -194,7 +228,9 @@ async def test_an_exception_inside_a_seed_is_contained_attempt_by_attempt() -> N
     assert bench.failures() == [("judge", "pipeline_exception")] * 3
 
 
-async def test_broken_machinery_is_not_mistaken_for_a_bad_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broken_machinery_is_not_mistaken_for_a_bad_candidate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise InfrastructureError("the worker is gone")
 
@@ -243,7 +279,9 @@ async def test_a_fault_in_the_words_is_reworded_once_in_its_turn_and_judged_agai
     assert judge.asked == ["base", "base"] and variant.provenance["judge"] == "fine"
     assert variant.provenance["attempts"] == 1
     assert bench.failures() == [("judge", "judge_rejected")]
-    assert bench.rejections[0].evidence == [{"verdict": "query_fixable", "turn": 0, "reason": "clumsy"}]
+    assert bench.rejections[0].evidence == [
+        {"verdict": "query_fixable", "turn": 0, "reason": "clumsy"}
+    ]
     before = json.loads(bench.rejections[0].raw)["user"]["script"]
     assert variant.script[0] != before[0]
     assert variant.script[1:] == tuple(before[1:])  # only the faulty turn was touched
@@ -266,12 +304,17 @@ async def test_stage_five_is_judged_again_and_gets_no_second_refinement() -> Non
     bench = Bench()
     variant = await bench.variant(root, await judged_by(judge, root))
     assert judge.asked == ["base", "miss_func", "base", "miss_func"]
-    assert bench.failures() == [("adversarial", "judge_rejected")] and variant.provenance["attempts"] == 2
+    assert (
+        bench.failures() == [("adversarial", "judge_rejected")]
+        and variant.provenance["attempts"] == 2
+    )
 
 
 async def test_without_the_judge_nobody_objects() -> None:
     judge = Critical((CALLS,), (CALLS,))
-    variant = await Bench(settings(pipeline={"judge": False})).variant(seed(), await judged_by(judge))
+    variant = await Bench(settings(pipeline={"judge": False})).variant(
+        seed(), await judged_by(judge)
+    )
     assert judge.asked == [] and variant.provenance["judge"] == "not judged"
 
 
@@ -314,11 +357,16 @@ def tampered(gate: str, task: Task) -> Task:
     return task
 
 
-@pytest.mark.parametrize("gate", ["replay", "tools", "arguments", "profile", "duplicates", "contamination"])
+@pytest.mark.parametrize(
+    "gate", ["replay", "tools", "arguments", "profile", "duplicates", "contamination"]
+)
 async def test_each_gate_rejects_and_each_can_be_switched_off(gate: str) -> None:
     root = seed()
     who = await steady(root)
-    tight: dict[str, dict[str, Any]] = {"arguments": {"max_string": 1}, "profile": {"profile_distance": 0.0}}
+    tight: dict[str, dict[str, Any]] = {
+        "arguments": {"max_string": 1},
+        "profile": {"profile_distance": 0.0},
+    }
     limits = tight.get(gate, {})
     leaked = SimilarityIndex()
     if gate == "contamination":
@@ -344,7 +392,9 @@ async def test_a_draft_loses_its_blank_turns_for_stage_four_and_gets_them_back()
     await Bench().variant(seed("miss_param"), who)
     (_, simple, texts, _), (_, draft, full, _) = who.arguments("form")
     assert simple == plain(draft) and full == with_blanks(draft, texts)
-    assert all(simple.turns) and not all(draft.turns) and len(simple.plan.turns) == len(simple.turns)
+    assert (
+        all(simple.turns) and not all(draft.turns) and len(simple.plan.turns) == len(simple.turns)
+    )
     for turn in simple.turns:
         for bound in turn:
             for argument, flow in bound.flows.items():
@@ -365,7 +415,9 @@ async def test_the_last_failure_of_an_attempt_reaches_the_critic_where_another_a
 
 
 @pytest.mark.parametrize("turn", [0, None])
-async def test_what_a_judge_holds_against_calls_blocks_the_functions_of_their_turn_or_all(turn: int | None) -> None:
+async def test_what_a_judge_holds_against_calls_blocks_the_functions_of_their_turn_or_all(
+    turn: int | None,
+) -> None:
     defect = Judgement("odd", (Defect("gt_unfixable", "odd", turn),))
     judged = iter([defect])
 

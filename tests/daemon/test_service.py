@@ -1,4 +1,5 @@
-"""The service beside a trainer: what is picked when, what is dropped, how it starts, waits and stops."""
+"""The service beside a trainer: what is picked when, what is dropped, how it starts, waits and
+stops."""
 
 from __future__ import annotations
 
@@ -26,14 +27,26 @@ from rods.tasks import Task
 from rods.worlds import desk
 from tests.buffers.world import SyncDaemonLog
 from tests.console.conftest import rods
-from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
+from tests.daemon.runs import (
+    VALUES,
+    Daemon,
+    Trainer,
+    epochs,
+    idle,
+    make_run,
+    rejected,
+    seeds,
+    until,
+    variants,
+)
 from tests.environments import load
 
 ALL = ["base", "long_context", "miss_func", "miss_param"]
 
 
 def test_verify_finds_no_fault_beside_a_daemon_that_writes(tmp_path: Path) -> None:
-    run, looks = make_run(tmp_path / "run"), 0
+    run = make_run(tmp_path / "run")
+    looks = 0
     with Daemon(run.path), Trainer(run) as trainer:
         for _ in range(4):
             trainer.play(1)
@@ -59,7 +72,11 @@ def test_variants_are_staged_injected_and_agree_with_the_rules(tmp_path: Path) -
     for record in staged.values():
         task = Task.from_json(record["task"])
         seed = next(one for one in seeds(run.path, "picked") if one["pick"] == record["pick"])
-        assert task.provenance["seed"] == seed["task"] and task.type == seed["type"] and task.split == "train"
+        assert (
+            task.provenance["seed"] == seed["task"]
+            and task.type == seed["type"]
+            and task.split == "train"
+        )
         assert 0.2 <= seed["why"]["mean"] <= 0.85 and seed["why"]["variance"] > 0
     assert sum(record["counts"]["injected"] for record in epochs(run.path)) > 0
     report = verify(run.path, replay=True)
@@ -120,18 +137,24 @@ def test_a_second_daemon_is_refused(tmp_path: Path) -> None:
 def test_a_signal_stops_it_within_seconds_and_what_was_in_flight_is_done_after_a_restart(
     tmp_path: Path, number: int
 ) -> None:
-    run = make_run(tmp_path / "run", {"sync": "lockstep", "selection": {"seeds_per_step": 8, "groups": [ALL]}})
+    run = make_run(
+        tmp_path / "run", {"sync": "lockstep", "selection": {"seeds_per_step": 8, "groups": [ALL]}}
+    )
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
         trainer.play(3)
         until(lambda: variants(run.path))
         code, seconds, errors = daemon.stop(number)
         assert code == 0 and seconds < 15 and "Traceback" not in errors
-        assert len(seeds(run.path, "finished")) < sum(record["picks"] for record in seeds(run.path, "considered"))
+        assert len(seeds(run.path, "finished")) < sum(
+            record["picks"] for record in seeds(run.path, "considered")
+        )
         with Daemon(run.path):
             until(lambda: idle(run.path, 3))
     picks = [record["pick"] for record in seeds(run.path, "picked")]
     assert sorted(record["pick"] for record in seeds(run.path, "finished")) == sorted(picks)
-    assert len({(record["pick"], record["index"]) for record in variants(run.path)}) == len(variants(run.path))
+    assert len({(record["pick"], record["index"]) for record in variants(run.path)}) == len(
+        variants(run.path)
+    )
 
 
 def test_a_daemon_that_starts_late_picks_from_the_newest_step_only(tmp_path: Path) -> None:
@@ -172,11 +195,15 @@ def test_when_the_trainer_is_faster_older_picks_are_dropped_with_a_reason(tmp_pa
         until(lambda: idle(run.path, 60))
     finished = seeds(run.path, "finished")
     dropped = [record for record in finished if record["dropped_stale"] is not None]
-    assert dropped and all("trainer had reached step" in record["dropped_stale"] for record in dropped)
+    assert dropped and all(
+        "trainer had reached step" in record["dropped_stale"] for record in dropped
+    )
     assert all(record["accepted"] == [] for record in dropped)
     assert any(record["accepted"] for record in finished)
     last = seeds(run.path, "considered")[-1]["step"]
-    assert {record["step"] for record in finished if record["accepted"] and record["step"] >= last - 1}
+    assert {
+        record["step"] for record in finished if record["accepted"] and record["step"] >= last - 1
+    }
 
 
 def test_in_lockstep_a_step_that_finds_staging_full_has_no_seed_however_fast_variants_are_written(
@@ -186,7 +213,12 @@ def test_in_lockstep_a_step_that_finds_staging_full_has_no_seed_however_fast_var
     many = {"seeds_per_step": 4, "groups": [ALL], "exclusion_steps": 0, "max_generation": 0}
     told = []
     for workers in (1, 4):
-        values = {"sync": "lockstep", "pool": rules, "selection": many, "operation": {"workers": workers}}
+        values = {
+            "sync": "lockstep",
+            "pool": rules,
+            "selection": many,
+            "operation": {"workers": workers},
+        }
         run = make_run(tmp_path / str(workers), {**values, "training": {"steps": 12}})
         with Daemon(run.path), Trainer(run) as trainer:
             trainer.play(12)
@@ -197,7 +229,11 @@ def test_in_lockstep_a_step_that_finds_staging_full_has_no_seed_however_fast_var
         full = []
         for step in range(1, 13):
             staged = sum(at < step for at in written) - sum(at < step for at in decided)
-            active = next(record["counts"]["active"] for record in reversed(epochs(run.path)) if record["step"] < step)
+            active = next(
+                record["counts"]["active"]
+                for record in reversed(epochs(run.path))
+                if record["step"] < step
+            )
             full.append(staged > 0.5 * 0.2 * active)
         considered = [record["picks"] for record in seeds(run.path, "considered")]
         assert [picks == 0 for picks in considered] == full and 2 < sum(full) < 10
@@ -206,9 +242,13 @@ def test_in_lockstep_a_step_that_finds_staging_full_has_no_seed_however_fast_var
 
 
 @pytest.mark.slow
-def test_unfinished_picks_are_stale_after_a_long_absence_and_run_again_after_a_short_one(tmp_path: Path) -> None:
+def test_unfinished_picks_are_stale_after_a_long_absence_and_run_again_after_a_short_one(
+    tmp_path: Path,
+) -> None:
     for absence, dropped in ((1, False), (4, True)):
-        run = make_run(tmp_path / f"run{absence}", {"selection": {"seeds_per_step": 8, "groups": [ALL]}})
+        run = make_run(
+            tmp_path / f"run{absence}", {"selection": {"seeds_per_step": 8, "groups": [ALL]}}
+        )
         with Trainer(run) as trainer:
             trainer.play(1)
             daemon = Daemon(run.path)
@@ -228,7 +268,10 @@ def test_unfinished_picks_are_stale_after_a_long_absence_and_run_again_after_a_s
 
 def test_it_pauses_while_staging_is_full_and_goes_on_when_it_is_not(tmp_path: Path) -> None:
     few = {"seeds_per_step": 4, "groups": [ALL]}
-    run = make_run(tmp_path / "run", {"pool": {"staging_epochs": 0.5, "inject_fraction": 0.2}, "selection": few})
+    run = make_run(
+        tmp_path / "run",
+        {"pool": {"staging_epochs": 0.5, "inject_fraction": 0.2}, "selection": few},
+    )
     with Daemon(run.path), Trainer(run) as trainer:
         trainer.play(1)
         until(lambda: len(variants(run.path)) > 2)  # 0.5 injections of 0.2 × 24 tasks
@@ -282,11 +325,14 @@ def test_a_static_pool_is_filled_from_the_boundary_of_the_opening_epoch_and_then
     assert {record["step"] for record in picked} == {3} and len(boundary) > 3
     assert {record["task"] for record in picked} == boundary
     counts = [record["counts"] for record in epochs(run.path)]
-    assert [one["injected"] for one in counts] == [0, 36] + [0] * (len(counts) - 2) and len(counts) >= 4
+    assert [one["injected"] for one in counts] == [0, 36] + [0] * (len(counts) - 2) and len(
+        counts
+    ) >= 4
     assert [one["generated"] for one in counts[1:]] == [36] * (len(counts) - 1)
     assert not any(one["retired"] for one in counts)
     by_seed = Counter(record["pick"] for record in variants(run.path))
-    assert len(by_seed) == len(boundary) and max(by_seed.values()) - min(by_seed.values()) <= 3  # they take turns
+    # they take turns
+    assert len(by_seed) == len(boundary) and max(by_seed.values()) - min(by_seed.values()) <= 3
     report = verify(run.path, replay=True)
     assert report.ok, list(report.lines())
 
@@ -294,13 +340,19 @@ def test_a_static_pool_is_filled_from_the_boundary_of_the_opening_epoch_and_then
 def boundary_of(run: Run, steps: int) -> set[str]:
     """The tasks at the boundary after so many steps."""
     tracker = Tracker(run.config.zones)
-    tracker.apply(one for one in read(run.path / OBSERVATIONS) if one["kind"] == "group" and one["step"] <= steps)
+    tracker.apply(
+        one
+        for one in read(run.path / OBSERVATIONS)
+        if one["kind"] == "group" and one["step"] <= steps
+    )
     return {task for task in tracker.tasks if tracker.zone(task) == "boundary"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sync", ["lockstep", "free"])
-def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(tmp_path: Path, sync: str) -> None:
+def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(
+    tmp_path: Path, sync: str
+) -> None:
     pools = []
     kills: tuple[int, ...]
     for name, kills in (("calm", ()), ("killed", (1, 12, 25))):
@@ -347,7 +399,8 @@ def test_a_daemon_killed_while_it_finishes_a_static_pool_only_finishes(tmp_path:
             daemon.kill()
         written = [record["task"]["id"] for record in variants(run.path)]
         first = seeds(run.path, "picked")[0]["pick"]
-        with SyncDaemonLog(run) as log:  # finished would be the first of the picks, once all tries are over
+        # finished would be the first of the picks, once all tries are over
+        with SyncDaemonLog(run) as log:
             log.finished(first, list(log.state.unfinished[first].variants.values()), 0)
         with Daemon(run.path):
             trainer.play(1)
@@ -362,7 +415,9 @@ def has_variants(path: Path, many: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_static_pool_that_cannot_be_filled_ends_with_a_record_and_a_warning(tmp_path: Path) -> None:
+def test_a_static_pool_that_cannot_be_filled_ends_with_a_record_and_a_warning(
+    tmp_path: Path,
+) -> None:
     changes = {"pool": STATIC, "gates": {"max_string": 1}, "operation": {"log_level": "warning"}}
     run = make_run(tmp_path / "run", changes)
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
@@ -370,7 +425,10 @@ def test_a_static_pool_that_cannot_be_filled_ends_with_a_record_and_a_warning(tm
         _, _, errors = daemon.stop()
     made = trainer.epoch.counts["generated"]
     assert made < 36 and "static pool incomplete" in errors and "tries in a row gave none" in errors
-    assert all(record["why"].startswith(f"{made} of 36 variants of") for record in seeds(run.path, "finished"))
+    assert all(
+        record["why"].startswith(f"{made} of 36 variants of")
+        for record in seeds(run.path, "finished")
+    )
     report = verify(run.path)
     assert report.ok, list(report.lines())
 
@@ -386,7 +444,8 @@ def test_a_static_pool_belongs_to_the_first_stage_that_expands(tmp_path: Path) -
         trainer.play(12)
     assert {record["step"] for record in seeds(run.path, "picked")} == {6}
     injected = [record["counts"]["injected"] for record in epochs(run.path)]
-    assert injected[:4] == [0, 0, 0, 36] and not any(injected[4:])  # none in a stage that does not expand
+    # none in a stage that does not expand
+    assert injected[:4] == [0, 0, 0, 36] and not any(injected[4:])
 
 
 def test_it_says_that_the_run_is_finished(tmp_path: Path) -> None:
@@ -402,7 +461,9 @@ def test_it_says_that_the_run_is_finished(tmp_path: Path) -> None:
 
 
 def test_it_leaves_when_the_trainer_has_been_gone_for_long(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"operation": {"poll_seconds": 0.02, "idle_exit_seconds": 0.4}})
+    run = make_run(
+        tmp_path / "run", {"operation": {"poll_seconds": 0.02, "idle_exit_seconds": 0.4}}
+    )
     with Trainer(run) as trainer:
         trainer.play(1)
     with Daemon(run.path) as daemon:
@@ -412,7 +473,9 @@ def test_it_leaves_when_the_trainer_has_been_gone_for_long(tmp_path: Path) -> No
 
 
 def test_it_stops_even_while_a_file_system_does_not_answer(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"operation": {"poll_seconds": 0.02, "idle_exit_seconds": 600.0}})
+    run = make_run(
+        tmp_path / "run", {"operation": {"poll_seconds": 0.02, "idle_exit_seconds": 600.0}}
+    )
     os.mkfifo(heartbeat_path(run.path, "trainer"))  # opening it waits for a writer that never comes
     with Daemon(run.path) as daemon:
         until(lambda: (run.path / "heartbeat.daemon.json").exists())
@@ -428,7 +491,9 @@ def test_an_environment_without_a_catalogue_is_finished_as_no_prompts(tmp_path: 
         until(lambda: idle(run.path, 2))
     finished = seeds(run.path, "finished")
     assert finished and {record["why"] for record in finished} == {"no_prompts"}
-    assert {(record["stage"], record["error"]) for record in rejected(run.path)} == {("plan", "no_prompts")}
+    assert {(record["stage"], record["error"]) for record in rejected(run.path)} == {
+        ("plan", "no_prompts")
+    }
 
 
 def toy_tasks() -> list[Task]:
@@ -437,11 +502,16 @@ def toy_tasks() -> list[Task]:
         Task(
             reference(toy),
             "base",
-            (f"Count the {thing} for me, all {number} of them, please.", "And what is the total of everything now?"),
+            (
+                f"Count the {thing} for me, all {number} of them, please.",
+                "And what is the total of everything now?",
+            ),
             ((Call("count", {"name": thing, "amount": number}),), (Call("total"),)),
             ("count", "total"),
         )
-        for number, thing in enumerate(("apples", "pears", "plums", "nuts", "figs", "dates", "limes", "kiwis"), 3)
+        for number, thing in enumerate(
+            ("apples", "pears", "plums", "nuts", "figs", "dates", "limes", "kiwis"), 3
+        )
     ]
 
 
@@ -449,8 +519,12 @@ def test_a_world_that_raises_costs_its_seeds_and_not_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raising = reference(load("tests.daemon.raising_environment:environment"))
-    good, bad = desk.generate(7, 4, 0), desk.generate(8, 4, 0)
-    run = make_run(tmp_path / "run", tasks=[*good, *(replace(task, environment=raising, id="") for task in bad)])
+    good = desk.generate(7, 4, 0)
+    bad = desk.generate(8, 4, 0)
+    run = make_run(
+        tmp_path / "run",
+        tasks=[*good, *(replace(task, environment=raising, id="") for task in bad)],
+    )
     monkeypatch.setenv("RAISING", "1")
     with Daemon(run.path) as daemon:
         monkeypatch.delenv("RAISING")
@@ -459,9 +533,15 @@ def test_a_world_that_raises_costs_its_seeds_and_not_the_service(
             until(lambda: idle(run.path, 2))
         code, _, _ = daemon.stop()
     assert code == 0 and variants(run.path)
-    broken = [record for record in seeds(run.path, "finished") if record["why"] == "pipeline_exception"]
+    broken = [
+        record for record in seeds(run.path, "finished") if record["why"] == "pipeline_exception"
+    ]
     assert broken and all(record["discarded"] == 1 for record in broken)
-    evidence = [record["evidence"] for record in rejected(run.path) if record["error"] == "pipeline_exception"]
+    evidence = [
+        record["evidence"]
+        for record in rejected(run.path)
+        if record["error"] == "pipeline_exception"
+    ]
     assert evidence and all("RuntimeError: a bug in" in text for text in evidence)
 
 
@@ -469,7 +549,8 @@ def test_a_full_disk_ends_it_with_one_line_and_the_same_command_continues(tmp_pa
     run = make_run(tmp_path / "run")
     with Trainer(run) as trainer:
         trainer.play(1)
-        with Daemon(run.path, file_bytes=15_000) as daemon:  # files may not grow further, as on a full disk
+        # files may not grow further, as on a full disk
+        with Daemon(run.path, file_bytes=15_000) as daemon:
             code, errors = daemon.ended()
         assert code == 1 and "Traceback" not in errors
         assert errors.strip().splitlines()[-1].startswith(f"rods-daemon: {run.path}")

@@ -12,7 +12,9 @@ from rods.extension import extensions
 def test_an_extension_brings_its_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = stand_in_model.roles()
     monkeypatch.setattr(
-        stand_in_model, "extensions", lambda: [extension for extension in extensions() if extension.name != "feedback"]
+        stand_in_model,
+        "extensions",
+        lambda: [extension for extension in extensions() if extension.name != "feedback"],
     )
     assert everything.keys() - stand_in_model.roles().keys() == {"feedback", "feedback_judge"}
     assert {"planner", "simulated_tool"} <= stand_in_model.roles().keys()

@@ -73,11 +73,17 @@ def test_candidates_are_the_steps_own_groups_or_the_whole_pool(tmp_path: Path) -
         assert step is not None
         signals = watch.candidates(step)
         assert len(signals) == known
-        assert sum(signal.moments is not None for signal in signals) == (BATCH if known == BATCH else 2 * BATCH)
+        assert sum(signal.moments is not None for signal in signals) == (
+            BATCH if known == BATCH else 2 * BATCH
+        )
 
 
-@pytest.mark.parametrize("changes", [{"zones": {"probe": "window"}}, {"selection": {"candidates": "pool"}}])
-def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(tmp_path: Path, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"zones": {"probe": "window"}}, {"selection": {"candidates": "pool"}}]
+)
+def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     """However many steps were waiting when the daemon looked."""
 
     def candidates(watch: Watch, known: int) -> list[dict[str, TaskSignal]]:
@@ -87,7 +93,9 @@ def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(tmp_path: Pat
             found.append({one.task: one for one in watch.candidates(step) if one.moments})
         return found
 
-    late, early = (make_run(tmp_path / name, {"sync": "lockstep", **changes}) for name in ("late", "early"))
+    late, early = (
+        make_run(tmp_path / name, {"sync": "lockstep", **changes}) for name in ("late", "early")
+    )
     with Trainer(late) as trainer:
         trainer.play(3)
     waiting = candidates(Watch(late), 0)
@@ -119,7 +127,8 @@ def test_windows_of_another_version_of_the_same_lineage_are(tmp_path: Path) -> N
     run = make_run(tmp_path / "run", {"selection": {"candidates": "pool"}})
     watch = Watch(run)
     with Trainer(run) as trainer:
-        trainer.lineage, tasks = "seal", set[str]()
+        trainer.lineage = "seal"
+        tasks = set[str]()
         for version in ("seal:", "seal:scope"):
             trainer.interface = version
             trainer.play(1)
@@ -138,7 +147,8 @@ def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> No
     with Trainer(run) as trainer, SyncDaemonLog(run) as log:
         trainer.play(3)
         picks: list[dict[str, Any]] = [
-            {"task": task, "type": "base", "score": 1.0, "why": {"generation": 0}} for task in list(run.training)[:6]
+            {"task": task, "type": "base", "score": 1.0, "why": {"generation": 0}}
+            for task in list(run.training)[:6]
         ]
         log.picked(3, 0, picks)
         for pick, task in zip(picks, fresh, strict=True):
@@ -160,7 +170,14 @@ def test_variants_that_damage_took_do_not_wait(tmp_path: Path) -> None:
     with Trainer(run) as trainer, SyncDaemonLog(run) as log:
         trainer.play(3)
         tasks = list(run.training)[:3]
-        log.picked(3, 0, [{"task": task, "type": "base", "score": 1.0, "why": {"generation": 0}} for task in tasks])
+        log.picked(
+            3,
+            0,
+            [
+                {"task": task, "type": "base", "score": 1.0, "why": {"generation": 0}}
+                for task in tasks
+            ],
+        )
         for task, variant in zip(tasks, desk.generate(8, 3, 0), strict=True):
             log.expanded(f"3-{task}", 0, variant, {"seed": task, "root": task, "generation": 1})
     part = run.path / expanded_segment(0)

@@ -11,7 +11,9 @@ from rods.config import Config, preset
 @pytest.mark.needs("aiming", "environments", "feedback", "probe", "seal", "simulation")
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m docs.generate.configuration`"
-    assert PAPER.read_text(encoding="utf-8") == paper_page(), "run `python -m docs.generate.configuration`"
+    assert PAPER.read_text(encoding="utf-8") == paper_page(), (
+        "run `python -m docs.generate.configuration`"
+    )
 
 
 def test_every_section_and_key_is_on_it() -> None:
@@ -20,11 +22,19 @@ def test_every_section_and_key_is_on_it() -> None:
         inner = getattr(field.annotation, "model_fields", None)
         assert (f"## `[{name}]`" if inner else f"| `{name}` |") in text
         for key in inner or ():
-            assert f"| `{key}` |" in text or f"`[{name}.{key}]`" in text or f"`[[{name}.{key}]]`" in text
+            assert (
+                f"| `{key}` |" in text
+                or f"`[{name}.{key}]`" in text
+                or f"`[[{name}.{key}]]`" in text
+            )
 
 
 def test_every_key_says_what_it_means() -> None:
-    bare = [line for line in page().splitlines() if line.startswith("| `") and line.rstrip().endswith("|  |")]
+    bare = [
+        line
+        for line in page().splitlines()
+        if line.startswith("| `") and line.rstrip().endswith("|  |")
+    ]
     assert not bare, "give these keys a comment in rods/config/"
 
 
@@ -37,4 +47,7 @@ def test_the_papers_page_says_of_every_key_of_the_preset_where_the_paper_has_it_
         paper, source, ours, why = (cell.strip() for cell in row.split(" | "))
         assert source and paper.startswith("`")
         assert bool(why) == (ours != "the same") and ours != paper, key
-    assert rows["pool.retest_fraction"].startswith("`0.0` | §3.4") and "| `0.02` |" in rows["pool.retest_fraction"]
+    assert (
+        rows["pool.retest_fraction"].startswith("`0.0` | §3.4")
+        and "| `0.02` |" in rows["pool.retest_fraction"]
+    )

@@ -12,7 +12,10 @@ from docs.generate.reference import PAGES
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.needs("feedback") if page.stem == "protocol" else ()) for page in PAGES],
+    [
+        pytest.param(page, marks=pytest.mark.needs("feedback") if page.stem == "protocol" else ())
+        for page in PAGES
+    ],
     ids=lambda page: page.stem,
 )
 def test_a_page_is_up_to_date(page: Path) -> None:
@@ -23,10 +26,19 @@ def test_a_page_is_up_to_date(page: Path) -> None:
 
 def test_a_table_has_types_defaults_and_meanings_and_the_names_of_a_record() -> None:
     group = reference.filled("<!-- rods.observations.Group -->\n<!-- end -->\n").splitlines()
-    assert "| `reward.range` | `tuple[float, float]` | required | the reward's lowest and highest value |" in group
-    assert any(line.startswith("| `role` | `active`, `retest`, `drawn` | `active` | `retest`: a ") for line in group)
+    assert (
+        "| `reward.range` | `tuple[float, float]` | required | the reward's lowest and highest "
+        "value |" in group
+    )
+    assert any(
+        line.startswith("| `role` | `active`, `retest`, `drawn` | `active` | `retest`: a ")
+        for line in group
+    )
     world = reference.filled("<!-- rods.environments.base.Environment -->\n<!-- end -->\n")
-    assert "| `reset(state)` | `Instance` | A fresh instance in `state` (None: the environment's empty state)." in world
+    assert (
+        "| `reset(state)` | `Instance` | A fresh instance in `state` (None: the environment's "
+        "empty state)." in world
+    )
 
 
 def test_a_field_without_a_comment_is_refused() -> None:

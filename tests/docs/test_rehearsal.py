@@ -26,10 +26,14 @@ ALWAYS = {"plan", "parameters", "rewrite", "judge", "refine", "patch"}
 PER_TURN = ALWAYS | {"query", "verification", "classify"}
 
 
-async def rehearsed(task: Task, *, structured: bool = True, roles: Any = None, **pipeline: Any) -> Rehearsal:
+async def rehearsed(
+    task: Task, *, structured: bool = True, roles: Any = None, **pipeline: Any
+) -> Rehearsal:
     values = {"pipeline": {"author": "llm", **pipeline}, "roles": roles or {}}
     environment = load(task.environment.name)
-    return await rehearse(parse_config(values, where="test"), environment, task, task, structured=structured)
+    return await rehearse(
+        parse_config(values, where="test"), environment, task, task, structured=structured
+    )
 
 
 @pytest.mark.slow
@@ -45,7 +49,9 @@ async def test_every_role_of_a_seed_is_asked(type: TaskType, calls: str) -> None
     adversarial = {"adversarial"} if type.startswith("miss") else set()
     verified = {"adversarial_verification"} if adversarial and calls == "per_turn" else set()
     assert set(stages) == (PER_TURN if calls == "per_turn" else ALWAYS) | adversarial | verified
-    assert stages.count("judge") == (2 if adversarial else 1), "the plain form and the adversarial one"
+    assert stages.count("judge") == (2 if adversarial else 1), (
+        "the plain form and the adversarial one"
+    )
     assert all(STORY in str(asked.messages) for asked in found.questions if asked.stage == "judge")
 
 
@@ -63,17 +69,32 @@ async def test_what_is_shown_is_what_would_be_sent(tmp_path: Path) -> None:
             async with asker_at(stub, structured=structured) as asker:
                 asker.roles = parse_config({"roles": roles}, where="test").roles
                 given = replace(assignment(), key=(0, "rehearsal", 0, 1))
-                author = LLMAuthor(load("desk"), asker, parse_config({}, where="test").pipeline, THREADS)
+                author = LLMAuthor(
+                    load("desk"), asker, parse_config({}, where="test").pipeline, THREADS
+                )
                 with pytest.raises(ComposeError, match="planner"):
                     await author.plan(given)
         body = json.loads(bodies.read_text().splitlines()[0])
         assert body["messages"] == list(shown.messages)
-        assert (body["temperature"], body["max_tokens"]) == (shown.temperature, shown.max_tokens) == (0.25, 999 + 8192)
+        assert (
+            (body["temperature"], body["max_tokens"])
+            == (shown.temperature, shown.max_tokens)
+            == (0.25, 999 + 8192)
+        )
         assert ("response_format" in body) == structured == (shown.schema is not None)
 
 
 async def test_what_is_switched_off_is_not_asked() -> None:
     found = await rehearsed(seed(), rewrite=False, judge=False, refine_cycles=0, feedback=False)
-    assert {asked.stage for asked in found.questions} == {"plan", "parameters", "query", "verification"}
+    assert {asked.stage for asked in found.questions} == {
+        "plan",
+        "parameters",
+        "query",
+        "verification",
+    }
     ways = await rehearsed(seed(), calls="per_turn")
-    assert {asked.stage for asked in ways.questions if when(asked)} == {"patch", "classify", "refine"}
+    assert {asked.stage for asked in ways.questions if when(asked)} == {
+        "patch",
+        "classify",
+        "refine",
+    }

@@ -1,4 +1,5 @@
-"""What a score depends on, in hashes: each of them moves with what it is of, and with nothing else."""
+"""What a score depends on, in hashes: each of them moves with what it is of, and with nothing
+else."""
 
 from __future__ import annotations
 
@@ -22,18 +23,30 @@ HELD_OUT = [task for task in TASKS if task.split != "train"]
 
 
 def jobs(tasks: Sequence[Task], name: Any = "tags", prompt: Any = "plain") -> list[Job]:
-    environment, dialect = load("desk"), dialects.load(name, prompt)
+    environment = load("desk")
+    dialect = dialects.load(name, prompt)
     return [Job(task, environment, dialect, SharedGroundTruth(environment, task)) for task in tasks]
 
 
-def made(tasks: Sequence[Task] = HELD_OUT, name: Any = "tags", prompt: Any = "plain", **more: Any) -> Card:
-    settings = {"history": "tokens", "template": "t", "random_seeds": {"rollouts": 1}, "sampling": {"temperature": 1.0}}
-    return card(tasks, "held-out", list(map(shown, jobs(tasks, name, prompt))), **{**settings, **more})
+def made(
+    tasks: Sequence[Task] = HELD_OUT, name: Any = "tags", prompt: Any = "plain", **more: Any
+) -> Card:
+    settings = {
+        "history": "tokens",
+        "template": "t",
+        "random_seeds": {"rollouts": 1},
+        "sampling": {"temperature": 1.0},
+    }
+    return card(
+        tasks, "held-out", list(map(shown, jobs(tasks, name, prompt))), **{**settings, **more}
+    )
 
 
 def test_each_hash_moves_with_what_it_is_of_and_with_nothing_else() -> None:
     ours = made()
-    assert ours == made(list(HELD_OUT)) and different(ours, ours) == [] and different(ours, None) == []
+    assert (
+        ours == made(list(HELD_OUT)) and different(ours, ours) == [] and different(ours, None) == []
+    )
     assert ours["data"] == [f"desk {load('desk').hash}"]
     assert (ours["split"]["name"], ours["split"]["tasks"]) == ("held-out", len(HELD_OUT))
     for other, fields in (
@@ -48,17 +61,23 @@ def test_each_hash_moves_with_what_it_is_of_and_with_nothing_else() -> None:
         assert different(ours, other) == fields
 
 
-def test_prompts_hash_what_answers_malformed_text_and_how_results_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompts_hash_what_answers_malformed_text_and_how_results_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ours = made()["prompts"]
     for said in ("complaint", "observation"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"rods.dialects.tags.Tags.{said}", lambda self, *_: ("user", "something else"))
+            patched.setattr(
+                f"rods.dialects.tags.Tags.{said}", lambda self, *_: ("user", "something else")
+            )
             assert made()["prompts"] != ours
 
 
 def test_a_chat_template_is_known_from_either_file_that_may_hold_it(tmp_path: Path) -> None:
     assert template_of(tmp_path) is None
-    words = model.build_tokenizer(" ".join((*task.script, *task.tools)) for task in desk.generate(5, 60, 0))
+    words = model.build_tokenizer(
+        " ".join((*task.script, *task.tools)) for task in desk.generate(5, 60, 0)
+    )
     words.save_pretrained(tmp_path)
     nano = template_of(tmp_path)
     assert nano is not None
@@ -72,7 +91,13 @@ def test_a_chat_template_is_known_from_either_file_that_may_hold_it(tmp_path: Pa
 
 def test_a_card_is_said_in_a_few_lines() -> None:
     text = "\n".join(lines(made(), 6))
-    for part in ("data desk", "split held-out, 6 tasks", "prompts ", "chat template t", "nothing earlier is rendered"):
+    for part in (
+        "data desk",
+        "split held-out, 6 tasks",
+        "prompts ",
+        "chat template t",
+        "nothing earlier is rendered",
+    ):
         assert part in text
     assert "rollouts 1, temperature 1.0" in text and "6 of them (6 tasks: too few" in text
     assert "too few" not in "\n".join(lines(made(), 40))

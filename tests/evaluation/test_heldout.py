@@ -42,11 +42,15 @@ def test_start_and_end_are_paired_over_tasks_and_rollout_seeds(run: Path) -> Non
     assert scored(run) is None
     found = compare(run)
     assert (found["start"]["step"], found["end"]["step"]) == (0, 60)
-    gain, start, end = found["difference"]["progress"], found["start"]["progress"], found["end"]["progress"]
+    gain = found["difference"]["progress"]
+    start = found["start"]["progress"]
+    end = found["end"]["progress"]
     assert gain["tasks"] == 40 and found["left_out"] == 0
     assert gain["mean"] == pytest.approx(end["mean"] - start["mean"])
     assert gain["interval"][0] > 0
-    assert gain["standard_error"] < (start["standard_error"] ** 2 + end["standard_error"] ** 2) ** 0.5
+    assert (
+        gain["standard_error"] < (start["standard_error"] ** 2 + end["standard_error"] ** 2) ** 0.5
+    )
     assert scored(run) == found
 
 
@@ -63,10 +67,16 @@ def test_a_score_is_one_line_a_rollout_and_made_once(run: Path) -> None:
 
 
 def test_scores_have_intervals_between_0_and_1(run: Path, tmp_path: Path) -> None:
-    *lines, _ = [orjson.loads(line) for line in Path(score_run(run, "start")["file"]).read_bytes().splitlines()]
+    *lines, _ = [
+        orjson.loads(line)
+        for line in Path(score_run(run, "start")["file"]).read_bytes().splitlines()
+    ]
     file = tmp_path / "scores.jsonl"
-    file.write_bytes(b"".join(orjson.dumps({**line, "binary": 0, "official": 0}) + b"\n" for line in lines))
-    means, found = per_task(file), summary(file)
+    file.write_bytes(
+        b"".join(orjson.dumps({**line, "binary": 0, "official": 0}) + b"\n" for line in lines)
+    )
+    means = per_task(file)
+    found = summary(file)
     for measure in ("binary", "official"):
         assert found[measure] == share(list(means[measure].values())).as_json()
         assert found[measure]["interval"][1] > 0.05  # none of 40 tasks leaves room for some
@@ -74,7 +84,8 @@ def test_scores_have_intervals_between_0_and_1(run: Path, tmp_path: Path) -> Non
 
 
 class Breaking:
-    """The run's own engine, of whose rollouts the machinery breaks some: `broken` says which (task's place, index)."""
+    """The run's own engine, of whose rollouts the machinery breaks some: `broken` says which
+    (task's place, index)."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken: Callable[[int, int], bool] = lambda place, index: False
@@ -95,10 +106,20 @@ class Breaking:
         self.asked += 1
         for task, found in self._roll_out(config, policy, players, tasks, count, only):
             self.played.append(tasks.index(task))
-            yield task, [self._of(one, self.broken(self.played[-1], index)) for index, one in enumerate(found)]
+            yield (
+                task,
+                [
+                    self._of(one, self.broken(self.played[-1], index))
+                    for index, one in enumerate(found)
+                ],
+            )
 
     def _of(self, one: Scored, broken: bool) -> Scored:
-        return Scored(replace(one.rollout, resolved=0, reward=None, end="infrastructure")) if broken else one
+        return (
+            Scored(replace(one.rollout, resolved=0, reward=None, end="infrastructure"))
+            if broken
+            else one
+        )
 
 
 @pytest.fixture
@@ -117,7 +138,8 @@ def test_rollouts_that_the_machinery_broke_are_counted_and_repeated(
     engine.broken = lambda place, index: place < 3 or (place, index) == (5, 1)
     first = score_run(copied, "end")
     assert (first["progress"]["tasks"], first["broken"]) == (37, 3 * 4 + 1)
-    engine.broken = lambda place, index: place == 2 or place == 7  # what counts already is not lost again
+    # what counts already is not lost again
+    engine.broken = lambda place, index: place == 2 or place == 7
     second = score_run(copied, "end")
     assert (second["progress"]["tasks"], second["broken"]) == (39, 4)
     engine.broken = lambda place, index: False
@@ -139,7 +161,9 @@ def test_a_rollout_that_always_breaks_is_played_a_few_times_and_nothing_else_wit
     assert engine.played == [*range(40), 5, 5] and engine.asked == heldout.TRIES
 
 
-def test_what_was_scored_under_another_card_is_scored_anew(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_scored_under_another_card_is_scored_anew(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = Breaking(monkeypatch)
     engine.broken = lambda place, index: place == 5
     file = Path(score_run(copied, "end")["file"])
@@ -160,7 +184,9 @@ def test_ends_that_were_scored_under_different_cards_are_told(copied: Path) -> N
     assert compare(copied)["cards_differ"] == ["prompts"]
 
 
-def test_a_score_of_which_every_rollout_broke_is_not_kept(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_of_which_every_rollout_broke_is_not_kept(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = Breaking(monkeypatch)
     engine.broken = lambda place, index: True
     with pytest.raises(InfrastructureError, match="nothing was scored"):
@@ -170,7 +196,9 @@ def test_a_score_of_which_every_rollout_broke_is_not_kept(copied: Path, monkeypa
     assert score_run(copied, "end")["progress"]["tasks"] == 40
 
 
-def test_tasks_that_either_end_or_both_lost_are_told(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_either_end_or_both_lost_are_told(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = Breaking(monkeypatch)
     engine.broken = lambda place, index: place in (0, 1)
     score_run(copied, "start")
@@ -182,7 +210,9 @@ def test_tasks_that_either_end_or_both_lost_are_told(copied: Path, monkeypatch: 
     assert (found["start"]["broken"], found["end"]["broken"]) == (8, 12)
 
 
-def test_ends_that_share_no_task_are_no_comparison(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ends_that_share_no_task_are_no_comparison(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = Breaking(monkeypatch)
     engine.broken = lambda place, index: place < 20
     score_run(copied, "start")
@@ -195,9 +225,13 @@ def test_ends_that_share_no_task_are_no_comparison(copied: Path, monkeypatch: py
 def test_held_out_tasks_never_enter_the_observations(run: Path) -> None:
     compare(run)
     held_out = {
-        record["id"] for record in map(orjson.loads, (run / "tasks.jsonl").open("rb")) if record["split"] != "train"
+        record["id"]
+        for record in map(orjson.loads, (run / "tasks.jsonl").open("rb"))
+        if record["split"] != "train"
     }
-    seen = {record["task"] for record in read(run / "observations.jsonl") if record["kind"] == "group"}
+    seen = {
+        record["task"] for record in read(run / "observations.jsonl") if record["kind"] == "group"
+    }
     assert held_out and not held_out & seen
 
 
@@ -215,7 +249,11 @@ def test_a_step_without_a_checkpoint_is_a_message(run: Path) -> None:
 
 
 def test_a_run_without_held_out_tasks_is_a_message(tmp_path: Path, run: Path) -> None:
-    lines = [line for line in (run / "tasks.jsonl").read_bytes().splitlines() if orjson.loads(line)["split"] == "train"]
+    lines = [
+        line
+        for line in (run / "tasks.jsonl").read_bytes().splitlines()
+        if orjson.loads(line)["split"] == "train"
+    ]
     (tmp_path / "t.jsonl").write_bytes(b"\n".join(lines))
     changes = {"data.tasks": "t.jsonl", "data.train": 0, "data.held_out": 0, "training.steps": 1}
     assert train(tmp_path / "run", write_config(tmp_path / "c.toml", changes)).returncode == 0

@@ -10,7 +10,16 @@ from rods.evaluation.scoring import FEW, estimate, paired, share, t_quantile, to
 
 @pytest.mark.parametrize(
     ("freedom", "quantile"),  # a printed table of Student's t, two-sided 95 %
-    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045), (120, 1.980), (1000, 1.962)],
+    [
+        (1, 12.706),
+        (2, 4.303),
+        (3, 3.182),
+        (4, 2.776),
+        (9, 2.262),
+        (29, 2.045),
+        (120, 1.980),
+        (1000, 1.962),
+    ],
 )
 def test_t_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
     assert t_quantile(freedom) == pytest.approx(quantile, abs=6e-4)
@@ -58,18 +67,22 @@ CHANCES: dict[str, tuple[Callable[[random.Random], float], float]] = {
 
 @pytest.mark.parametrize("chance", CHANCES)
 @pytest.mark.parametrize("tasks", [2, 5, 20, 100])
-def test_the_interval_of_a_score_stays_inside_and_covers_the_truth_with_few_tasks_too(chance: str, tasks: int) -> None:
+def test_the_interval_of_a_score_stays_inside_and_covers_the_truth_with_few_tasks_too(
+    chance: str, tasks: int
+) -> None:
     draw, truth = CHANCES[chance]
     rng = random.Random(tasks)
     found = [share([draw(rng) for _ in range(tasks)]) for _ in range(1000)]
     assert all(0 <= one.low <= one.mean <= one.high <= 1 for one in found)
-    assert statistics.fmean(one.low <= truth <= one.high for one in found) >= 0.91  # Student's t: down to 0.18
+    # Student's t: down to 0.18
+    assert statistics.fmean(one.low <= truth <= one.high for one in found) >= 0.91
 
 
 def test_with_many_tasks_a_score_s_interval_is_student_s() -> None:
     rng = random.Random(3)
     values = [rng.choice((0.0, 1 / 3, 2 / 3, 1.0)) for _ in range(2000)]
-    ours, normal = share(values), estimate(values)
+    ours = share(values)
+    normal = estimate(values)
     assert (ours.low, ours.high) == pytest.approx((normal.low, normal.high), abs=1e-3)
     assert ours.standard_error == pytest.approx(normal.standard_error, rel=1e-3)
 
@@ -90,8 +103,14 @@ def test_one_task_has_no_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("valid", "tasks", "low", "high"),  # Wilson's intervals, as printed for 0/10, 5/10, 20/263 and 10/10
-    [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (20, 263, 0.0498, 0.1145), (10, 10, 0.7225, 1.0)],
+    # Wilson's intervals, as printed for 0/10, 5/10, 20/263 and 10/10
+    ("valid", "tasks", "low", "high"),
+    [
+        (0, 10, 0.0, 0.2775),
+        (5, 10, 0.2366, 0.7634),
+        (20, 263, 0.0498, 0.1145),
+        (10, 10, 0.7225, 1.0),
+    ],
 )
 def test_verdicts_have_wilson_s_interval(valid: int, tasks: int, low: float, high: float) -> None:
     found = share([1.0] * valid + [0.0] * (tasks - valid))

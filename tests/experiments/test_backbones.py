@@ -1,4 +1,5 @@
-"""The configurations for language models that write are valid, and the page beside them serves their models."""
+"""The configurations for language models that write are valid, and the page beside them serves
+their models."""
 
 from __future__ import annotations
 
@@ -20,13 +21,18 @@ def test_a_configuration_is_valid_and_its_models_are_served(file: Path) -> None:
     assert f"{file.name}`" in PAGE
     for endpoint in config.operation.endpoints:
         assert isinstance(endpoint, Endpoint)
-        (command,) = [part for part in PAGE.split("vllm serve ")[1:] if part.startswith(endpoint.model + " ")]
+        (command,) = [
+            part for part in PAGE.split("vllm serve ")[1:] if part.startswith(endpoint.model + " ")
+        ]
         assert f"--served-model-name {endpoint.model} " in command
         assert endpoint.extra["chat_template_kwargs"] == {"enable_thinking": False}
 
 
 def test_two_backbones_differ_from_one_in_the_operation_half_only() -> None:
-    one, two = (tomllib.loads((FOLDER / f"{name}.toml").read_text()) for name in ("qwen3-32b", "two-backbones"))
+    one, two = (
+        tomllib.loads((FOLDER / f"{name}.toml").read_text())
+        for name in ("qwen3-32b", "two-backbones")
+    )
     models = [endpoint["model"] for endpoint in two["operation"]["endpoints"]]
     assert len(set(models)) == 2
     one.pop("operation"), two.pop("operation")

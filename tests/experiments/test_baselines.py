@@ -1,6 +1,8 @@
-"""The recipes of the baselines differ from RODS in one switch each; tests/rods/test_ablations.py shows what it does.
+"""The recipes of the baselines differ from RODS in one switch each; tests/rods/test_ablations.py
+shows what it does.
 
-What is compared is run to its end by `rods up`, trainer and daemon as real processes, with the simulated policy.
+What is compared is run to its end by `rods up`, trainer and daemon as real processes, with the
+simulated policy.
 """
 
 from __future__ import annotations
@@ -58,8 +60,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
             values[section] = {**values[section], **keys}
         del values["policy"]["carelessness"]
         config = folder / f"{name}.toml"
-        config.write_text(tomli_w.dumps({**values, "sync": "lockstep", "curriculum": {"stages": [{"epochs": EPOCHS}]}}))
-        command = [sys.executable, "-m", "rods.console", "up", str(folder / name), "--config", str(config)]
+        config.write_text(
+            tomli_w.dumps(
+                {**values, "sync": "lockstep", "curriculum": {"stages": [{"epochs": EPOCHS}]}}
+            )
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "rods.console",
+            "up",
+            str(folder / name),
+            "--config",
+            str(config),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr
         return folder / name
@@ -70,22 +84,37 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_runs_are_compared_task_by_task(run: Any) -> None:
     folders = [str(run("rods")), str(run("static_data"))]
     done = subprocess.run(
-        [sys.executable, str(FOLDER / "compare.py"), *folders], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, str(FOLDER / "compare.py"), *folders],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     *ends, difference = done.stdout.splitlines()
     assert len(ends) == 2 and all("on 8 held-out tasks" in line for line in ends)
     assert difference.startswith("rods over static_data: ")
 
 
-def test_runs_that_share_no_task_or_a_single_one_are_compared_all_the_same(run: Any, tmp_path: Path) -> None:
+def test_runs_that_share_no_task_or_a_single_one_are_compared_all_the_same(
+    run: Any, tmp_path: Path
+) -> None:
     values = tomllib.loads((FOLDER / "static_data.toml").read_text())
     for section, keys in SMALL.items():
         values[section] = {**values[section], **keys}
     del values["policy"]["carelessness"]
     values["data"] |= {"held_out": 1, "random_seed": 5}
     values["training"]["steps"] = 2
-    (tmp_path / "c.toml").write_text(tomli_w.dumps({**values, "curriculum": {"stages": [{"epochs": 1}]}}))
-    trained = [sys.executable, "-m", "rods.trainer", str(tmp_path / "other"), "--config", str(tmp_path / "c.toml")]
+    (tmp_path / "c.toml").write_text(
+        tomli_w.dumps({**values, "curriculum": {"stages": [{"epochs": 1}]}})
+    )
+    trained = [
+        sys.executable,
+        "-m",
+        "rods.trainer",
+        str(tmp_path / "other"),
+        "--config",
+        str(tmp_path / "c.toml"),
+    ]
     subprocess.run(trained, check=True, capture_output=True, timeout=120)
     folders = [str(run("static_data")), str(tmp_path / "other"), str(tmp_path / "other")]
     for order in (folders, folders[1:]):
@@ -93,4 +122,8 @@ def test_runs_that_share_no_task_or_a_single_one_are_compared_all_the_same(run: 
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0 and "inf" not in done.stdout, done
         last = done.stdout.splitlines()[-1]
-        assert ("share no held-out task" in last) if len(order) == 3 else last == "other over other: +0.000"
+        assert (
+            ("share no held-out task" in last)
+            if len(order) == 3
+            else last == "other over other: +0.000"
+        )

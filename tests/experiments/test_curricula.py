@@ -1,4 +1,5 @@
-"""Both papers' curricula as configuration: the plan of a start accepts them, and a run passes through their stages."""
+"""Both papers' curricula as configuration: the plan of a start accepts them, and a run passes
+through their stages."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from rods.trainer.main import run
 from tests.trainer.nano_parts import saved
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
-ENVIRONMENT_TUNING, RODS = "environment-tuning", "qwen3-4b"
+ENVIRONMENT_TUNING = "environment-tuning"
+RODS = "qwen3-4b"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [
                 "format_codes on base until a plateau",
                 "progress on base until a plateau",
-                "progress on base, long_context, miss_func, miss_param with variants until the end of the run",
+                "progress on base, long_context, miss_func, miss_param with variants until the end "
+                "of the run",
             ],
         ),
     ],
@@ -61,7 +64,9 @@ def test_a_plan_accepts_a_curriculum_on_the_papers_tasks(
 ) -> None:
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     config = tmp_path / "c.toml"
-    config.write_text(re.sub(r'^model = "/shared/models.*"$', f'model = "{model}"', text, count=1, flags=re.M))
+    config.write_text(
+        re.sub(r'^model = "/shared/models.*"$', f'model = "{model}"', text, count=1, flags=re.M)
+    )
     assert rods(["plan", str(config)]) == EXIT_OK
     said = capsys.readouterr().out
     assert "train: base 100, long context 100, miss func 100, miss param 100" in said
@@ -91,10 +96,16 @@ def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> No
     """The simulated policy learns slowly, so that each stage ends on its plateau."""
     config = small(ENVIRONMENT_TUNING, tmp_path, training={"steps": 60})
     assert run([str(tmp_path / "run"), "--config", str(config)]) == EXIT_OK
-    said = [orjson.loads(line) for line in (tmp_path / "run/logs/trainer.jsonl").read_bytes().splitlines()]
+    said = [
+        orjson.loads(line)
+        for line in (tmp_path / "run/logs/trainer.jsonl").read_bytes().splitlines()
+    ]
     over = [(line["stage"], line["why"]) for line in said if line["event"] == "stage over"]
     assert [stage for stage, _ in over] == [1, 2, 3]
-    assert all(re.fullmatch(r"validation 0\.\d+ → 0\.\d+, gradient norms vary by 0\.00", why) for _, why in over)
+    assert all(
+        re.fullmatch(r"validation 0\.\d+ → 0\.\d+, gradient norms vary by 0\.00", why)
+        for _, why in over
+    )
     opened = Run.open(tmp_path / "run")
     shown: dict[int, set[tuple[str, str]]] = {}
     types: dict[int, set[str]] = {}
@@ -110,7 +121,10 @@ def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> No
     }
     assert types[1] == types[2] == {"base"} and len(types[3]) == len(types[4]) == 4
     assert not verify(opened.path).problems
-    assert read_config(config).curriculum == read_config(FOLDER / f"{ENVIRONMENT_TUNING}.toml").curriculum
+    assert (
+        read_config(config).curriculum
+        == read_config(FOLDER / f"{ENVIRONMENT_TUNING}.toml").curriculum
+    )
 
 
 @pytest.mark.slow
@@ -118,9 +132,11 @@ def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> No
 def test_the_third_stage_of_environment_tuning_gives_hints_and_with_rods_trains_on_variants_too(
     twin: str, author: str, tmp_path: Path
 ) -> None:
-    """004 §4.1 and Appendix I, by trainer and daemon: its own stages, the first two shortened. Where nothing is
-    written no model has to be named."""
-    stages = read_config(FOLDER / f"qwen3-4b-{twin}.toml").curriculum.model_dump(mode="json")["stages"]
+    """004 §4.1 and Appendix I, by trainer and daemon: its own stages, the first two shortened.
+    Where nothing is written no model has to be named."""
+    stages = read_config(FOLDER / f"qwen3-4b-{twin}.toml").curriculum.model_dump(mode="json")[
+        "stages"
+    ]
     stages[:2] = [{**stage, "until": "epochs", "epochs": 1} for stage in stages[:2]]
     values: dict[str, Any] = {
         "sync": "lockstep",
@@ -133,7 +149,15 @@ def test_the_third_stage_of_environment_tuning_gives_hints_and_with_rods_trains_
         "operation": {"poll_seconds": 0.05},
     }
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
-    command = [sys.executable, "-m", "rods.console", "up", str(tmp_path / "run"), "--config", str(tmp_path / "c.toml")]
+    command = [
+        sys.executable,
+        "-m",
+        "rods.console",
+        "up",
+        str(tmp_path / "run"),
+        "--config",
+        str(tmp_path / "c.toml"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == EXIT_OK, done.stderr
     opened = Run.open(tmp_path / "run")

@@ -24,7 +24,8 @@ from tests.family.environments.procedural.drawn import drawn_tasks
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "envscaler"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
-RL, SFT = "qwen3-4b.toml", "qwen3-4b-sft.toml"
+RL = "qwen3-4b.toml"
+SFT = "qwen3-4b-sft.toml"
 SIZES_HERE = SIZES | {"Qwen3-1.7B": (2048, 28, 16, 8, 128, 6144, 151_936, True)}
 ROWS = [(RL, ""), *re.findall(r"^\| (\S+\.toml) \| (`\w+\.\w+ = .*?`) \|", README, re.M)]
 
@@ -51,7 +52,8 @@ def test_a_recipe_and_each_row_is_a_configuration_whose_plan_prints_and_whose_me
     for path, value in re.findall(r"`([\w.]+) = (.*?)`", keys):
         section, key = path.split(".")
         values.setdefault(section, {})[key] = tomllib.loads(f"value = {value}")["value"]
-    asked, plain = parse_config(values, where="row"), read_config(FOLDER / name)
+    asked = parse_config(values, where="row")
+    plain = read_config(FOLDER / name)
     different = identity_diff(plain.identity(), asked.identity())
     assert len(different) == bool(keys), "a row changes one thing"
     if name == SFT:
@@ -67,7 +69,8 @@ def test_a_recipe_and_each_row_is_a_configuration_whose_plan_prints_and_whose_me
     assert rods(["plan", str(tmp_path / "c.toml"), *options]) == EXIT_OK
     said = capsys.readouterr().out
     assert "rollouts a step: 512" in said and "progress on base" in said
-    start, shape = launched(TRAINING / "fsdp2.yaml"), plan.model_shape(model)
+    start = launched(TRAINING / "fsdp2.yaml")
+    shape = plan.model_shape(model)
     assert shape is not None
     needed = plan.estimate_memory(asked, shape, start.processes, start.sharding)["in all at most"]
     assert needed <= ROOM * GPU
@@ -77,10 +80,16 @@ def test_a_recipe_and_each_row_is_a_configuration_whose_plan_prints_and_whose_me
 
 def test_the_recipe_is_the_papers() -> None:
     """003 Appendix B.2."""
-    config, learnt = read_config(FOLDER / RL), read_config(FOLDER / SFT)
-    training, rollouts = config.training, config.rollouts
+    config = read_config(FOLDER / RL)
+    learnt = read_config(FOLDER / SFT)
+    training = config.training
+    rollouts = config.rollouts
     assert (training.batch_tasks, rollouts.rollouts_per_task, training.steps) == (64, 8, 200)
-    assert (training.kl, training.advantage_baseline, training.advantage_scale) == (0.1, "batch", "batch")
+    assert (training.kl, training.advantage_baseline, training.advantage_scale) == (
+        0.1,
+        "batch",
+        "batch",
+    )
     assert (rollouts.max_context_tokens, rollouts.max_reply_tokens) == (32_768, 4096)
     assert learnt.rollouts.max_context_tokens == 32_768
     for told in (
@@ -95,10 +104,17 @@ def test_the_recipe_is_the_papers() -> None:
 
 
 def test_every_file_of_a_row_is_made_by_a_command_that_there_is() -> None:
-    """The options of `rods data select` by name; what it selects: tests/family/environments/test_world_selection.py."""
+    """The options of `rods data select` by name; what it selects:
+    tests/family/environments/test_world_selection.py."""
     verb = application()["data"]["select"]
-    options = {name for one in verb.assemble_argument_collection(parse_docstring=False) for name in one.names}
+    options = {
+        name
+        for one in verb.assemble_argument_collection(parse_docstring=False)
+        for name in one.names
+    }
     commands = dict(re.findall(r"`rods data select \S+ (\S+\.jsonl)([^`]*)`", README))
     files = set(re.findall(r'`data\.tasks = "(\S+)"`', README))
     assert files == commands.keys()
-    assert all(name in options for given in commands.values() for name in re.findall(r"--\w+", given))
+    assert all(
+        name in options for given in commands.values() for name in re.findall(r"--\w+", given)
+    )

@@ -1,4 +1,5 @@
-"""The job scripts under bash. Slurm is their environment, its signal, and a `scontrol` that takes notes."""
+"""The job scripts under bash. Slurm is their environment, its signal, and a `scontrol` that takes
+notes."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ SCRIPTS = Path(__file__).parents[2] / "experiments" / "slurm"
 
 @pytest.fixture
 def slurm(tmp_path: Path) -> dict[str, str]:
-    """The environment of a job: `rods-train` and `rods-daemon` of this installation, and the notes of `scontrol`."""
+    """The environment of a job: `rods-train` and `rods-daemon` of this installation, and the notes
+    of `scontrol`."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, module in (("rods-train", "trainer"), ("rods-daemon", "daemon")):
@@ -43,7 +45,11 @@ def slurm(tmp_path: Path) -> dict[str, str]:
     (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/scontrol.txt"\n')
     for tool in tools.iterdir():
         tool.chmod(0o755)
-    changes = {"training.steps": 300, "operation.steps_per_second": 60.0, "training.checkpoint_steps": 100}
+    changes = {
+        "training.steps": 300,
+        "operation.steps_per_second": 60.0,
+        "training.checkpoint_steps": 100,
+    }
     return {
         **os.environ,
         "PATH": f"{tools}:{os.environ['PATH']}",
@@ -55,7 +61,11 @@ def slurm(tmp_path: Path) -> dict[str, str]:
 
 def start(name: str, slurm: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        ["bash", SCRIPTS / name], env=slurm, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ["bash", SCRIPTS / name],
+        env=slurm,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
 
 
@@ -67,7 +77,9 @@ def until(process: subprocess.Popen[str], run: Path, name: str, states: set[str]
 
 
 @pytest.mark.slow
-def test_a_warned_trainer_checkpoints_is_requeued_and_finishes(slurm: dict[str, str], tmp_path: Path) -> None:
+def test_a_warned_trainer_checkpoints_is_requeued_and_finishes(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     job = start("trainer.sbatch", slurm)
     until(job, run, "trainer", {"training"})
@@ -92,7 +104,9 @@ def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
     """The launcher would end its processes; what it says about their end is 1."""
     launcher = tmp_path / "bin" / "accelerate"
     started = 'while [ "$1" != rods.trainer ]; do shift; done\nshift'
-    launcher.write_text(f'#!/bin/sh\ntrap "exit 9" USR1 TERM\n{started}\nrods-train "$@" &\nwait $! || exit 1\n')
+    launcher.write_text(
+        f'#!/bin/sh\ntrap "exit 9" USR1 TERM\n{started}\nrods-train "$@" &\nwait $! || exit 1\n'
+    )
     launcher.chmod(0o755)
     run = tmp_path / "run"
     job = start("trainer.sbatch", {**slurm, "ACCELERATE": "fsdp2.yaml", "SLURM_GPUS_ON_NODE": "8"})
@@ -107,8 +121,11 @@ def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
 @pytest.mark.numeric
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_two_nodes_train_as_two_processes_of_one_would(slurm: dict[str, str], tmp_path: Path) -> None:
-    """A launcher of accelerate on each, over the loopback: `srun` starts the command once a node."""
+def test_two_nodes_train_as_two_processes_of_one_would(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    """A launcher of accelerate on each, over the loopback: `srun` starts the command once a
+    node."""
     program = f'exec "{sys.executable}" -m accelerate.commands.accelerate_cli "$@"'
     for name, lines in {
         "accelerate": f'echo "$@" >> "{tmp_path}/launched.txt"\n{program}',
@@ -117,25 +134,35 @@ def test_two_nodes_train_as_two_processes_of_one_would(slurm: dict[str, str], tm
     }.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{lines}\n")
         (tmp_path / "bin" / name).chmod(0o755)
-    how = tmp_path / "two.yaml"  # which knows of one machine: how many there are is the job's to say
+    # which knows of one machine: how many there are is the job's to say
+    how = tmp_path / "two.yaml"
     how.write_text(
-        "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 2\n"
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: "
+        "1\nnum_processes: 2\n"
     )
     config = write_config(tmp_path / "brief.toml", BRIEF | {"training.steps": 2})
     with socket.create_server(("127.0.0.1", 0)) as free:
         meeting = {"HOST": "127.0.0.1", "PORT": str(free.getsockname()[1])}
-    job = {"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "1", "ACCELERATE": str(how), "OMP_NUM_THREADS": "1"}
+    job = {
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_GPUS_ON_NODE": "1",
+        "ACCELERATE": str(how),
+        "OMP_NUM_THREADS": "1",
+    }
     process = start("trainer.sbatch", {**slurm, **job, **meeting, "CONFIG": str(config)})
     said, _ = process.communicate(timeout=800)
     assert process.returncode == 0, said[-3000:]
     launched = (tmp_path / "launched.txt").read_text().splitlines()
     assert sorted(line.partition("--machine_rank ")[2][0] for line in launched) == ["0", "1"]
     assert all("--num_machines 2" in line and "--num_processes 2" in line for line in launched)
-    both, one = tmp_path / "run", tmp_path / "one"
+    both = tmp_path / "run"
+    one = tmp_path / "one"
     codes, said = ranks_of(one, config)
     assert codes == {EXIT_OK}, said[-3000:]
     assert live_steps(both) == live_steps(one) and len(live_steps(one)) == 2
-    start_weights, first, second = policy(one, 0), policy(one, 2), policy(both, 2)
+    start_weights = policy(one, 0)
+    first = policy(one, 2)
+    second = policy(both, 2)
     assert any(not torch.equal(start_weights[name], first[name]) for name in first)
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert verify(both).ok
@@ -167,18 +194,32 @@ def test_a_daemon_on_three_nodes_computes_on_a_cluster_of_its_own_and_goes_on_th
     (tmp_path / "bin" / "srun").chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    job = {"SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_PER_TASK": "1", "HOST": "127.0.0.1", "PORT": port}
+    job = {
+        "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_CPUS_PER_TASK": "1",
+        "HOST": "127.0.0.1",
+        "PORT": port,
+    }
     changes = {"training.steps": 40, "operation.compute": "ray", "operation.compute_places": 2}
     config = write_config(tmp_path / "ray.toml", changes)
-    slurm = {**slurm, **job, "RAY": str(Path(sys.executable).with_name("ray")), "CONFIG": str(config)}
+    slurm = {
+        **slurm,
+        **job,
+        "RAY": str(Path(sys.executable).with_name("ray")),
+        "CONFIG": str(config),
+    }
     run = tmp_path / "run"
     assert rods(["trainer", "new", str(run), "--config", str(config)]) == 0
     wrote = 0
     for steps in ("20", "0"):  # 0: to the end
         daemon = start("daemon.sbatch", slurm)
         until(daemon, run, "daemon", {"idle", "no seeds", "working"})
-        limited = write_config(tmp_path / f"{steps}.toml", changes | {"operation.step_limit": int(steps)})
-        trainer = start("trainer.sbatch", {**slurm, "SLURM_JOB_NUM_NODES": "1", "CONFIG": str(limited)})
+        limited = write_config(
+            tmp_path / f"{steps}.toml", changes | {"operation.step_limit": int(steps)}
+        )
+        trainer = start(
+            "trainer.sbatch", {**slurm, "SLURM_JOB_NUM_NODES": "1", "CONFIG": str(limited)}
+        )
         trainer.communicate(timeout=100)
         deadline = time.monotonic() + 200
         while len(list(read(run / EXPANDED))) <= wrote:
@@ -191,7 +232,8 @@ def test_a_daemon_on_three_nodes_computes_on_a_cluster_of_its_own_and_goes_on_th
         assert daemon.returncode == 0
         with pytest.raises(OSError):  # the cluster has gone with its job
             socket.create_connection(("127.0.0.1", int(port)), 1.0).close()
-    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n" * 3  # the trainer's, at its limit, among them
+    # the trainer's, at its limit, among them
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n" * 3
     assert rods(["verify", str(run), "--replay"]) == 0
 
 
@@ -232,18 +274,32 @@ def named(file: Path, count: int, *jobs: subprocess.Popen[str]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_model_servers_write_their_addresses_where_the_run_reads_them(slurm: dict[str, str], tmp_path: Path) -> None:
-    """Two jobs on one node share the file; a warned one leaves it and is requeued, a server that dies leaves it too."""
-    program, file = tmp_path / "bin" / "vllm", tmp_path / "policy.url"
+def test_model_servers_write_their_addresses_where_the_run_reads_them(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    """Two jobs on one node share the file; a warned one leaves it and is requeued, a server that
+    dies leaves it too."""
+    program = tmp_path / "bin" / "vllm"
+    file = tmp_path / "policy.url"
     program.write_text(VLLM.format(python=sys.executable, folder=tmp_path))
     program.chmod(0o755)
-    environment = {**slurm, "MODEL": "/models/a b", "ADDRESS": str(file), "HOST": "127.0.0.1", "ROLLOUTS": "yes"}
+    environment = {
+        **slurm,
+        "MODEL": "/models/a b",
+        "ADDRESS": str(file),
+        "HOST": "127.0.0.1",
+        "ROLLOUTS": "yes",
+    }
     command = ["bash", str(SCRIPTS / "vllm.sbatch"), "--max-model-len", "4096"]
-    first = subprocess.Popen(command, env={**environment, "NAME": "policy"}, stdout=subprocess.PIPE, text=True)
+    first = subprocess.Popen(
+        command, env={**environment, "NAME": "policy"}, stdout=subprocess.PIPE, text=True
+    )
     (one,) = named(file, 1, first)
     with urllib.request.urlopen(f"{one.removesuffix('/v1')}/health", timeout=10) as answer:
         assert answer.status == 200
-    second = subprocess.Popen(command, env={**environment, "ROLLOUTS": ""}, stdout=subprocess.PIPE, text=True)
+    second = subprocess.Popen(
+        command, env={**environment, "ROLLOUTS": ""}, stdout=subprocess.PIPE, text=True
+    )
     _, two = named(file, 2, first, second)
     assert one != two  # the port of the first was taken
     endpoint = Endpoint(model="policy", url_file=str(file))
@@ -259,7 +315,10 @@ def test_model_servers_write_their_addresses_where_the_run_reads_them(slurm: dic
     assert second.returncode == 128 + signal.SIGKILL and named(file, 0) == []
     assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
     rolls, writes = (tmp_path / "asked.txt").read_text().splitlines()
-    assert rolls.startswith("1 serve /models/a b --host 127.0.0.1") and "--served-model-name policy" in rolls
+    assert (
+        rolls.startswith("1 serve /models/a b --host 127.0.0.1")
+        and "--served-model-name policy" in rolls
+    )
     assert "--logprobs-mode processed_logprobs --max-model-len 4096" in rolls
     assert writes.startswith("0 serve") and "--logprobs-mode" not in writes
 
@@ -283,16 +342,23 @@ def answered(base: str) -> int:
 async def test_an_array_of_model_servers_answers_one_client_and_a_part_of_it_is_requeued(
     slurm: dict[str, str], tmp_path: Path
 ) -> None:
-    program, file = tmp_path / "bin" / "vllm", tmp_path / "writer.url"
+    program = tmp_path / "bin" / "vllm"
+    file = tmp_path / "writer.url"
     program.write_text(ANSWERING.format(python=sys.executable, root=ROOT))
     program.chmod(0o755)
 
     def part(number: int, tries: int = 0) -> subprocess.Popen[str]:
         """Started again it has the id that it had, and another address."""
-        own = {"SLURM_JOB_ID": str(4700 + number), "SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": str(number)}
+        own = {
+            "SLURM_JOB_ID": str(4700 + number),
+            "SLURM_ARRAY_JOB_ID": "4700",
+            "SLURM_ARRAY_TASK_ID": str(number),
+        }
         own |= {"SLURM_RESTART_COUNT": str(tries), "PORT": str(24_700 + number + 10 * tries)}
         more = {"MODEL": "stub", "ADDRESS": str(file), "HOST": "127.0.0.1"}
-        return subprocess.Popen(["bash", SCRIPTS / "vllm.sbatch"], env={**slurm, **more, **own}, text=True)
+        return subprocess.Popen(
+            ["bash", SCRIPTS / "vllm.sbatch"], env={**slurm, **more, **own}, text=True
+        )
 
     parts = {number: part(number) for number in (1, 2)}
     first = named(file, 2, *parts.values())
@@ -318,7 +384,9 @@ async def test_an_array_of_model_servers_answers_one_client_and_a_part_of_it_is_
 
 
 @pytest.mark.parametrize("name", ["trainer.sbatch", "daemon.sbatch", "vllm.sbatch"])
-def test_bash_reads_a_script_and_slurm_s_own_lines_stand_before_its_first_command(name: str) -> None:
+def test_bash_reads_a_script_and_slurm_s_own_lines_stand_before_its_first_command(
+    name: str,
+) -> None:
     subprocess.run(["bash", "-n", SCRIPTS / name], check=True)
     lines = (SCRIPTS / name).read_text().splitlines()
     first = next(number for number, line in enumerate(lines) if line and line[0] != "#")

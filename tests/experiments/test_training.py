@@ -1,4 +1,5 @@
-"""The configurations for large models are valid, their plans print, and what they need fits the GPUs they name."""
+"""The configurations for large models are valid, their plans print, and what they need fits the
+GPUs they name."""
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ ROWS = re.findall(r"^\| ([\w.-]+)\.toml \| (`.*?`) \| (.*?) \|$", README, re.M)
 
 
 def needing(name: str, *values: Any, planned: bool = True) -> Any:
-    """These values, or `name`, for a test of the recipe `name`, which may show feedback and, where a run is `planned`,
-    reads its tasks."""
+    """These values, or `name`, for a test of the recipe `name`, which may show feedback and, where
+    a run is `planned`, reads its tasks."""
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     has = {"feedback": "\nfeedback = " in text, "bfcl": planned and '\ntasks = "desk' not in text}
     needed = [part for part, needs in has.items() if needs]
@@ -91,7 +92,9 @@ def model_folder(tmp_path: Path, model: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("file", [needing(file.stem, file) for file in GRPO], ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", [needing(file.stem, file) for file in GRPO], ids=lambda file: file.stem
+)
 def test_a_recipe_is_accepted_and_its_plan_printed(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,12 +102,17 @@ def test_a_recipe_is_accepted_and_its_plan_printed(
     folder = model_folder(tmp_path, Path(config.policy.model).name)
     written = tmp_path / "c.toml"
     text = file.read_text(encoding="utf-8")
-    written.write_text(re.sub(r'^model = "[/~].*?"', f'model = "{folder}"', text, count=1, flags=re.M))
+    written.write_text(
+        re.sub(r'^model = "[/~].*?"', f'model = "{folder}"', text, count=1, flags=re.M)
+    )
     how, _ = LAUNCHES.get(file.stem, ("", 0.0))
     options = ["--accelerate", str(FOLDER / f"{how}.yaml")] if how else []
     assert rods(["plan", str(written), *options]) == EXIT_OK
     said = capsys.readouterr().out
-    assert all(word in said for word in ("steps in the first epoch", "rollouts a step", "tokens a step", "disk: "))
+    assert all(
+        word in said
+        for word in ("steps in the first epoch", "rollouts a step", "tokens a step", "disk: ")
+    )
     assert "processes: 8" in said if how else "processes: 1" in said
     assert re.search(r"memory: weights: \d.* GB \(.*\n(.*\n)*memory: in all at most: \d", said)
     assert str(folder) in said and not (tmp_path / "run").exists()
@@ -134,10 +142,13 @@ def test_a_row_of_the_readme_is_a_configuration_whose_plan_prints_and_whose_memo
     name: str, keys: str, last: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = changed(name, keys)
-    asked, plain = parse_config(values, where=name), read_config(FOLDER / f"{name}.toml")
+    asked = parse_config(values, where=name)
+    plain = read_config(FOLDER / f"{name}.toml")
     count = len(re.findall(r" = ", keys))
     if "policy.model" not in keys:  # of a path, only the folder's name is identity
-        assert len(identity_diff(plain.identity(), asked.identity())) == count, "each key changes something"
+        assert len(identity_diff(plain.identity(), asked.identity())) == count, (
+            "each key changes something"
+        )
     folder = model_folder(tmp_path, Path(asked.policy.model).name)
     values["policy"]["model"] = str(folder)
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
@@ -145,7 +156,8 @@ def test_a_row_of_the_readme_is_a_configuration_whose_plan_prints_and_whose_memo
     options = ["--accelerate", str(FOLDER / f"{how}.yaml")] if how else []
     assert rods(["plan", str(tmp_path / "c.toml"), *options]) == EXIT_OK
     assert "steps in the first epoch" in capsys.readouterr().out
-    start, model = launched(FOLDER / f"{how}.yaml") if how else None, plan.model_shape(folder)
+    start = launched(FOLDER / f"{how}.yaml") if how else None
+    model = plan.model_shape(folder)
     assert model is not None
     processes, sharding = (start.processes, start.sharding) if start else (1, "whole")
     needed = plan.estimate_memory(asked, model, processes, sharding)["in all at most"]
@@ -159,18 +171,35 @@ def test_seal_is_the_papers() -> None:
     seal = read_config(FOLDER / "seal.toml")
     (stage,) = seal.curriculum.stages
     assert (seal.training.batch_tasks, seal.rollouts.rollouts_per_task) == (32, 8)
-    assert (seal.training.learning_rate, seal.training.kl, seal.policy.lora_rank) == (1e-6, 0.001, 0)
-    assert (stage.reward, stage.components, stage.evolving, stage.expand) == ("binary", CUES, (), False)
+    assert (seal.training.learning_rate, seal.training.kl, seal.policy.lora_rank) == (
+        1e-6,
+        0.001,
+        0,
+    )
+    assert (stage.reward, stage.components, stage.evolving, stage.expand) == (
+        "binary",
+        CUES,
+        (),
+        False,
+    )
     assert load_hook(seal.training.advantage_hook) is weights.seal
-    told = {(name, Path(keys.split('"')[1]).name) for name, keys, _ in ROWS if "policy.model" in keys}
+    told = {
+        (name, Path(keys.split('"')[1]).name) for name, keys, _ in ROWS if "policy.model" in keys
+    }
     of_seal = {"Qwen2.5-3B-Instruct", "ToolACE-2-Llama-3.1-8B"}
     of_tuning = {"Llama-3.1-8B-Instruct", "ToolACE-2-Llama-3.1-8B", "watt-tool-8B"}
-    assert told == {("seal", one) for one in of_seal} | {("environment-tuning", one) for one in of_tuning}
+    assert told == {("seal", one) for one in of_seal} | {
+        ("environment-tuning", one) for one in of_tuning
+    }
 
 
 def test_the_ways_to_share_a_policy_are_told_apart() -> None:
     found = {file.stem: launched(file) for file in FOLDER.glob("*.yaml")}
-    assert {name: one.sharding for name, one in found.items()} == {"fsdp2": "fsdp", "zero2": "zero2", "zero3": "zero3"}
+    assert {name: one.sharding for name, one in found.items()} == {
+        "fsdp2": "fsdp",
+        "zero2": "zero2",
+        "zero3": "zero3",
+    }
     assert {one.processes for one in found.values()} == {8}
     assert all(f"{name}.yaml" in README for name in found)
     with pytest.raises(UserError, match="not a configuration of accelerate"):
@@ -185,17 +214,27 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     if not isinstance(value, dict | list):
         return {path: value}
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    return {key: leaf for name, item in items for key, leaf in flat(item, f"{path}.{name}".strip(".")).items()}
+    return {
+        key: leaf
+        for name, item in items
+        for key, leaf in flat(item, f"{path}.{name}".strip(".")).items()
+    }
 
 
 @pytest.mark.needs("feedback")
 @pytest.mark.parametrize("model", ["qwen3-4b", "qwen2.5-7b", "llama-3.1-8b"])
 def test_twins_differ_in_what_they_are_named_for_and_in_nothing_else(model: str) -> None:
     rods = read_config(FOLDER / f"{model}.toml")
-    assert rods.preset == "rods-paper" and flat(rods.identity())["curriculum.stages.2.expand"] is True
+    assert (
+        rods.preset == "rods-paper" and flat(rods.identity())["curriculum.stages.2.expand"] is True
+    )
     for twin, named in TWINS.items():
         other = read_config(FOLDER / f"{model}-{twin}.toml")
-        ours, theirs = flat(rods.identity()), flat(other.identity())
-        assert {key: theirs.get(key) for key in ours | theirs if ours.get(key) != theirs.get(key)} == named
-        writers = rods.operation.endpoints if "rods" in twin else ()  # nobody writes without expansion
+        ours = flat(rods.identity())
+        theirs = flat(other.identity())
+        assert {
+            key: theirs.get(key) for key in ours | theirs if ours.get(key) != theirs.get(key)
+        } == named
+        # nobody writes without expansion
+        writers = rods.operation.endpoints if "rods" in twin else ()
         assert other.operation == rods.operation.model_copy(update={"endpoints": writers})

@@ -44,24 +44,35 @@ def changed(keys: str) -> dict[str, Any]:
     values = tomllib.loads((FOLDER / "qwen3-8b.toml").read_text(encoding="utf-8"))
     for path, value in re.findall(r"`([\w.]+) = (.*?)`", keys):
         section, key = path.split(".")
-        place = values["curriculum"]["stages"][0] if section == "stages" else values.setdefault(section, {})
+        place = (
+            values["curriculum"]["stages"][0]
+            if section == "stages"
+            else values.setdefault(section, {})
+        )
         place[key] = tomllib.loads(f"value = {value}")["value"]
     return values
 
 
 @pytest.mark.parametrize(
-    "keys", [pytest.param(keys, marks=pytest.mark.needs("bfcl") if '"bfcl"' in keys else ()) for keys in ROWS]
+    "keys",
+    [
+        pytest.param(keys, marks=pytest.mark.needs("bfcl") if '"bfcl"' in keys else ())
+        for keys in ROWS
+    ],
 )
 def test_the_recipe_and_each_ablation_is_a_configuration_whose_plan_prints_and_whose_memory_fits(
     keys: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = changed(keys)
-    asked, plain = parse_config(values, where="row"), read_config(FOLDER / "qwen3-8b.toml")
+    asked = parse_config(values, where="row")
+    plain = read_config(FOLDER / "qwen3-8b.toml")
     different = identity_diff(plain.identity(), asked.identity())
     assert len(different) == keys.count(" = "), "each key changes something"
     folder = tmp_path / Path(asked.policy.model).name
     folder.mkdir()
-    (folder / "config.json").write_bytes(orjson.dumps(dict(zip(KEYS, SIZES[folder.name], strict=True))))
+    (folder / "config.json").write_bytes(
+        orjson.dumps(dict(zip(KEYS, SIZES[folder.name], strict=True)))
+    )
     values["policy"]["model"] = str(folder)
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
     options = ["--accelerate", str(TRAINING / "fsdp2.yaml")]
@@ -69,7 +80,8 @@ def test_the_recipe_and_each_ablation_is_a_configuration_whose_plan_prints_and_w
     said = capsys.readouterr().out
     drawn = asked.training.batch_tasks - asked.pool_slots
     assert f"drawn tasks a step: {drawn} " in said and drawn == (8 if "drawn" in keys else 16)
-    start, model = launched(TRAINING / "fsdp2.yaml"), plan.model_shape(folder)
+    start = launched(TRAINING / "fsdp2.yaml")
+    model = plan.model_shape(folder)
     assert model is not None
     needed = plan.estimate_memory(asked, model, start.processes, start.sharding)["in all at most"]
     assert needed <= ROOM * GPU
@@ -85,13 +97,27 @@ def test_every_ablated_dimension_of_the_paper_has_a_row() -> None:
 def test_the_recipe_is_the_papers() -> None:
     """001 Table 8, D.4.2 and Appendix C."""
     config = read_config(FOLDER / "qwen3-8b.toml")
-    training, rules = config.training, config.difficulty
+    training = config.training
+    rules = config.difficulty
     assert (training.batch_tasks, config.rollouts.rollouts_per_task, training.steps) == (16, 8, 200)
-    assert (training.learning_rate, training.kl, training.clip_low, training.clip_high) == (1e-6, 0.001, 0.2, 0.2)
+    assert (training.learning_rate, training.kl, training.clip_low, training.clip_high) == (
+        1e-6,
+        0.001,
+        0.2,
+        0.2,
+    )
     assert (training.loss, config.rollouts.max_context_tokens) == ("token", 8192 + 16_384)
-    assert (rules.step, rules.soft, rules.down_below, rules.up_above, rules.most_tools) == (3, 0.5, 0.0, 0.5, 10)
+    assert (rules.step, rules.soft, rules.down_below, rules.up_above, rules.most_tools) == (
+        3,
+        0.5,
+        0.0,
+        0.5,
+        10,
+    )
     roles = config.roles
-    assert {one.tokens for one in (roles.simulated_tool, roles.simulated_user, roles.simulated_verifier)} == {2048}
+    assert {
+        one.tokens for one in (roles.simulated_tool, roles.simulated_user, roles.simulated_verifier)
+    } == {2048}
     assert config.operation.players[0].extra == {"frequency_penalty": 0.1}
     assert set(config.simulation.by_model) == {"tools", "user", "verifier", "generator"}
 
@@ -103,7 +129,9 @@ def stub() -> Iterator[Stub]:
 
 
 @pytest.mark.slow
-def test_a_whole_run_asks_every_role_over_http_and_difficulty_rises(stub: Stub, tmp_path: Path) -> None:
+def test_a_whole_run_asks_every_role_over_http_and_difficulty_rises(
+    stub: Stub, tmp_path: Path
+) -> None:
     values = tomllib.loads((FOLDER / "stub.toml").read_text(encoding="utf-8"))
     values["operation"]["players"][0]["urls"] = [stub.url]
     values["operation"]["trace_every"] = 1

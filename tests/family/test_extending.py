@@ -1,5 +1,5 @@
-"""The counter of docs/extending.md, in a folder of its own in a copy of the tree: it is found, kept, shown and
-derived."""
+"""The counter of docs/extending.md, in a folder of its own in a copy of the tree: it is found,
+kept, shown and derived."""
 
 import re
 import shutil
@@ -15,7 +15,9 @@ from rods.buffers.run.runfolder import OBSERVATIONS
 from tests.parts import ROOT
 from tests.test_removal import live, run
 
-CODE = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"), re.DOTALL)
+CODE = re.search(
+    r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"), re.DOTALL
+)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """`python -m tests.faults`: every sweep in full, and the table of docs/durability.md.
 
-`--share 20` tries every twentieth point only, `--only WORD` the rows whose name (the table's last column) holds the
-word, `--kills 20` fewer random kills. Rows go to standard output, times and what went wrong to standard error.
+`--share 20` tries every twentieth point only, `--only WORD` the rows whose name (the table's last
+column) holds the word, `--kills 20` fewer random kills. Rows go to standard output, times and what
+went wrong to standard error.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ Sweep = Callable[[], Row]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Sweep faults, print the table.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults", description="Sweep faults, print the table."
+    )
     parser.add_argument("--share", type=int, default=1, help="try every n-th point only")
     parser.add_argument("--only", default="", help="part of the name of the rows wanted")
     parser.add_argument("--kills", type=int, default=RANDOM_KILLS, help="random kills")
     asked = parser.parse_args()
-    # Most points write and read small files: where there is a file system in memory, they are quicker there.
+    # Most points write and read small files: where there is a file system in memory, they are
+    # quicker there.
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     bad = 0
     with tempfile.TemporaryDirectory(dir=memory) as scratch, Forge() as forge:
@@ -54,8 +58,15 @@ def main() -> int:
             row.name = name
             print(row, flush=True)
             wrong = (*row.failures[:5], *row.untried[:5])
-            print(f"({row.fault}: {time.monotonic() - began:.0f} s)", *wrong, sep="\n", file=sys.stderr)
-            bad += bool(row.untried) or (row.survived < row.tried and "append and flush" not in row.fault)
+            print(
+                f"({row.fault}: {time.monotonic() - began:.0f} s)",
+                *wrong,
+                sep="\n",
+                file=sys.stderr,
+            )
+            bad += bool(row.untried) or (
+                row.survived < row.tried and "append and flush" not in row.fault
+            )
     return 1 if bad else 0
 
 
@@ -113,7 +124,9 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
                 )
 
 
-def _bare(sweep: Callable[[sweeps.Tested, int], Row], kind: str, forge: Forge, scratch: Path, share: int) -> Row:
+def _bare(
+    sweep: Callable[[sweeps.Tested, int], Row], kind: str, forge: Forge, scratch: Path, share: int
+) -> Row:
     folder = scratch / f"{kind}.{sweep.__name__}"
     try:
         return sweep(comparison.BareWriter(kind, forge, folder), share)

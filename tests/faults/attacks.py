@@ -1,10 +1,11 @@
-"""What hostile code may try, and what stops it: reads attacks.txt, for test_sandbox_escapes.py and the table in
-docs/sandbox.md, which `python -m tests.faults.attacks` prints.
+"""What hostile code may try, and what stops it: reads attacks.txt, for test_sandbox_escapes.py and
+the table in docs/sandbox.md, which `python -m tests.faults.attacks` prints.
 
-An attack begins with `=== kind: what it tries | what stops it in bubblewrap | … in landlock`; the lines below are its
-code. Code finds in `given` what an attacker could know: `secret` (a file outside), `shared` (one that it may read),
-`parent` (the trainer's process), `port`, `abstract` and `datagrams` (servers outside that would notice a message),
-`memory`, `queue`, `semaphore` and `messages` (what processes outside share). It leaves in `got` what it has got.
+An attack begins with `=== kind: what it tries | what stops it in bubblewrap | … in landlock`; the
+lines below are its code. Code finds in `given` what an attacker could know: `secret` (a file
+outside), `shared` (one that it may read), `parent` (the trainer's process), `port`, `abstract` and
+`datagrams` (servers outside that would notice a message), `memory`, `queue`, `semaphore` and
+`messages` (what processes outside share). It leaves in `got` what it has got.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ STOPPERS = {
     "absent": (r"\[Errno 2\]|out of pty devices", "not in its world"),
     "Landlock": (r"\[Errno 13\]", "Landlock"),
     "seccomp": (r"\[Errno 1\]", "seccomp"),
-    "read-only": (r"\[Errno (13|30)\]", "read-only"),  # or refused by the rights of another's file already
+    # or refused by the rights of another's file already
+    "read-only": (r"\[Errno (13|30)\]", "read-only"),
     "memory limit": (r"MemoryError|more memory than allowed|\[Errno 12\]", "memory limit"),
     "limits": (r"\[Errno (24|27|28)\]|can't start new thread|not allowed to raise", "limit"),
     "deadline": (r"\(timeout\)", "deadline, worker replaced"),
     "replaced": (r"\(crashed\)", "worker replaced"),
     "size of answers": (r"\(too_large\)", "limit on answers, worker replaced"),
-    "form of answers": (r"something else than the answer|more than it was asked", "answer refused, worker replaced"),
+    "form of answers": (
+        r"something else than the answer|more than it was asked",
+        "answer refused, worker replaced",
+    ),
     "no network": (r"gaierror|URLError", "seccomp: no sockets"),
     "no privilege": (r"\[Errno (1|25|38)\]", "seccomp"),
     "nothing there": (r"^nothing$", "gets nothing"),
@@ -82,7 +87,8 @@ def table() -> str:
     rows = ["| what is tried | kind | bubblewrap | landlock |", "|---|---|---|---|"]
     for attack in ATTACKS:
         rows.append(
-            f"| {attack.name} | {attack.kind} | {STOPPERS[attack.bubblewrap][1]} | {STOPPERS[attack.landlock][1]} |"
+            f"| {attack.name} | {attack.kind} | {STOPPERS[attack.bubblewrap][1]} | "
+            f"{STOPPERS[attack.landlock][1]} |"
         )
     return "\n".join(rows)
 

@@ -1,4 +1,5 @@
-"""Every kind of file that a run folder may hold, of more bytes than there is memory, before what reads it."""
+"""Every kind of file that a run folder may hold, of more bytes than there is memory, before what
+reads it."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from tests.faults.workloads import Verdict
 
 
 def bounded_readers(scratch: Path) -> Row:
-    """Who reads it has 1 GiB, says that it is too large or has no need of it, and changes nothing on record."""
-    row, run = Row("a file of a run larger than memory"), finished(scratch / "read")
+    """Who reads it has 1 GiB, says that it is too large or has no need of it, and changes nothing
+    on record."""
+    row = Row("a file of a run larger than memory")
+    run = finished(scratch / "read")
     with Forge() as forge:
         for kind, bombs in BOMBS.items():
             for bomb in bombs:

@@ -1,4 +1,5 @@
-"""Checkpoints: swapped for one another, flipped at every byte, and taken on disks that are too small for them."""
+"""Checkpoints: swapped for one another, flipped at every byte, and taken on disks that are too
+small for them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ MODULE = "tests.faults.checkpoint_sweeps"
 
 def swapped(workload: Workload, share: int = 1) -> Row:
     """Every checkpoint, in every way, for every other one of the run."""
-    row, number = Row("a checkpoint swapped for another one of its run"), itertools.count()
+    row = Row("a checkpoint swapped for another one of its run")
+    number = itertools.count()
     names = [folder.name for folder in checkpoints(workload.whole)]
     for newer, older in itertools.permutations(names, 2):
         for swap in SWAPS:
@@ -34,7 +36,9 @@ def swapped(workload: Workload, share: int = 1) -> Row:
             folder = workload.scratch / "swapped" / "run"
             shutil.copytree(workload.whole, folder)
             swap(folder / "checkpoints" / older, folder / "checkpoints" / newer)
-            if _contents(folder / "checkpoints" / newer) != _contents(workload.whole / "checkpoints" / newer):
+            if _contents(folder / "checkpoints" / newer) != _contents(
+                workload.whole / "checkpoints" / newer
+            ):
                 row.add(f"{swap.__name__}, {older} as {newer}", _named(folder, newer))
             shutil.rmtree(folder.parent)
     return row
@@ -49,7 +53,9 @@ def flipped(workload: Workload, share: int = 1) -> Row:
     for file in sorted(path for path in newest.rglob("*") if path.is_file()):
         data = file.read_bytes()
         for place in range(0, len(data), share):
-            file.write_bytes(data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :])
+            file.write_bytes(
+                data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :]
+            )
             row.add(f"{file.name}, byte {place}", _named(folder, newest.name))
         file.write_bytes(data)
     shutil.rmtree(folder.parent)
@@ -57,8 +63,13 @@ def flipped(workload: Workload, share: int = 1) -> Row:
 
 
 def _contents(folder: Path) -> dict[str, object]:
-    """By file; a manifest counts by what it says, since two checkpoints may hold the same policy."""
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """By file; a manifest counts by what it says, since two checkpoints may hold the same
+    policy."""
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     return files | {"manifest.json": orjson.loads(files["manifest.json"])}
 
 
@@ -70,15 +81,21 @@ def _named(run: Path, checkpoint: str) -> Verdict:
 
 
 def full_disk(library: str, scratch: Path, share: int = 1) -> Row:
-    """A checkpoint by a library that writes policies, on disks of growing size until it fits: one line with the reason,
-    no half left, the earlier checkpoint as it was; and once there is room it is taken."""
+    """A checkpoint by a library that writes policies, on disks of growing size until it fits: one
+    line with the reason, no half left, the earlier checkpoint as it was; and once there is room it
+    is taken."""
     row = Row(f"a checkpoint on a disk of every size in 256 KiB: {library}")
-    disk, size = scratch / "disk", 2 * SIZE // 4 + STEP
+    disk = scratch / "disk"
+    size = 2 * SIZE // 4 + STEP
     disk.mkdir(exist_ok=True)
     with Forge(*NAMESPACE) as forge:
         while True:
             end = forge.run(f"{MODULE}:taken", disk, size, library)
-            wrong = [f"ends with {end.code}: {end.errors[-1500:]}"] if end.code else list(end.returned["wrong"])
+            wrong = (
+                [f"ends with {end.code}: {end.errors[-1500:]}"]
+                if end.code
+                else list(end.returned["wrong"])
+            )
             row.add(f"{size >> 10} KiB", Verdict(wrong=wrong))
             if end.code or end.returned["fits"]:
                 return row
@@ -88,7 +105,8 @@ def full_disk(library: str, scratch: Path, share: int = 1) -> Row:
 def taken(disk: Path, size: int, library: str) -> dict[str, object]:
     """Mounts a tmpfs of `size` bytes and takes checkpoints there, the second with `library`."""
     empty(disk, size)
-    checkpoints, wrong = Checkpoints(disk), list[str]()
+    checkpoints = Checkpoints(disk)
+    wrong = list[str]()
     first = checkpoints.write(at(0), saving("x" * (SIZE // 4)))
     try:
         fits = _whole(checkpoints.write(at(1), WRITERS[library]))

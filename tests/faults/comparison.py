@@ -1,7 +1,9 @@
-"""The sweeps over a bare writer instead of a whole program: our log beside the plain way, and, by strace, SQLite.
+"""The sweeps over a bare writer instead of a whole program: our log beside the plain way, and, by
+strace, SQLite.
 
-Wrapping Python's functions does not reach into SQLite, so its system calls are counted and struck by strace, ours and
-the plain writer's as well, for a fair row. A power cut needs a journal of changes and is shown for those two only.
+Wrapping Python's functions does not reach into SQLite, so its system calls are counted and struck
+by strace, ours and the plain writer's as well, for a fair row. A power cut needs a journal of
+changes and is shown for those two only.
 """
 
 from __future__ import annotations
@@ -23,16 +25,23 @@ SYSTEM_CALLS = {
         ["signal=KILL"],
         "write,pwrite64,writev,fsync,fdatasync,ftruncate,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir",
     ),
-    "ENOSPC at every write, once and for good": (["error=ENOSPC"], "pwrite64,writev,write,ftruncate,fallocate"),
+    "ENOSPC at every write, once and for good": (
+        ["error=ENOSPC"],
+        "pwrite64,writev,write,ftruncate,fallocate",
+    ),
     "EIO at every fsync, once and for good": (["error=EIO"], "fsync,fdatasync"),
 }
 
 
 class BareWriter:
-    """A writer as a workload: it takes the place of tests.faults.workloads.Workload in the sweeps."""
+    """A writer as a workload: it takes the place of tests.faults.workloads.Workload in the
+    sweeps."""
 
     def __init__(self, kind: str, forge: Forge, scratch: Path) -> None:
-        self.kind, self.program, self.forge, self.scratch = kind, KINDS[kind], forge, scratch / kind
+        self.kind = kind
+        self.program = KINDS[kind]
+        self.forge = forge
+        self.scratch = scratch / kind
         self.template = self.scratch / "template"
         self.template.mkdir(parents=True)
         self.run(self.template)
@@ -40,7 +49,9 @@ class BareWriter:
         self.calm = self.run(self.fresh(), journal=True)
 
     def run(self, folder: Path, *, plan: Plan | None = None, journal: bool = False) -> Outcome:
-        return self.forge.run("tests.faults.writers:append", folder, self.kind, COUNT, plan=plan, journal=journal)
+        return self.forge.run(
+            "tests.faults.writers:append", folder, self.kind, COUNT, plan=plan, journal=journal
+        )
 
     def fresh(self) -> Path:
         self._number += 1
@@ -49,8 +60,18 @@ class BareWriter:
     def verdict(self, folder: Path, acknowledged: list[tuple[str, bytes]]) -> Verdict:
         again = self.run(folder)
         # Our log's own lines are reported as well; they are no items.
-        promised = [line.decode() for _, line in [*acknowledged, *again.acknowledged] if not line.startswith(b"{")]
-        return judged(folder, self.kind, [*held(self.template, self.kind)[0], *promised], again.code, again.errors)
+        promised = [
+            line.decode()
+            for _, line in [*acknowledged, *again.acknowledged]
+            if not line.startswith(b"{")
+        ]
+        return judged(
+            folder,
+            self.kind,
+            [*held(self.template, self.kind)[0], *promised],
+            again.code,
+            again.errors,
+        )
 
 
 def judged(folder: Path, kind: str, promised: list[str], code: int, errors: str) -> Verdict:
@@ -58,7 +79,8 @@ def judged(folder: Path, kind: str, promised: list[str], code: int, errors: str)
     try:
         items, wrong = held(folder, kind)
     except REFUSED as error:
-        items, wrong = [], [str(error)]
+        items = []
+        wrong = [str(error)]
     if code:
         wrong.append(f"the next start ends with {code}: {errors[-800:]}")
     return Verdict(len(set(promised) - set(items)), len(items) - len(set(items)), wrong)
@@ -80,7 +102,19 @@ def struck(kind: str, fault: str, scratch: Path, share: int = 1) -> Row:
         for when in (str(number),) if actions == ["signal=KILL"] else (str(number), f"{number}+"):
             folder = shutil.copytree(template, scratch / f"{kind}.{number}")
             inject = f"inject={calls}:{actions[0]}:when={when}"
-            first = _run(kind, folder, "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject)
+            first = _run(
+                kind,
+                folder,
+                "strace",
+                "-f",
+                "-qq",
+                "-o",
+                "/dev/null",
+                "-e",
+                f"trace={calls}",
+                "-e",
+                inject,
+            )
             again = _run(kind, folder)
             promised = before + first.stdout.split() + again.stdout.split()
             verdict = judged(folder, kind, promised, again.returncode, again.stderr)
@@ -92,7 +126,8 @@ def struck(kind: str, fault: str, scratch: Path, share: int = 1) -> Row:
 def possible() -> bool:
     """Whether strace is there and may trace."""
     return (
-        shutil.which("strace") is not None and subprocess.run(["strace", "true"], capture_output=True).returncode == 0
+        shutil.which("strace") is not None
+        and subprocess.run(["strace", "true"], capture_output=True).returncode == 0
     )
 
 

@@ -45,7 +45,8 @@ def daemon(forge: Forge, scratch: Path) -> Workload:
 
 
 def _workload(name: str, forge: Forge, scratch: Path) -> Workload:
-    """Imported with the sweeps alone: a run of theirs draws tasks, for which family/simulation has to be there."""
+    """Imported with the sweeps alone: a run of theirs draws tasks, for which family/simulation has
+    to be there."""
     from tests.faults.workloads import Workload
 
     return Workload(name, forge, scratch)

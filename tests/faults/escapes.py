@@ -1,7 +1,8 @@
-"""All attacks once more, from inside generated worlds: through a tool's method and through a check function of a goal.
+"""All attacks once more, from inside generated worlds: through a tool's method and through a check
+function of a goal.
 
-The file is an assembled world with the attacks added, as a model may write it; it would not pass the controls of its
-syntax, which are passed by here, and is loaded by its address as any other.
+The file is an assembled world with the attacks added, as a model may write it; it would not pass
+the controls of its syntax, which are passed by here, and is loaded by its address as any other.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from tests.faults.workloads import Verdict
 
 Way = Literal["tool", "check"]
 WAYS: tuple[Way, ...] = ("tool", "check")
-# A check answers true or false: where an attack ends without an exception, nothing more is heard of it.
+# A check answers true or false: where an attack ends without an exception, nothing more is heard of
+# it.
 UNHEARD = ("nothing there", "size of answers", "form of answers")
 HOSTILE = '''
 
@@ -75,17 +77,25 @@ def escaped(db: World, attack: str, given: dict[str, Any]) -> bool:
 
 def hostile_world(folder: Path) -> tuple[str, str]:
     """Writes the world below `folder`; its name and its source."""
-    codes = {f"{attack.kind}: {attack.name}": attack.code.removeprefix(PRELUDE) for attack in ATTACKS}
+    codes = {
+        f"{attack.kind}: {attack.name}": attack.code.removeprefix(PRELUDE) for attack in ATTACKS
+    }
     source = assembled(draw_skeleton(0, 0)) + HOSTILE.format(prelude=PRELUDE, codes=codes)
     return addressed.keep(source, folder), source
 
 
 @contextmanager
-def loaded(folder: Path, tier: confined.Tier, shared: Path) -> Iterator[tuple[Environment, Environment]]:
-    """The hostile world on a machine that offers no more than `tier`, with a short and with a long deadline."""
+def loaded(
+    folder: Path, tier: confined.Tier, shared: Path
+) -> Iterator[tuple[Environment, Environment]]:
+    """The hostile world on a machine that offers no more than `tier`, with a short and with a long
+    deadline."""
     name = f"{folder}/{hostile_world(folder)[0]}"
     offer = confined.Offer(tier, {})
-    asked = [Sandbox(workers=1, seconds=seconds, readable=(str(shared.parent),)) for seconds in (1.0, 30.0)]
+    asked = [
+        Sandbox(workers=1, seconds=seconds, readable=(str(shared.parent),))
+        for seconds in (1.0, 30.0)
+    ]
     with (
         mock.patch.object(confined, "offered", lambda: offer),
         mock.patch.dict(os.environ, {"API_KEY": "the-api-key"}),
@@ -96,12 +106,14 @@ def loaded(folder: Path, tier: confined.Tier, shared: Path) -> Iterator[tuple[En
 
 
 class NoProcess(Exception):
-    """The machine gave no worker process for an attack: it was neither stopped, nor did it get out."""
+    """The machine gave no worker process for an attack: it was neither stopped, nor did it get
+    out."""
 
 
 def escapes(tier: confined.Tier, way: Way, share: int = 1, first: int = 0) -> Row:
-    """Every `share`-th attack, from number `first` on. One survives where what should stop it did, nothing outside was
-    touched, and another world of the same process goes on. One for which no process could be had is not tried."""
+    """Every `share`-th attack, from number `first` on. One survives where what should stop it did,
+    nothing outside was touched, and another world of the same process goes on. One for which no
+    process could be had is not tried."""
     row = Row(f"attacks from a generated world's {way}, {tier}")
     with tempfile.TemporaryDirectory() as home:
         shared = Path(home) / "shared" / "file"
@@ -114,7 +126,8 @@ def escapes(tier: confined.Tier, way: Way, share: int = 1, first: int = 0) -> Ro
                 folder = Path(home) / str(number)
                 folder.mkdir()
                 outside = Outside(folder, shared)
-                point, slow = f"{attack.kind}: {attack.name}", getattr(attack, tier) == "deadline"
+                point = f"{attack.kind}: {attack.name}"
+                slow = getattr(attack, tier) == "deadline"
                 try:
                     row.add(point, _tried(hasty if slow else patient, outside, attack, tier, way))
                 except NoProcess as error:
@@ -124,11 +137,15 @@ def escapes(tier: confined.Tier, way: Way, share: int = 1, first: int = 0) -> Ro
     return row
 
 
-def _tried(environment: Environment, outside: Outside, attack: Attack, tier: confined.Tier, way: Way) -> Verdict:
+def _tried(
+    environment: Environment, outside: Outside, attack: Attack, tier: confined.Tier, way: Way
+) -> Verdict:
     """Raises NoProcess."""
-    stopper, verdict = getattr(attack, tier), Verdict()
+    stopper = getattr(attack, tier)
+    verdict = Verdict()
     try:
-        bystander, attacker = environment.reset({"next": 7}), environment.reset(None)
+        bystander = environment.reset({"next": 7})
+        attacker = environment.reset(None)
         first = bystander.call(Call("count")).value
     except InfrastructureError as error:
         raise NoProcess(error) from error
@@ -144,7 +161,8 @@ def _tried(environment: Environment, outside: Outside, attack: Attack, tier: con
             unheard = not outcome and stopper in UNHEARD
     except InfrastructureError as error:
         outcome = str(error)
-        if not outcome.startswith("environment "):  # it is about the machine, not about this request
+        # it is about the machine, not about this request
+        if not outcome.startswith("environment "):
             raise NoProcess(error) from error
     if "ESCAPED" in outcome:
         verdict.lost += 1

@@ -1,7 +1,9 @@
-"""Every change that a process makes to the files of one folder passes through here, to be counted, cut short by a kill,
-refused, or taken down for a power cut. No privilege is needed: Python's own functions are wrapped.
+"""Every change that a process makes to the files of one folder passes through here, to be counted,
+cut short by a kill, refused, or taken down for a power cut. No privilege is needed: Python's own
+functions are wrapped.
 
-`Files(folder, plan).install()`, in a process that does nothing else. What C libraries write (SQLite) is not seen.
+`Files(folder, plan).install()`, in a process that does nothing else. What C libraries write
+(SQLite) is not seen.
 """
 
 # This lies beneath pathlib.
@@ -24,7 +26,18 @@ Kind = Literal["create", "write", "truncate", "fsync", "rename", "unlink", "mkdi
 KINDS: tuple[Kind, ...] = ("create", "write", "truncate", "fsync", "rename", "unlink", "mkdir")
 Fault = Literal["", "kill", "torn", "full", "short", "eio", "eio_forever"]
 WRAPPED = (
-    *("open", "close", "write", "pwrite", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link"),
+    *(
+        "open",
+        "close",
+        "write",
+        "pwrite",
+        "ftruncate",
+        "fsync",
+        "fdatasync",
+        "rename",
+        "replace",
+        "link",
+    ),
     *("unlink", "remove", "rmdir", "mkdir"),
 )
 
@@ -33,9 +46,9 @@ WRAPPED = (
 class Plan:
     """`fault` strikes at the `at`-th change (from 1) of those of `kinds`.
 
-    kill: the process dies before it. torn: it dies in the middle of that write. full: from that write on the disk is
-    full, having taken half of it. short: the same, but the next but one finds room. eio: that fsync fails;
-    eio_forever: so do all later ones.
+    kill: the process dies before it. torn: it dies in the middle of that write. full: from that
+    write on the disk is full, having taken half of it. short: the same, but the next but one finds
+    room. eio: that fsync fails; eio_forever: so do all later ones.
     """
 
     fault: Fault = ""
@@ -45,7 +58,8 @@ class Plan:
 
 @dataclass
 class Change:
-    """One change, for the model of a disk (tests.faults.power). Paths are relative to the folder."""
+    """One change, for the model of a disk (tests.faults.power). Paths are relative to the
+    folder."""
 
     kind: Kind | Literal["open", "ack"]
     path: str = ""
@@ -65,13 +79,17 @@ class Opened:
 
 
 class Files:
-    """The wrapped functions. `count` is that of changes of the plan's kinds; with `journal` all are kept in order."""
+    """The wrapped functions. `count` is that of changes of the plan's kinds; with `journal` all are
+    kept in order."""
 
     def __init__(self, folder: Path, plan: Plan, *, journal: bool = False) -> None:
-        self.folder, self.plan, self.count = str(folder), plan, 0
+        self.folder = str(folder)
+        self.plan = plan
+        self.count = 0
         self.journal: list[Change] | None = [] if journal else None
         self.real: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in WRAPPED}
-        self.tell: Callable[[str, bytes], None] = lambda log, line: None  # is told what was acknowledged
+        # is told what was acknowledged
+        self.tell: Callable[[str, bytes], None] = lambda log, line: None
         self._open: dict[int, Opened] = {}
         self._files = 0
         self._lock = threading.RLock()
@@ -150,14 +168,17 @@ class Files:
     fdatasync = fsync
 
     def rename(self, source: Any, target: Any, **options: Any) -> None:
-        before, after = self._inside(source, options.get("src_dir_fd")), self._inside(target, options.get("dst_dir_fd"))
+        before = self._inside(source, options.get("src_dir_fd"))
+        after = self._inside(target, options.get("dst_dir_fd"))
         change = None if before is None or after is None else Change("rename", before, after)
         self._done(change, "replace", source, target, **options)
 
     replace = rename
 
     def link(self, source: Any, target: Any, **options: Any) -> None:
-        raise NotImplementedError("nothing here makes links; the model of a disk would have to learn them")
+        raise NotImplementedError(
+            "nothing here makes links; the model of a disk would have to learn them"
+        )
 
     def unlink(self, path: Any, **options: Any) -> None:
         self._removed("unlink", path, **options)
@@ -195,15 +216,20 @@ class Files:
     def _opening(self, real: Callable[..., Any]) -> Callable[..., Any]:
         """`open`, whose files are written through `os.write`."""
 
-        def call(file: Any, mode: str = "r", buffering: int = -1, *arguments: Any, **options: Any) -> Any:
+        def call(
+            file: Any, mode: str = "r", buffering: int = -1, *arguments: Any, **options: Any
+        ) -> Any:
             if isinstance(file, int) or not set(mode) & set("wax+") or self._inside(file) is None:
                 return real(file, mode, buffering, *arguments, **options)
-            how = {"w": os.O_TRUNC, "a": os.O_APPEND, "x": os.O_EXCL}[mode.strip("bt")]  # others are not wrapped yet
+            # others are not wrapped yet
+            how = {"w": os.O_TRUNC, "a": os.O_APPEND, "x": os.O_EXCL}[mode.strip("bt")]
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o666)
             buffered = io.BufferedWriter(_Raw(descriptor))
             if "b" in mode:
                 return buffered
-            return io.TextIOWrapper(buffered, options.get("encoding"), line_buffering=buffering == 1)
+            return io.TextIOWrapper(
+                buffered, options.get("encoding"), line_buffering=buffering == 1
+            )
 
         return call
 
@@ -222,22 +248,27 @@ class Files:
         return text[len(self.folder) + 1 :] if text.startswith(self.folder + os.sep) else None
 
     def _strike(self, change: Change, cut: Callable[[bytes], Any] = lambda data: None) -> None:
-        """Counts a change and lets the fault strike; `change.data` is then what may still be written. `cut` writes the
-        first half of a write in which the process dies."""
+        """Counts a change and lets the fault strike; `change.data` is then what may still be
+        written. `cut` writes the first half of a write in which the process dies."""
         plan = self.plan
         if change.kind in plan.kinds:
             self.count += 1
-            hit, later = self.count == plan.at, 0 < plan.at < self.count
+            hit = self.count == plan.at
+            later = 0 < plan.at < self.count
             half = change.data[: len(change.data) // 2]
             if hit and plan.fault in ("kill", "torn"):
                 if plan.fault == "torn":
                     cut(half)
                 os.kill(os.getpid(), signal.SIGKILL)
-            if (hit and plan.fault in ("eio", "eio_forever")) or (later and plan.fault == "eio_forever"):
+            if (hit and plan.fault in ("eio", "eio_forever")) or (
+                later and plan.fault == "eio_forever"
+            ):
                 raise OSError(errno.EIO, os.strerror(errno.EIO), change.path)
             if hit and half and plan.fault in ("full", "short"):
                 change.data = half
-            elif (plan.fault == "full" and (hit or later)) or (plan.fault == "short" and self.count == plan.at + 1):
+            elif (plan.fault == "full" and (hit or later)) or (
+                plan.fault == "short" and self.count == plan.at + 1
+            ):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), change.path)
 
     def _take_down(self, change: Change) -> None:

@@ -1,7 +1,8 @@
-"""Runs programs of ours again and again under faults: a process that has imported everything forks one child a run, so
-that a run costs its own time and no more.
+"""Runs programs of ours again and again under faults: a process that has imported everything forks
+one child a run, so that a run costs its own time and no more.
 
-Started by `Forge`, it reads one request a line on standard input (JSON) and answers each on standard output.
+Started by `Forge`, it reads one request a line on standard input (JSON) and answers each on
+standard output.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from tests.faults.files import Change, Files, Plan
 
 @dataclass
 class Outcome:
-    """How a run ended: its exit code (negative: the signal), what it said on standard error, which lines of which log
-    it acknowledged, what it returned, and with a journal its changes."""
+    """How a run ended: its exit code (negative: the signal), what it said on standard error, which
+    lines of which log it acknowledged, what it returned, and with a journal its changes."""
 
     code: int
     errors: str
@@ -41,8 +42,8 @@ class Outcome:
 
 
 class Forge:
-    """The forking process, as its user sees it. `run` names a function `module:name` that takes the folder, and perhaps
-    more. `within` is a command that the process is started under."""
+    """The forking process, as its user sees it. `run` names a function `module:name` that takes the
+    folder, and perhaps more. `within` is a command that the process is started under."""
 
     def __init__(self, *within: str) -> None:
         self._process = subprocess.Popen(
@@ -54,7 +55,12 @@ class Forge:
         )
 
     def run(
-        self, function: str, folder: Path, *arguments: Any, plan: Plan | None = None, journal: bool = False
+        self,
+        function: str,
+        folder: Path,
+        *arguments: Any,
+        plan: Plan | None = None,
+        journal: bool = False,
     ) -> Outcome:
         """`arguments` must be JSON."""
         given = (plan or Plan()).__dict__
@@ -69,7 +75,12 @@ class Forge:
     def __enter__(self) -> Forge:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -104,7 +115,9 @@ def _forked(call: Callable[[], Any], files: Files) -> tuple[Any, ...]:
         errors.seek(0)
         said = errors.read().decode(errors="replace")
     acknowledged = [message[1:] for message in messages if message[0] == "ack"]
-    last: tuple[Any, ...] = next((message for message in messages if message[0] == "end"), ("end", None, 0, []))
+    last: tuple[Any, ...] = next(
+        (message for message in messages if message[0] == "end"), ("end", None, 0, [])
+    )
     return os.waitstatus_to_exitcode(status), said, acknowledged, *last[1:]
 
 
@@ -124,7 +137,8 @@ def _run(call: Callable[[], Any], files: Files, errors: int, told: int) -> None:
     files.tell = partial(tell, "ack")
     _report_acknowledgements(files)
     files.install()
-    code, returned = 0, None
+    code = 0
+    returned = None
     try:
         returned = call()
     except SystemExit as ended:

@@ -1,4 +1,5 @@
-"""An environment that runs whatever it is told to: what the sandbox is for. Never load it outside of one."""
+"""An environment that runs whatever it is told to: what the sandbox is for. Never load it outside
+of one."""
 
 from __future__ import annotations
 
@@ -11,13 +12,20 @@ from rods.environments.base import Environment, Features, Instance, Parameter, R
 FACTORY = "tests.faults.hostile:environment"
 TEXT = {"type": "string"}
 TOOLS = {
-    "run": Tool("run", "Hostile", "Runs Python.", (Parameter("code", TEXT), Parameter("given", {"type": "object"}))),
+    "run": Tool(
+        "run",
+        "Hostile",
+        "Runs Python.",
+        (Parameter("code", TEXT), Parameter("given", {"type": "object"})),
+    ),
     "count": Tool("count", "Hostile", "Counts its calls."),
 }
 
 
 class Hostile:
-    name, hash, features = FACTORY, "0", Features()
+    name = FACTORY
+    hash = "0"
+    features = Features()
 
     def tools(self) -> Mapping[str, Tool]:
         return TOOLS

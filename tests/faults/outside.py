@@ -10,14 +10,17 @@ import socket
 import struct
 from pathlib import Path
 
-IPC_RMID, IPC_STAT, GETVAL = 0, 2, 12
+IPC_RMID = 0
+IPC_STAT = 2
+GETVAL = 12
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.shmat.restype = ctypes.c_void_p
 LIMITS = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
 
 
 class Outside:
-    """What an attacker would like to reach: files, servers, and memory, queues and semaphores between processes."""
+    """What an attacker would like to reach: files, servers, and memory, queues and semaphores
+    between processes."""
 
     def __init__(self, folder: Path, shared: Path) -> None:
         name = f"rods-{os.getpid()}-{folder.name}"
@@ -37,7 +40,9 @@ class Outside:
         _checked(LIBC.msgsnd(self.queue, struct.pack("l8s", 1, b"ours"), 8, 0))
         self.semaphore = _checked(LIBC.semget(0, 1, 0o666))
         self.messages = f"/{name}"
-        self.open_messages = _checked(LIBC.mq_open(self.messages.encode(), os.O_CREAT | os.O_RDWR, 0o666, None))
+        self.open_messages = _checked(
+            LIBC.mq_open(self.messages.encode(), os.O_CREAT | os.O_RDWR, 0o666, None)
+        )
         self.limits = _limits()
         self.given = {
             "secret": str(self.secret),
@@ -53,8 +58,9 @@ class Outside:
         }
 
     def untouched(self) -> bool:
-        """Whether the secret is as it was, alone in its folder, no server was reached, everybody can open and lock the
-        file that all read, our limits are as before, and so is all that processes share."""
+        """Whether the secret is as it was, alone in its folder, no server was reached, everybody
+        can open and lock the file that all read, our limits are as before, and so is all that
+        processes share."""
         for server in (*self.servers, *self.mailboxes):
             server.setblocking(False)
             try:

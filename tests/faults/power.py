@@ -1,9 +1,11 @@
-"""A disk that loses its power: what a folder looks like when everything is gone that was not made durable.
+"""A disk that loses its power: what a folder looks like when everything is gone that was not made
+durable.
 
-The model is harsher than most file systems. The contents of a file survive up to its last fsync; a name, new or renamed
-or removed, survives the fsync of its folder; nothing else survives, in whatever order it was done. `Survival` says what
-becomes of the rest: `nothing` of it is there; its `names` are, with nothing new in them; or `zeros`: half of the new
-bytes, and then zeros up to the new length, as when a size is written before its data.
+The model is harsher than most file systems. The contents of a file survive up to its last fsync; a
+name, new or renamed or removed, survives the fsync of its folder; nothing else survives, in
+whatever order it was done. `Survival` says what becomes of the rest: `nothing` of it is there; its
+`names` are, with nothing new in them; or `zeros`: half of the new bytes, and then zeros up to the
+new length, as when a size is written before its data.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Folder:
 
 
 class Disk:
-    """A folder and all that is in it, all of it durable in the beginning; then changes are applied to it."""
+    """A folder and all that is in it, all of it durable in the beginning; then changes are applied
+    to it."""
 
     def __init__(self, start: Path) -> None:
         self.root = _load(start)
@@ -62,7 +65,8 @@ class Disk:
             else:
                 node.durable = dict(node.entries)
         elif change.kind == "rename":
-            (before, old), (after, new) = self._place(change.path), self._place(change.to)
+            (before, old) = self._place(change.path)
+            (after, new) = self._place(change.to)
             after.entries[new] = before.entries.pop(old)
         elif change.kind == "unlink":
             folder, name = self._place(change.path)

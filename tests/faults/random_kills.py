@@ -1,10 +1,11 @@
-"""kill -9 at random moments: trainer and daemon as real processes, the daemon writing with a language model (the stub
-endpoint), so that calls are in flight when it dies. One of the two is killed and started again, over and over.
+"""kill -9 at random moments: trainer and daemon as real processes, the daemon writing with a
+language model (the stub endpoint), so that calls are in flight when it dies. One of the two is
+killed and started again, over and over.
 
-What stands in a log at the moment of a kill, whole lines, must stand there in the end: a kill takes nothing back. A run
-bears RUN_KILLS of them, is asked to stop and looked at; then comes a new one, so that young runs are killed as well.
-The processes come from a server that has imported their programs: a start costs milliseconds, and nothing is struck
-while it only imports.
+What stands in a log at the moment of a kill, whole lines, must stand there in the end: a kill takes
+nothing back. A run bears RUN_KILLS of them, is asked to stop and looked at; then comes a new one,
+so that young runs are killed as well. The processes come from a server that has imported their
+programs: a start costs milliseconds, and nothing is struck while it only imports.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ from tests.faults.workloads import LOGS, VALUES, Verdict, judge
 
 PROGRAMS = ("trainer", "daemon")
 CODES = {"trainer": EXIT_REQUEUE, "daemon": EXIT_OK}  # of one that was asked to stop
-IMPORTED = ("__main__", "tests.faults.random_kills", "rods.trainer.main", "rods.trainer.simulated", "rods.daemon.main")
+IMPORTED = (
+    "__main__",
+    "tests.faults.random_kills",
+    "rods.trainer.main",
+    "rods.trainer.simulated",
+    "rods.daemon.main",
+)
 Known = tuple[int, str]  # so many bytes of a log, and their hash
 RUN_KILLS = 25
 LONGEST = 0.8  # seconds that a process lives, at most, once it has begun to work
@@ -76,10 +83,14 @@ class Pair:
     def working(self, name: str) -> bool:
         """Whether the program that runs now has come as far as its heartbeat."""
         beat = self.folder / f"heartbeat.{name}.json"
-        return beat.exists() and f'"pid":{self.processes[name].pid},' in beat.read_text(errors="replace")
+        return beat.exists() and f'"pid":{self.processes[name].pid},' in beat.read_text(
+            errors="replace"
+        )
 
     def _start(self, name: str) -> ForkServerProcess:
-        process = self._server.Process(target=_program, args=(name, str(self.folder), str(self._errors(name))))
+        process = self._server.Process(
+            target=_program, args=(name, str(self.folder), str(self._errors(name)))
+        )
         process.start()
         return process
 
@@ -98,14 +109,17 @@ def _program(name: str, folder: str, errors: str) -> None:
 
 
 def random_kills(scratch: Path, count: int, random_seed: int = 0) -> Row:
-    """`count` kills, or as many as there is patience for (Ctrl-C), and a look at every run in the end."""
-    row, begun = Row("kill -9 at random moments, under load from the stub endpoint"), 0
+    """`count` kills, or as many as there is patience for (Ctrl-C), and a look at every run in the
+    end."""
+    row = Row("kill -9 at random moments, under load from the stub endpoint")
+    begun = 0
     with (
         Stub(Script(answer="bench.fixtures.llm_stub.roles:answer", latency=0.05)) as stub,
         suppress(KeyboardInterrupt),  # what was tried so far counts
     ):
         while begun < count:
-            chance, folder = random.Random(f"{random_seed} {begun}"), scratch / f"random.{begun}" / "run"
+            chance = random.Random(f"{random_seed} {begun}")
+            folder = scratch / f"random.{begun}" / "run"
             _create(folder, stub)
             _killed_again_and_again(folder, chance, min(RUN_KILLS, count - begun), row)
             begun += RUN_KILLS
@@ -125,17 +139,26 @@ def _killed_again_and_again(folder: Path, chance: random.Random, count: int, row
         else:
             time.sleep(chance.uniform(0, STARTING))
         ended = pair.kill(name)
-        row.add(f"{folder}, kill {number}, {name}", Verdict(_vanished(folder, seen), wrong=[ended] if ended else []))
+        row.add(
+            f"{folder}, kill {number}, {name}",
+            Verdict(_vanished(folder, seen), wrong=[ended] if ended else []),
+        )
     wrong = pair.stop()
     told = judge(folder)
-    row.add(f"{folder} in the end", Verdict(_vanished(folder, seen), told["twice"], wrong + told["problems"]))
+    row.add(
+        f"{folder} in the end",
+        Verdict(_vanished(folder, seen), told["twice"], wrong + told["problems"]),
+    )
 
 
 def _create(folder: Path, stub: Stub) -> None:
     values = {section: dict(keys) for section, keys in VALUES.items()}
     values["training"] |= {"batch_tasks": 8, "steps": 1_000_000, "checkpoint_steps": 5}
     values["operation"] |= {"steps_per_second": 8.0, "idle_exit_seconds": 0.0, "poll_seconds": 0.05}
-    values["operation"] |= {"endpoints": [{"model": "stub", "urls": [stub.url]}], "log_part_bytes": 200_000}
+    values["operation"] |= {
+        "endpoints": [{"model": "stub", "urls": [stub.url]}],
+        "log_part_bytes": 200_000,
+    }
     values["pipeline"] = {"author": "llm"}
     values["pool"] |= {"max_generated": 40}
     tasks = [task for task in desk.generate(7, 60, 8) if task.type == "base"]
@@ -153,7 +176,8 @@ def _until_working(pair: Pair, name: str) -> None:
 
 
 def _vanished(folder: Path, seen: dict[str, Known]) -> int:
-    """How many logs no longer begin with the whole lines that were `seen` in them before; then takes down today's."""
+    """How many logs no longer begin with the whole lines that were `seen` in them before; then
+    takes down today's."""
     vanished = 0
     for log in LOGS:
         data = _content(folder / log)

@@ -1,6 +1,8 @@
-"""A real file system that is too small: a tmpfs in a mount namespace, which most systems let anybody make.
+"""A real file system that is too small: a tmpfs in a mount namespace, which most systems let
+anybody make.
 
-The forge lives in the namespace, so nothing outside sees the disk; what must be looked at is looked at in there.
+The forge lives in the namespace, so nothing outside sees the disk; what must be looked at is looked
+at in there.
 """
 
 from __future__ import annotations
@@ -23,12 +25,17 @@ def possible() -> bool:
     """Whether a tmpfs can be mounted here."""
     if shutil.which("unshare") is None:
         return False
-    return subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0
+    return (
+        subprocess.run(
+            [*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True
+        ).returncode
+        == 0
+    )
 
 
 def full_tmpfs(workload: Workload, share: int = 1) -> Row:
-    """The workload on disks of growing size, page by page, until it fits; each is then enlarged, and the program
-    started again."""
+    """The workload on disks of growing size, page by page, until it fits; each is then enlarged,
+    and the program started again."""
     row = Row(f"a full tmpfs of every size in pages: {workload.program}")
     disk = workload.scratch / f"{workload.program}.disk"
     disk.mkdir(exist_ok=True)
@@ -49,7 +56,8 @@ def full_tmpfs(workload: Workload, share: int = 1) -> Row:
 
 
 def mount(disk: Path, size: int, template: str) -> int:
-    """Mounts a tmpfs of `size` bytes in place of the one before, with a copy of the template; returns bytes used."""
+    """Mounts a tmpfs of `size` bytes in place of the one before, with a copy of the template;
+    returns bytes used."""
     empty(disk, size)
     shutil.copytree(template, disk / "run")
     return shutil.disk_usage(disk).used

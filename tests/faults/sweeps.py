@@ -1,4 +1,5 @@
-"""The sweeps over a workload: at which points what strikes, and the row of the table that comes of it."""
+"""The sweeps over a workload: at which points what strikes, and the row of the table that comes of
+it."""
 
 from __future__ import annotations
 
@@ -37,19 +38,29 @@ SURVIVALS: tuple[Survival, ...] = ("nothing", "names", "zeros")
 
 def kills(workload: Tested, share: int = 1) -> Row:
     """kill -9 before every change of a file, and in the middle of every write."""
-    row = Row(f"kill -9 at every create, write, truncate, fsync, rename, unlink, mkdir: {workload.program}")
+    row = Row(
+        f"kill -9 at every create, write, truncate, fsync, rename, unlink, mkdir: "
+        f"{workload.program}"
+    )
     plans = [Plan("kill", at) for at in range(1, _changes(workload, KINDS) + 1 + SPARE, share)]
-    # begun anew, so that how many points a sample tries does not hang on how many changes the calm run happened to make
-    plans += [Plan("torn", at, ("write",)) for at in range(1, _changes(workload, ("write",)) + 1 + SPARE, share)]
+    # begun anew, so that how many points a sample tries does not hang on how many changes the calm
+    # run happened to make
+    plans += [
+        Plan("torn", at, ("write",))
+        for at in range(1, _changes(workload, ("write",)) + 1 + SPARE, share)
+    ]
     return _struck(workload, row, plans, killed=True)
 
 
 def kills_of_recoveries(workload: Tested, share: int = 1) -> Row:
-    """Three kills in a row at places drawn by chance, so that two starts after a kill are killed as well."""
+    """Three kills in a row at places drawn by chance, so that two starts after a kill are killed as
+    well."""
     row = Row(f"kill -9 of a run and of its next two starts: {workload.program}")
     changes = _changes(workload, KINDS)
     for number in range(0, TRIPLES, share):
-        chance, folder, acknowledged = random.Random(number), workload.fresh(), []
+        chance = random.Random(number)
+        folder = workload.fresh()
+        acknowledged = []
         for _ in range(3):
             end = workload.run(folder, plan=Plan("kill", chance.randint(1, changes)))
             acknowledged += end.acknowledged
@@ -58,7 +69,8 @@ def kills_of_recoveries(workload: Tested, share: int = 1) -> Row:
 
 
 def full_disk(workload: Tested, share: int = 1) -> Row:
-    """ENOSPC at every write, for good and for a moment, the first time with half of the bytes taken."""
+    """ENOSPC at every write, for good and for a moment, the first time with half of the bytes
+    taken."""
     row = Row(f"ENOSPC at every create, write and mkdir: {workload.program}")
     plans = [
         Plan(fault, at, ("create", "write", "mkdir"))
@@ -80,9 +92,14 @@ def failing_fsync(workload: Tested, share: int = 1) -> Row:
 
 
 def power_cuts(workload: Tested, share: int = 1) -> Row:
-    """The power fails before every fsync and after every promise; what was not synced is gone, or half there."""
+    """The power fails before every fsync and after every promise; what was not synced is gone, or
+    half there."""
     row = Row(f"power cut at every fsync boundary: {workload.program}")
-    points = [(index, survival) for index in dict.fromkeys(_boundaries(workload)) for survival in SURVIVALS]
+    points = [
+        (index, survival)
+        for index in dict.fromkeys(_boundaries(workload))
+        for survival in SURVIVALS
+    ]
     chosen: dict[int, list[Survival]] = {}
     for index, survival in points[::share]:
         chosen.setdefault(index, []).append(survival)
@@ -92,7 +109,12 @@ def power_cuts(workload: Tested, share: int = 1) -> Row:
         for survival in chosen.get(index, ()):
             folder = workload.scratch / f"{workload.program}.{index}.{survival}" / "run"
             disk.cut(survival, folder)
-            _add(row, f"change {index}, {survival}", folder, workload.verdict(folder, disk.acknowledged))
+            _add(
+                row,
+                f"change {index}, {survival}",
+                folder,
+                workload.verdict(folder, disk.acknowledged),
+            )
         if index < len(journal):
             disk.apply(journal[index])
     return row

@@ -20,7 +20,8 @@ class Row:
     twice: int = 0
     wrong: int = 0
     failures: list[str] = field(default_factory=list)  # what went wrong where
-    untried: list[str] = field(default_factory=list)  # what the machine could not do, and for want of which process
+    # what the machine could not do, and for want of which process
+    untried: list[str] = field(default_factory=list)
     name: str = ""  # `python -m tests.faults --only NAME` makes it again
 
     def add(self, point: str, verdict: Verdict) -> None:

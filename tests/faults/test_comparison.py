@@ -1,4 +1,5 @@
-"""The sweeps see what they are there to see: a writer that promises too early is found out, and ours is not."""
+"""The sweeps see what they are there to see: a writer that promises too early is found out, and
+ours is not."""
 
 from __future__ import annotations
 
@@ -16,13 +17,16 @@ def writers(forge: Forge, scratch: Path) -> dict[str, comparison.BareWriter]:
 
 
 @pytest.mark.parametrize("sweep", sweeps.SWEEPS, ids=lambda sweep: sweep.__name__)
-def test_our_log_keeps_its_promises(writers: dict[str, comparison.BareWriter], sweep: sweeps.Sweep) -> None:
+def test_our_log_keeps_its_promises(
+    writers: dict[str, comparison.BareWriter], sweep: sweeps.Sweep
+) -> None:
     row = sweep(writers["log"], 4)
     assert row.survived == row.tried > 2, row.failures[:5]
 
 
 def test_append_and_flush_does_not(writers: dict[str, comparison.BareWriter]) -> None:
-    torn, cut = sweeps.kills(writers["plain"], 1), sweeps.power_cuts(writers["plain"], 1)
+    torn = sweeps.kills(writers["plain"], 1)
+    cut = sweeps.power_cuts(writers["plain"], 1)
     assert torn.lost and torn.wrong, "a torn line swallows the record behind it"
     assert cut.lost > 6, "what was flushed only is gone with the power"
 

@@ -1,5 +1,6 @@
-"""Generated code runs confined, always: the attacks from inside generated worlds at a size that a quick run can afford
-(`python -m tests.faults --only escapes` makes all), and the lowest tier, which has to be asked for."""
+"""Generated code runs confined, always: the attacks from inside generated worlds at a size that a
+quick run can afford (`python -m tests.faults --only escapes` makes all), and the lowest tier, which
+has to be asked for."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def test_attacks_from_inside_a_generated_world_do_not_get_out(tier: Tier, way: W
     assert row.survived == row.tried >= 8, "\n".join([str(row), *row.failures])
 
 
-def test_an_attack_without_a_process_counts_neither_as_stopped_nor_as_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attack_without_a_process_counts_neither_as_stopped_nor_as_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     require_tier("landlock")
 
     def reset(self: Sandboxed, state: object) -> None:
@@ -40,8 +43,14 @@ def test_an_attack_without_a_process_counts_neither_as_stopped_nor_as_out(monkey
 
     monkeypatch.setattr(Sandboxed, "reset", reset)
     row = escapes("landlock", "tool", len(ATTACKS))
-    assert (row.tried, row.survived, row.lost) == (0, 0, 0) and "(1 not tried: no process for them)" in str(row)
-    assert row.untried == [f"{ATTACKS[0].kind}: {ATTACKS[0].name}: the worker process did not start: no memory"]
+    assert (row.tried, row.survived, row.lost) == (
+        0,
+        0,
+        0,
+    ) and "(1 not tried: no process for them)" in str(row)
+    assert row.untried == [
+        f"{ATTACKS[0].kind}: {ATTACKS[0].name}: the worker process did not start: no memory"
+    ]
 
 
 def test_its_syntax_alone_would_have_refused_the_hostile_world(tmp_path: Path) -> None:
@@ -54,16 +63,23 @@ def test_generated_code_runs_on_the_lowest_tier_only_where_that_is_told(
 ) -> None:
     """There, what it may do is shown by an attack that gets out."""
     monkeypatch.setattr(
-        confined, "offered", lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"})
+        confined,
+        "offered",
+        lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"}),
     )
     name = f"{tmp_path}/{hostile_world(tmp_path)[0]}"
     plain = parse_config({"policy": {"kind": "simulated"}}, where="test").operation.sandbox
     for settings in (None, plain, Sandbox(environments=(name,)), Sandbox(lowest_tier="bubblewrap")):
-        with Environments(settings) as environments, pytest.raises(UserError, match="only of tier 'limits'"):
+        with (
+            Environments(settings) as environments,
+            pytest.raises(UserError, match="only of tier 'limits'"),
+        ):
             environments.load(name)
     with Environments(Sandbox(lowest_tier="limits", workers=1)) as environments:
         environment = environments.load(name)
         assert isinstance(environment, Sandboxed)
         attack = {"attack": "files: reads /etc/passwd", "given": {}}
         world = environment.reset(None)
-        assert "ESCAPED" in world.call(Call("attack", attack)).text and holds(world, Call("escaped", attack))
+        assert "ESCAPED" in world.call(Call("attack", attack)).text and holds(
+            world, Call("escaped", attack)
+        )

@@ -1,7 +1,9 @@
-"""Hostile code in the sandbox, hostile arguments outside of it: each attempt, what stops it, and that nothing happened.
+"""Hostile code in the sandbox, hostile arguments outside of it: each attempt, what stops it, and
+that nothing happened.
 
-Every attempt runs in each tier that this machine has (the others are skipped, with the reason). After it the secret is
-as it was, no server outside was reached, and another world of the same worker goes on where it was.
+Every attempt runs in each tier that this machine has (the others are skipped, with the reason).
+After it the secret is as it was, no server outside was reached, and another world of the same
+worker goes on where it was.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from tests.missing import missing
 from tests.worlds.sandbox.tiers import require_tier
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "sandbox.md"
-RUN, COUNT = "run", Call("count", {})
+RUN = "run"
+COUNT = Call("count", {})
 OTHER_USER = 65534  # nobody
 
 
@@ -45,13 +48,19 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["bubblewrap", "landlock"])
-def hostile(request: pytest.FixtureRequest, shared: Path) -> Iterator[tuple[str, Sandboxed, Sandboxed]]:
+def hostile(
+    request: pytest.FixtureRequest, shared: Path
+) -> Iterator[tuple[str, Sandboxed, Sandboxed]]:
     tier = request.param
     require_tier(tier)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("API_KEY", "the-api-key")
         hasty, patient = (
-            confined(FACTORY, Sandbox(workers=1, seconds=seconds, readable=(str(shared.parent),)), tier=tier)
+            confined(
+                FACTORY,
+                Sandbox(workers=1, seconds=seconds, readable=(str(shared.parent),)),
+                tier=tier,
+            )
             for seconds in (1.0, 30.0)
         )
         yield tier, hasty, patient
@@ -75,7 +84,8 @@ def test_an_attack_is_stopped_by_what_should_stop_it(
     environment = hasty if stopper == "deadline" else patient
     if attack.by_number and platform.machine() != "x86_64":
         pytest.skip("its numbers are those of x86-64")
-    bystander, attacker = environment.reset({"count": 7}), environment.reset(None)
+    bystander = environment.reset({"count": 7})
+    attacker = environment.reset(None)
     assert bystander.call(COUNT).value == 8
     try:
         outcome = attacker.call(Call(RUN, {"code": attack.code, "given": outside.given})).text
@@ -119,10 +129,13 @@ got = f'ESCAPED {reached}' if reached else 'nothing'
 def test_no_call_but_those_that_are_listed_reaches_the_kernel(
     hostile: tuple[str, Sandboxed, Sandboxed], outside: Outside
 ) -> None:
-    """Every number that a kernel may have, the other set of x86-64 among them, and every value of those arguments that
-    decide: whatever a later kernel adds is refused too."""
+    """Every number that a kernel may have, the other set of x86-64 among them, and every value of
+    those arguments that decide: whatever a later kernel adds is refused too."""
     _, _, patient = hostile
-    assert patient.reset(None).call(Call(RUN, {"code": PRELUDE + NOT_LISTED, "given": {}})).text == "nothing"
+    assert (
+        patient.reset(None).call(Call(RUN, {"code": PRELUDE + NOT_LISTED, "given": {}})).text
+        == "nothing"
+    )
     assert outside.untouched()
 
 
@@ -163,25 +176,50 @@ def test_the_attacks_are_stopped_for_the_other_kind_of_user_too() -> None:
     """Root starts the sweep as an ordinary user; who is one, as root, if he may."""
     root = os.geteuid() == 0
     with tempfile.TemporaryDirectory() as home:
-        pytest_command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", f"{home}/tests"]
+        pytest_command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "--basetemp",
+            f"{home}/tests",
+        ]
         command = [*pytest_command, "-k", "an_attack_is or no_call_but", str(Path(__file__))]
         if root:
             os.chown(home, OTHER_USER, OTHER_USER)
             needed = ":".join({sys.prefix, sys.base_prefix, str(PAGE.parents[1])})
-            command = [sys.executable, "-c", AS_ANOTHER_USER, str(OTHER_USER), home, needed, *command]
+            command = [
+                sys.executable,
+                "-c",
+                AS_ANOTHER_USER,
+                str(OTHER_USER),
+                home,
+                needed,
+                *command,
+            ]
         else:
             command = ["sudo", "-n", "PYTHONDONTWRITEBYTECODE=1", *command]
         environment = os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTEST_ADDOPTS", None)
         try:
             done = subprocess.run(
-                command, cwd=PAGE.parents[1], env=environment, capture_output=True, text=True, timeout=900, check=False
+                command,
+                cwd=PAGE.parents[1],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=900,
+                check=False,
             )
             said = done.stdout[-4_000:] + done.stderr[-2_000:]
         except FileNotFoundError as error:
-            done, said = None, str(error)
+            done = None
+            said = str(error)
         if done is None or not re.search(r"\d (passed|failed)", said):
-            missing(f"the sweep cannot be started as {'an ordinary user' if root else 'root'}: {said}")
+            missing(
+                f"the sweep cannot be started as {'an ordinary user' if root else 'root'}: {said}"
+            )
         assert done is not None and done.returncode == 0, said
 
 
@@ -227,7 +265,10 @@ def test_an_argument_is_read_as_a_literal_or_not_at_all(argument: str) -> None:
     """What a policy writes is never evaluated, whichever dialect it writes in."""
     with pytest.raises(ValueError):
         parse_python_call(f"read_file(name={argument})", {})
-    assert load_dialect("tags").parse(f"<tool_call>[read_file(name={argument})]</tool_call>").calls == ()
+    assert (
+        load_dialect("tags").parse(f"<tool_call>[read_file(name={argument})]</tool_call>").calls
+        == ()
+    )
     hermes = f'<tool_call>{{"name": "read_file", "arguments": {{"name": {argument}}}}}</tool_call>'
     assert load_dialect("hermes").parse(hermes).calls == ()
     (call,) = load_dialect("compact").parse(f"! read_file name= {argument}").calls
@@ -254,7 +295,9 @@ def test_an_argument_is_read_as_a_literal_or_not_at_all(argument: str) -> None:
     ids=lambda value: str(value)[:30].encode("unicode_escape").decode(),
 )
 @pytest.mark.parametrize("name", ["desk", "bfcl"])
-def test_a_hostile_argument_is_data_to_the_worlds_that_run_in_this_process(name: str, value: Any, wheel: None) -> None:
+def test_a_hostile_argument_is_data_to_the_worlds_that_run_in_this_process(
+    name: str, value: Any, wheel: None
+) -> None:
     environment = load(name)
     world = environment.reset(None)
     for tool in environment.tools().values():

@@ -1,7 +1,8 @@
 """Writers, readers, staging, pool and retirement against models that know nothing of files.
 
-Hypothesis draws what happens: records, groups, kills in the middle of a write, cuts of a log, rewinds, merges. After
-every move the real thing must be what plain lists say. `RODS_FULL=1` draws 200 histories of 30 moves each.
+Hypothesis draws what happens: records, groups, kills in the middle of a write, cuts of a log,
+rewinds, merges. After every move the real thing must be what plain lists say. `RODS_FULL=1` draws
+200 histories of 30 moves each.
 """
 
 from __future__ import annotations
@@ -37,11 +38,20 @@ from rods.rules.order import batch, steps_per_epoch
 from rods.rules.retirement import TOO_HARD
 from rods.tasks import Task
 from tests.buffers.merging.test_merge_model import Model
-from tests.buffers.world import BATCH, SyncDaemonLog, generation_of, group, make_run, retired, variants
+from tests.buffers.world import (
+    BATCH,
+    SyncDaemonLog,
+    generation_of,
+    group,
+    make_run,
+    retired,
+    variants,
+)
 from tests.records import filled
 
 FULL = bool(os.environ.get("RODS_FULL"))
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk's fsyncs would take most of the time
+# a disk's fsyncs would take most of the time
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 COMMON: dict[str, Any] = {
     "phases": [Phase.generate],
     "deadline": None,
@@ -51,7 +61,8 @@ COMMON: dict[str, Any] = {
 
 
 class LogMachine(RuleBasedStateMachine):
-    """One log with a writer that may be killed anywhere, and readers that came at different times."""
+    """One log with a writer that may be killed anywhere, and readers that came at different
+    times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +99,9 @@ class LogMachine(RuleBasedStateMachine):
         """In the middle of writing a group: any number of its bytes have arrived."""
         members = self.members(count)
         closing = {**filled("step", attempt=1, step=self.next()), "first": self.writer.seq + 1}
-        data = b"".join(line(self.writer.seq + 1 + place, one) for place, one in enumerate([*members, closing]))
+        data = b"".join(
+            line(self.writer.seq + 1 + place, one) for place, one in enumerate([*members, closing])
+        )
         data = data[: cut % len(data)]
         with self.path.open("ab") as file:
             file.write(data)
@@ -136,14 +149,15 @@ FIELD = {"start": "attempt", "group": "index", "step": "step"}
 
 
 class RunMachine(RuleBasedStateMachine):
-    """A run with a trainer and a daemon that may be killed and set back, against a model that replays all of history
-    with exact fractions at every merge."""
+    """A run with a trainer and a daemon that may be killed and set back, against a model that
+    replays all of history with exact fractions at every merge."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
         self.fresh = list(variants())
-        self.history: list[tuple[int, str, list[int], int]] = []  # live: step, task, resolved, expected turns
+        # live: step, task, resolved, expected turns
+        self.history: list[tuple[int, str, list[int], int]] = []
         self.merges: list[tuple[int, list[tuple[str, str, str]]]] = []  # live: step, decisions
         self.fixed: list[int] = []  # how many variants a merge of this number has read, ever
         self.written: list[str] = []  # variants in the order of the log
@@ -165,7 +179,10 @@ class RunMachine(RuleBasedStateMachine):
             "unsampled_epochs": unsampled,
         }
         self.run = make_run(
-            self.folder / "run", pool=pool, zones={"window": window}, operation={"log_part_bytes": 4_000}
+            self.folder / "run",
+            pool=pool,
+            zones={"window": window},
+            operation={"log_part_bytes": 4_000},
         )
         self.daemon = SyncDaemonLog(self.run)
         self.start_trainer(0)
@@ -182,18 +199,22 @@ class RunMachine(RuleBasedStateMachine):
 
     def open_epoch(self, epoch: int) -> None:
         made: Epoch = self.trainer.merge(epoch, 1)
-        self.opened, self.played = made, 0
+        self.opened = made
+        self.played = 0
         if made.recorded:
             return
         del self.merges[epoch:]
         self.fixed += [len(self.written)] if epoch == len(self.fixed) else []
-        said = [found for found in read(self.run.path / POOL) if found["epoch"] == epoch][-1 - sum_of(made) : -1]
+        said = [found for found in read(self.run.path / POOL) if found["epoch"] == epoch][
+            -1 - sum_of(made) : -1
+        ]
         decisions = [(found["kind"], found["task"], found.get("rule", "")) for found in said]
         assert decisions == self.replay([self.trainer.state.last_step])
         self.merges.append((self.trainer.state.last_step, decisions))
 
     def replay(self, more: list[int]) -> list[tuple[str, str, str]]:
-        """All live merges again, from nothing, and those after the steps `more`: what the last one decides."""
+        """All live merges again, from nothing, and those after the steps `more`: what the last one
+        decides."""
         model = Model(list(self.run.training), self.run.config.pool, self.run.config.zones)
         seen = read_so_far = 0
         steps = [step for step, _ in self.merges] + more
@@ -202,7 +223,10 @@ class RunMachine(RuleBasedStateMachine):
                 model.observe(*self.history[seen])
                 seen += 1
             for place in range(read_so_far, self.fixed[epoch]):
-                known = self.written[place] in self.written[:place] or self.written[place] in self.run.training
+                known = (
+                    self.written[place] in self.written[:place]
+                    or self.written[place] in self.run.training
+                )
                 model.waiting.append((self.written[place], "duplicate" if known else "injected"))
             read_so_far = max(read_so_far, self.fixed[epoch])
             decided = model.merge(step, expand=True)
@@ -215,7 +239,9 @@ class RunMachine(RuleBasedStateMachine):
     def step(self, level: int) -> None:
         """The next batch: how well the policy does depends on the task and on `level`."""
         step = self.trainer.state.last_step + 1
-        slots = batch(self.opened.slots, BATCH, self.played % steps_per_epoch(len(self.opened.slots), BATCH))
+        slots = batch(
+            self.opened.slots, BATCH, self.played % steps_per_epoch(len(self.opened.slots), BATCH)
+        )
         self.played += 1
         groups = []
         for slot in slots:
@@ -225,13 +251,19 @@ class RunMachine(RuleBasedStateMachine):
             groups.append(group(task, done, slot.role))
             self.history.append((step, task.id, done, task.expected))
         assert self.trainer.write_step(step, self.opened.number, groups)
-        assert not self.trainer.write_step(step, self.opened.number, groups)  # sent twice, taken once
+        # sent twice, taken once
+        assert not self.trainer.write_step(step, self.opened.number, groups)
         self.last_slots = slots
 
-    @precondition(lambda self: self.history and self.trainer.state.last_step > self.daemon.state.last_considered)
+    @precondition(
+        lambda self: (
+            self.history and self.trainer.state.last_step > self.daemon.state.last_considered
+        )
+    )
     @rule(again=st.booleans(), finish=st.booleans())
     def synthesise(self, again: bool, finish: bool) -> None:
-        """The daemon picks one of the last step's tasks and writes a variant, perhaps one that it wrote before."""
+        """The daemon picks one of the last step's tasks and writes a variant, perhaps one that it
+        wrote before."""
         step = self.trainer.state.last_step
         seed = next(seen[1] for seen in self.history if seen[0] == step)
         generation = generation_of(self.trainer.state.pool, seed) + 1
@@ -239,10 +271,16 @@ class RunMachine(RuleBasedStateMachine):
         if generation > self.run.config.selection.max_generation or not (repeated or self.fresh):
             self.daemon.picked(step, self.opened.number, [])
             return
-        task: Task = next(one for one in variants() if one.id == self.written[0]) if repeated else self.fresh.pop()
+        task: Task = (
+            next(one for one in variants() if one.id == self.written[0])
+            if repeated
+            else self.fresh.pop()
+        )
         self.daemon.read_epoch(self.opened.number)
         self.daemon.picked(
-            step, self.opened.number, [{"task": seed, "type": "base", "score": 1.0, "why": {"generation": 0}}]
+            step,
+            self.opened.number,
+            [{"task": seed, "type": "base", "score": 1.0, "why": {"generation": 0}}],
         )
         pick = f"{step}-{seed}"
         self.daemon.expanded(pick, 0, task, {"generation": generation, "seed": seed})
@@ -255,12 +293,23 @@ class RunMachine(RuleBasedStateMachine):
     def merge(self) -> None:
         self.open_epoch(self.opened.number + 1)
 
-    @rule(back=st.integers(0, 6), torn=st.integers(0, 5_000), log=st.sampled_from([OBSERVATIONS, POOL]))
+    @rule(
+        back=st.integers(0, 6),
+        torn=st.integers(0, 5_000),
+        log=st.sampled_from([OBSERVATIONS, POOL]),
+    )
     def kill_trainer(self, back: int, torn: int, log: str) -> None:
         """It was writing, and its last checkpoint is up to six steps old."""
         self.trainer.close()
         kind, key = ("group", "index") if log == OBSERVATIONS else ("injected", "expanded")
-        void = filled(kind, attempt=self.trainer.state.attempt, step=9_999, epoch=9_999, task="t", **{key: 9_999})
+        void = filled(
+            kind,
+            attempt=self.trainer.state.attempt,
+            step=9_999,
+            epoch=9_999,
+            task="t",
+            **{key: 9_999},
+        )
         leave_torn(self.run.path / log, void, torn)
         self.start_trainer(back)
 
@@ -269,7 +318,8 @@ class RunMachine(RuleBasedStateMachine):
         self.daemon.close()
         leave_torn(self.run.path / SEEDS, filled("picked", step=9_999, task="t"), torn)
         self.daemon = SyncDaemonLog(self.run)
-        assert not self.daemon.state.unfinished  # all variants were written: such picks are finished at a start
+        # all variants were written: such picks are finished at a start
+        assert not self.daemon.state.unfinished
 
     @invariant()
     def every_reader_sees_the_same(self) -> None:
@@ -281,7 +331,9 @@ class RunMachine(RuleBasedStateMachine):
         gone = {task: rule for task, (rule, _, _) in retired(state).items()}
         assert gone == {task: rule for task, (rule, _) in self.model.retired.items()}
         assert state.pool.retired == len(gone)
-        assert set(state.pool.revivable) == {task for task, rule in gone.items() if rule in TOO_HARD}
+        assert set(state.pool.revivable) == {
+            task for task, rule in gone.items() if rule in TOO_HARD
+        }
         assert windows_json(state.tracker, state.pool) == windows_json(
             self.trainer.state.tracker, self.trainer.state.pool
         )
@@ -302,7 +354,8 @@ def sum_of(made: Epoch) -> int:
 
 
 def leave_torn(path: Path, content: dict[str, Any], cut: int) -> None:
-    """What a kill in the middle of a write leaves: whole records that nothing closes, and a piece of one."""
+    """What a kill in the middle of a write leaves: whole records that nothing closes, and a piece
+    of one."""
     seq = LogWriter(path).seq
     data = b"".join(line(seq + 1 + place, content) for place in range(3))
     with path.open("ab") as file:
@@ -311,9 +364,13 @@ def leave_torn(path: Path, content: dict[str, Any], cut: int) -> None:
 
 @pytest.mark.slow
 def test_a_log_is_what_its_model_says() -> None:
-    run_state_machine_as_test(LogMachine, settings=settings(max_examples=200 if FULL else 30, **COMMON))
+    run_state_machine_as_test(
+        LogMachine, settings=settings(max_examples=200 if FULL else 30, **COMMON)
+    )
 
 
 @pytest.mark.slow
 def test_staging_pool_and_retirement_are_what_their_model_says() -> None:
-    run_state_machine_as_test(RunMachine, settings=settings(max_examples=200 if FULL else 8, **COMMON))
+    run_state_machine_as_test(
+        RunMachine, settings=settings(max_examples=200 if FULL else 8, **COMMON)
+    )

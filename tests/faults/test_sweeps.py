@@ -1,4 +1,5 @@
-"""The sweeps at a size that a quick run can afford; `make faults` tries every point (docs/durability.md)."""
+"""The sweeps at a size that a quick run can afford; `make faults` tries every point
+(docs/durability.md)."""
 
 from __future__ import annotations
 
@@ -32,8 +33,12 @@ def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "share", "least"), [("kills", 24, 2), ("full_disk", 35, 2), ("power_cuts", 32, 2)])
-def test_a_run_is_made_whole_or_not_at_all(new_run: Workload, name: str, share: int, least: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "share", "least"), [("kills", 24, 2), ("full_disk", 35, 2), ("power_cuts", 32, 2)]
+)
+def test_a_run_is_made_whole_or_not_at_all(
+    new_run: Workload, name: str, share: int, least: int
+) -> None:
     all_survived(getattr(sweeps, name)(new_run, share), least)
 
 

@@ -1,9 +1,11 @@
-"""The fixed workloads of the sweeps: a trainer that goes on for a few epochs, a trainer that makes its run folder and
-takes its first steps, a daemon that considers a few steps. And what must be true afterwards, whatever struck.
+"""The fixed workloads of the sweeps: a trainer that goes on for a few epochs, a trainer that makes
+its run folder and takes its first steps, a daemon that considers a few steps. And what must be true
+afterwards, whatever struck.
 
-All are the real programs in one run folder of desk-small, with a simulated policy and the procedural author. Logs are
-cut every few records, so that renames and new parts come up as well. Each has one right outcome: the trainer's because
-nobody writes variants meanwhile, the daemon's because it works in lockstep.
+All are the real programs in one run folder of desk-small, with a simulated policy and the
+procedural author. Logs are cut every few records, so that renames and new parts come up as well.
+Each has one right outcome: the trainer's because nobody writes variants meanwhile, the daemon's
+because it works in lockstep.
 """
 
 from __future__ import annotations
@@ -42,14 +44,32 @@ VALUES: dict[str, Any] = {
     "training": {"batch_tasks": 4, "steps": 9, "checkpoint_steps": 3},
     "zones": {"boundary_low": 0.0, "boundary_high": 1.0},
     "selection": {
-        **{"seeds_per_step": 3, "exclusion_steps": 0, "candidates": "pool", "skip_zero_variance": False},
+        **{
+            "seeds_per_step": 3,
+            "exclusion_steps": 0,
+            "candidates": "pool",
+            "skip_zero_variance": False,
+        },
         "groups": [["base", "long_context", "miss_func", "miss_param"]],
     },
     "pool": {"inject_fraction": 0.25, "staging_epochs": 0.0, "max_generated": 3},
-    "operation": {"poll_seconds": 0.01, "idle_exit_seconds": 0.02, "log_part_bytes": 6000, "trace_bytes": 0},
+    "operation": {
+        "poll_seconds": 0.01,
+        "idle_exit_seconds": 0.02,
+        "log_part_bytes": 6000,
+        "trace_bytes": 0,
+    },
 }
 PROBES = "probes.jsonl"
-LOGS = (runfolder.OBSERVATIONS, runfolder.POOL, DRAWN, PROBES, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED)
+LOGS = (
+    runfolder.OBSERVATIONS,
+    runfolder.POOL,
+    DRAWN,
+    PROBES,
+    runfolder.SEEDS,
+    runfolder.EXPANDED,
+    runfolder.REJECTED,
+)
 FUNCTIONS = {
     "trainer": "tests.faults.workloads:train",
     "new run": "tests.faults.workloads:begin",
@@ -78,17 +98,24 @@ def write(folder: Path) -> None:
 
 
 def judge(folder: Path, acknowledged: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-    """What a run folder says: whether `rods verify` agrees, ids that occur twice, how many of the `acknowledged` lines
-    are in no part of their log, and the outcome: live steps, pools, picks and variants, without what may differ (times,
-    attempts, the order in which variants were written)."""
+    """What a run folder says: whether `rods verify` agrees, ids that occur twice, how many of
+    the `acknowledged` lines are in no part of their log, and the outcome: live steps, pools,
+    picks and variants, without what may differ (times, attempts, the order in which variants
+    were written)."""
     report = verify(folder)
     run = Run.open(folder)
     state = RunState(run)
-    steps = [[step.step, step.epoch, [group.as_json() for group in step.groups]] for step in state.steps()]
-    twice, picks, variants = 0, [], []
+    steps = [
+        [step.step, step.epoch, [group.as_json() for group in step.groups]]
+        for step in state.steps()
+    ]
+    twice = 0
+    picks = []
+    variants = []
     for log in LOGS:
         ids = [record["id"] for record in read(folder / log)]
-        if log != runfolder.REJECTED:  # a pick that is run again may fail at the same place again, and says so again
+        # a pick that is run again may fail at the same place again, and says so again
+        if log != runfolder.REJECTED:
             twice += len(ids) - len(set(ids))
     for record in read(folder / runfolder.SEEDS):
         if record["kind"] == "picked":
@@ -97,14 +124,27 @@ def judge(folder: Path, acknowledged: Sequence[tuple[str, str]] = ()) -> dict[st
         variants.append([record["pick"], record["index"], record["task"]["id"]])
     active = sorted([one.task_id, one.epoch, one.since] for one in state.active.values())
     gone = sorted([task, rule, epoch] for task, (rule, epoch, _) in retired(state).items())
-    outcome = [steps, active, gone, [one.step for one in state.pool.epochs], picks, sorted(variants)]
+    outcome = [
+        steps,
+        active,
+        gone,
+        [one.step for one in state.pool.epochs],
+        picks,
+        sorted(variants),
+    ]
     problems = [str(problem) for problem in report.problems]
-    return {"problems": problems, "twice": twice, "lost": lost(folder, acknowledged), "outcome": outcome}
+    return {
+        "problems": problems,
+        "twice": twice,
+        "lost": lost(folder, acknowledged),
+        "outcome": outcome,
+    }
 
 
 def prepare(folder: Path, program: str) -> None:
-    """A new run for `program`'s workload. The trainer's begins after five steps with variants in staging; the daemon's
-    with four steps to consider, all of epoch 0, behind which a trainer in lockstep would wait."""
+    """A new run for `program`'s workload. The trainer's begins after five steps with variants in
+    staging; the daemon's with four steps to consider, all of epoch 0, behind which a trainer in
+    lockstep would wait."""
     values = {section: dict(keys) for section, keys in VALUES.items()}
     if program == "daemon":
         values["training"]["batch_tasks"] = 2
@@ -131,7 +171,9 @@ class Workload:
     """One program's workload: a template to begin from, and its right outcome."""
 
     def __init__(self, program: str, forge: Forge, scratch: Path) -> None:
-        self.program, self.forge, self.scratch = program, forge, scratch
+        self.program = program
+        self.forge = forge
+        self.scratch = scratch
         self.function = FUNCTIONS[program]
         self.template = scratch / f"{program}.template"
         self.inside = "run" if program == "new run" else "."  # where the run lies in what is struck
@@ -153,9 +195,13 @@ class Workload:
         shutil.copytree(self.template, folder)
         return folder
 
-    def verdict(self, folder: Path, acknowledged: list[tuple[str, bytes]], forge: Forge | None = None) -> Verdict:
-        """Starts the program again without a fault, and looks. `forge`: one that sees the folder."""
-        forge, found = forge or self.forge, Verdict()
+    def verdict(
+        self, folder: Path, acknowledged: list[tuple[str, bytes]], forge: Forge | None = None
+    ) -> Verdict:
+        """Starts the program again without a fault, and looks. `forge`: one that sees the
+        folder."""
+        forge = forge or self.forge
+        found = Verdict()
         again = forge.run(self.function, folder)
         folder = folder / self.inside
         if again.code != 0:

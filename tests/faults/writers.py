@@ -1,8 +1,9 @@
-"""Three ways to append records and to promise that each is durable, for comparison: our log, SQLite (WAL,
-synchronous=FULL), and the plain way, a file open for append that is flushed after every line.
+"""Three ways to append records and to promise that each is durable, for comparison: our log, SQLite
+(WAL, synchronous=FULL), and the plain way, a file open for append that is flushed after every line.
 
-`python -m tests.faults.writers KIND FOLDER COUNT` goes on behind what is there and prints what it promises, an item a
-line: a number, and a word that no other start gives. `held` reads everything back.
+`python -m tests.faults.writers KIND FOLDER COUNT` goes on behind what is there and prints what it
+promises, an item a line: a number, and a word that no other start gives. `held` reads everything
+back.
 """
 
 from __future__ import annotations
@@ -27,19 +28,25 @@ Promise = Callable[[str], None]
 
 
 def append(folder: Path, kind: str, count: int) -> None:
-    """Appends `count` items, each promised once it is written. Exits with 1 when something refuses."""
+    """Appends `count` items, each promised once it is written. Exits with 1 when something
+    refuses."""
     write = {"log": _log, "sqlite": _sqlite, "plain": _plain}[kind]
     try:
         begin = max((int(item.split(".")[0]) for item in held(folder, kind)[0]), default=0)
         start = os.urandom(4).hex()
-        write(folder, [f"{number}.{start}" for number in range(begin + 1, begin + 1 + count)], _promise)
+        write(
+            folder,
+            [f"{number}.{start}" for number in range(begin + 1, begin + 1 + count)],
+            _promise,
+        )
     except (OSError, RodsError, sqlite3.Error) as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
 
 
 def held(folder: Path, kind: str) -> tuple[list[str], list[str]]:
-    """The items that are there, in order, and what is wrong with the rest. Raises REFUSED for what cannot be read."""
+    """The items that are there, in order, and what is wrong with the rest. Raises REFUSED for what
+    cannot be read."""
     return {"log": _read_log, "sqlite": _read_sqlite, "plain": _read_plain}[kind](folder)
 
 
@@ -91,7 +98,8 @@ def _read_sqlite(folder: Path) -> tuple[list[str], list[str]]:
 
 def _read_plain(folder: Path) -> tuple[list[str], list[str]]:
     path = folder / "items.jsonl"
-    items, wrong = [], []
+    items = []
+    wrong = []
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             items.append(str(json.loads(line)["item"]))

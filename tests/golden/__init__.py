@@ -1,1 +1,2 @@
-"""What the product makes, pinned: tasks, variants, pools and verdicts, as text files beside what makes them."""
+"""What the product makes, pinned: tasks, variants, pools and verdicts, as text files beside what
+makes them."""

@@ -1,5 +1,5 @@
-"""`python -m tests.golden [NAME…]`: writes the golden files anew. Only for a change of behaviour that is intended; the
-difference in the files belongs to that change. Names what has changed."""
+"""`python -m tests.golden [NAME…]`: writes the golden files anew. Only for a change of behaviour
+that is intended; the difference in the files belongs to that change. Names what has changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.golden.pins import PINS, golden, written
 def main() -> int:
     names = sys.argv[1:] or list(PINS)
     if unknown := sorted(set(names) - PINS.keys()):
-        print(f"no such golden file: {', '.join(unknown)}; there are {', '.join(PINS)}", file=sys.stderr)
+        print(
+            f"no such golden file: {', '.join(unknown)}; there are {', '.join(PINS)}",
+            file=sys.stderr,
+        )
         return 2
     for name in names:
         with tempfile.TemporaryDirectory() as scratch:

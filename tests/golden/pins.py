@@ -1,4 +1,5 @@
-"""The lines of every golden file, made anew from fixed random seeds. Nothing in them depends on time, host or paths."""
+"""The lines of every golden file, made anew from fixed random seeds. Nothing in them depends on
+time, host or paths."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def digest(data: bytes, digits: int = 16) -> str:
 
 
 def originals(name: str) -> list[Task]:
-    """All tasks of a data set: as many as it has by default, for the default random seed where they are written."""
+    """All tasks of a data set: as many as it has by default, for the default random seed where they
+    are written."""
     return [scripted(task, "a pin") for task in load_tasks(Data(tasks=name), Path())]
 
 
@@ -88,9 +90,10 @@ def ids(name: str, scratch: Path) -> list[str]:
 
 
 def variants(name: str, type: str, scratch: Path, wanted: int = VARIANTS) -> list[str]:
-    """What becomes of seeds of one type, each in its turn, until `wanted` variants are accepted: the seed, its
-    type, the variant's id (`-` and the last error where there is none), attempts, distance to the seed's profile, a
-    hash of the record with its provenance, and what was rejected on the way."""
+    """What becomes of seeds of one type, each in its turn, until `wanted` variants are accepted:
+    the seed, its type, the variant's id (`-` and the last error where there is none), attempts,
+    distance to the seed's profile, a hash of the record with its provenance, and what was rejected
+    on the way."""
     tasks = originals(name)
     seeds = [task for task in tasks if task.type == type and task.split == "train"]
     pool = SimilarityIndex()
@@ -105,17 +108,25 @@ def variants(name: str, type: str, scratch: Path, wanted: int = VARIANTS) -> lis
         return []
 
     async def write(threads: ThreadPoolExecutor) -> list[str]:
-        pipeline = Pipeline(Config(), held_out_index([task for task in tasks if task.split != "train"]), threads)
-        author, environment = ProceduralAuthor.of(load(name), threads), load(name)
+        pipeline = Pipeline(
+            Config(), held_out_index([task for task in tasks if task.split != "train"]), threads
+        )
+        author = ProceduralAuthor.of(load(name), threads)
+        environment = load(name)
         lines: list[str] = []
         accepted = 0
         for number in range(TRIED):
             again, place = divmod(number, len(seeds))
-            seed, rejected = seeds[place], list[Rejection]()
+            seed = seeds[place]
+            rejected = list[Rejection]()
             job = VariantJob(f"{again}-{seed.id}", 0, seed, seed, 1)
             got = await pipeline.write(job, author, environment, admit, rejected.append)
             made = f"{got.id} {_record(got)}" if isinstance(got, Task) else f"- {got}"
-            lines.append(" ".join([seed.id, seed.type, made, *(f"{each.stage}:{each.error}" for each in rejected)]))
+            lines.append(
+                " ".join(
+                    [seed.id, seed.type, made, *(f"{each.stage}:{each.error}" for each in rejected)]
+                )
+            )
             accepted += isinstance(got, Task)
             if accepted == wanted:
                 return lines
@@ -126,17 +137,22 @@ def variants(name: str, type: str, scratch: Path, wanted: int = VARIANTS) -> lis
 
 
 def _record(task: Task) -> str:
-    """Attempts, distance and a hash of a variant's record, its keys in their order. The author's own hashes are left
-    out: they are of how it keeps its tables, not of what it writes with them."""
+    """Attempts, distance and a hash of a variant's record, its keys in their order. The author's
+    own hashes are left out: they are of how it keeps its tables, not of what it writes with
+    them."""
     left_out = ("prompts", "profile_distance")
     provenance = {key: value for key, value in task.provenance.items() if key not in left_out}
     record = orjson.dumps({**task.as_json(), "provenance": provenance})
-    return f"{task.provenance['attempts']} {task.provenance['profile_distance']:.6f} {digest(record, 12)}"
+    return (
+        f"{task.provenance['attempts']} {task.provenance['profile_distance']:.6f} "
+        f"{digest(record, 12)}"
+    )
 
 
 def pool(name: str, scratch: Path) -> list[str]:
-    """A lockstep run of both processes with the simulated policy and the procedural author, several seeds of which are
-    worked on at once: the pool of every epoch, and the log of the decisions, byte for byte."""
+    """A lockstep run of both processes with the simulated policy and the procedural author, several
+    seeds of which are worked on at once: the pool of every epoch, and the log of the decisions,
+    byte for byte."""
     run = run_to_end(scratch, sync="lockstep", **POOLS[name])
     epochs = [f"epoch {epoch} {digest(members, 64)}" for epoch, members in enumerate(pools(run))]
     decisions = [
@@ -147,14 +163,17 @@ def pool(name: str, scratch: Path) -> list[str]:
 
 
 def verdicts(scratch: Path) -> list[str]:
-    """Mutated rollouts of BFCL's tasks: the task, `.` for a resolved turn (or what failed: `e` for no calls, `s` for
-    the state, `r` for the results), the official and the strict verdict, and a hash of calls and results."""
-    tasks, bfcl = originals("bfcl"), load("bfcl")
+    """Mutated rollouts of BFCL's tasks: the task, `.` for a resolved turn (or what failed: `e` for
+    no calls, `s` for the state, `r` for the results), the official and the strict verdict, and a
+    hash of calls and results."""
+    tasks = originals("bfcl")
+    bfcl = load("bfcl")
     goals = {task.id: GroundTruth(bfcl, task) for task in tasks}
 
     def line(number: int, rollout: MutatedRollout) -> str:
         task = rollout.task
-        world, goal = bfcl.reset(task.state), goals[task.id]
+        world = bfcl.reset(task.state)
+        goal = goals[task.id]
         so_far: list[str] = []
         found: list[Verdict] = []
         marks = []
@@ -164,17 +183,30 @@ def verdicts(scratch: Path) -> list[str]:
             found.append(goal.verdict(world, NeedVerdict(turn, so_far, attempted)))
             parts = goal.parts(world, turn, so_far)
             failed = ("e", not attempted), ("s", not parts.state), ("r", not parts.response)
-            marks.append("." if found[-1].resolved else "".join(mark for mark, so in failed if so) or "x")
-        whole = "".join("+" if passes(task, found) else "-" for passes in (official_verdict, strict_verdict))
+            marks.append(
+                "." if found[-1].resolved else "".join(mark for mark, so in failed if so) or "x"
+            )
+        whole = "".join(
+            "+" if passes(task, found) else "-" for passes in (official_verdict, strict_verdict)
+        )
         made = digest(canonical([rollout.as_text(), so_far]), 8)
-        return f"{number} {task.provenance['id'].removeprefix('multi_turn_')} {','.join(marks)} {whole} {made}"
+        return (
+            f"{number} {task.provenance['id'].removeprefix('multi_turn_')} {','.join(marks)} "
+            f"{whole} {made}"
+        )
 
-    return [line(number, rollout) for number, rollout in enumerate(Mutations(tasks, 0).take(ROLLOUTS))]
+    return [
+        line(number, rollout) for number, rollout in enumerate(Mutations(tasks, 0).take(ROLLOUTS))
+    ]
 
 
 PINS: dict[str, Callable[[Path], list[str]]] = {
     **{f"tasks_{name}": partial(ids, name) for name in ("desk", "bfcl")},
-    **{f"variants_{name}_{type}": partial(variants, name, type) for name in ("desk", "bfcl") for type in TASK_TYPES},
+    **{
+        f"variants_{name}_{type}": partial(variants, name, type)
+        for name in ("desk", "bfcl")
+        for type in TASK_TYPES
+    },
     **{f"pool_{name}": partial(pool, name) for name in POOLS},
     "verdicts_bfcl": verdicts,
 }

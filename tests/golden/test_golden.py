@@ -18,7 +18,8 @@ from tests.golden.pins import PINS, golden, variants, written
 
 SHOWN = 5  # differing lines
 QUICK = ("verdicts_bfcl", "variants_bfcl_base", "tasks_bfcl")
-FIRST = 5  # variants of each file that are always written anew; the others with `make test-all WHOLE=1`
+# variants of each file that are always written anew; the others with `make test-all WHOLE=1`
+FIRST = 5
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,8 @@ def test_what_is_made_is_what_was_pinned(tmp_path: Path, name: str) -> None:
     if name.startswith("variants") and not os.environ.get(WHOLE):
         _, world, kind = name.split("_", 2)
         first = variants(world, kind, tmp_path, FIRST)
-        pinned, found = written(pinned.splitlines()[: len(first)]), written(first)
+        pinned = written(pinned.splitlines()[: len(first)])
+        found = written(first)
         assert sum(line.split()[2] != "-" for line in first) == FIRST
     else:
         found = written(PINS[name](tmp_path))
@@ -44,13 +46,18 @@ def test_what_is_made_is_what_was_pinned(tmp_path: Path, name: str) -> None:
 
 def difference(pinned: str, found: str) -> str:
     """How many lines differ, and the first of them."""
-    lines = enumerate(zip_longest(pinned.splitlines(), found.splitlines(), fillvalue="(no line)"), 1)
+    lines = enumerate(
+        zip_longest(pinned.splitlines(), found.splitlines(), fillvalue="(no line)"), 1
+    )
     differing = [(number, one, two) for number, (one, two) in lines if one != two]
-    shown = [f"line {number}:\n  pinned {one}\n  found  {two}" for number, one, two in differing[:SHOWN]]
+    shown = [
+        f"line {number}:\n  pinned {one}\n  found  {two}" for number, one, two in differing[:SHOWN]
+    ]
     return "\n".join([f"{len(differing)} of {len(found.splitlines())} lines differ", *shown])
 
 
 def test_a_difference_is_told_by_its_first_lines() -> None:
     assert difference("a\nb\nc\n", "a\nx\n") == (
-        "2 of 2 lines differ\nline 2:\n  pinned b\n  found  x\nline 3:\n  pinned c\n  found  (no line)"
+        "2 of 2 lines differ\nline 2:\n  pinned b\n  found  x\nline 3:\n  pinned c\n  found  (no "
+        "line)"
     )

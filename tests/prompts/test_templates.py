@@ -1,5 +1,5 @@
-"""Every template loads, declares what it uses, and asks for an answer in both ways without touching a model's own
-thinking mode."""
+"""Every template loads, declares what it uses, and asks for an answer in both ways without touching
+a model's own thinking mode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ AGENTS = [name for name in NAMES if "system" in prompts.load(name).sections]
 def test_a_template_fills_just_its_fields(name: str) -> None:
     template = prompts.load(name)
     values = dict.fromkeys(template.fields, "{braces} are data")
-    assert "{braces} are data" in template.render(**values) or not template.fields or template.sections
+    assert (
+        "{braces} are data" in template.render(**values) or not template.fields or template.sections
+    )
     rendered = template.render_sections(**values)
     assert rendered.keys() == template.sections.keys() and all(rendered.values())
     with pytest.raises(ValueError, match="has the fields"):
@@ -41,7 +43,9 @@ def test_an_agent_is_asked_in_both_ways(name: str) -> None:
     assert "<think>" not in "".join(sections.values())
 
 
-def test_fields_that_are_not_declared_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_that_are_not_declared_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "odd.txt").write_text("What it is for.\nfields: one\n\n--- user\n{one} {two}\n")
     monkeypatch.setattr(prompts, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match="declares 'one' and uses"):
@@ -72,23 +76,36 @@ def test_an_environment_may_bring_its_own_query_templates() -> None:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_role_has_one_worked_example_of_desk_whose_calls_are_possible(name: str) -> None:
-    system = prompts.load(name).render_sections(**dict.fromkeys(prompts.load(name).fields, ""))["system"]
+    system = prompts.load(name).render_sections(**dict.fromkeys(prompts.load(name).fields, ""))[
+        "system"
+    ]
     _, mark, example = system.partition("\n\nAn example. ")
     assert mark and "An example." not in example
-    tools, recipes = load("desk").tools(), catalogue_for(load("desk")).recipes
+    tools = load("desk").tools()
+    recipes = catalogue_for(load("desk")).recipes
     calls = [json.loads(line) for line in example.splitlines() if line.startswith('{"call"')]
     for call in calls:
         tool = tools[call["call"]]
         assert call["arguments"].keys() == {each.name for each in tool.parameters if each.required}
         assert all(fits(each.schema, call["arguments"][each.name]) for each in tool.parameters)
         json.loads(call["result"])
-    named = {word for word in re.findall(r"[a-z]+_[a-z_]+", example) if word not in ANSWERS | PROGRAMS}
+    named = {
+        word for word in re.findall(r"[a-z]+_[a-z_]+", example) if word not in ANSWERS | PROGRAMS
+    }
     assert named <= {*tools, *recipes} and (calls or named or "calendar" in example)
 
 
 def test_the_judge_and_the_refinement_know_the_paper_s_patterns() -> None:
     judge = prompts.load("judge_quality").sections["user"]
-    for pattern in ("Thought Process", "Construct Query", "Step 1:", "Step 2:", "function", "argument", "jargon"):
+    for pattern in (
+        "Thought Process",
+        "Construct Query",
+        "Step 1:",
+        "Step 2:",
+        "function",
+        "argument",
+        "jargon",
+    ):
         assert pattern in judge.partition("4. naturalness")[2].partition("5. structure")[0]
     refine = prompts.load("refine_rewrite").sections
     assert "what the calls really do" in refine["system"] and "really do" in refine["user"]

@@ -1,7 +1,9 @@
-"""The ablations that docs/synthesis.md lists (004 Table 2, Appendix R) are one key each, and each does what it says.
+"""The ablations that docs/synthesis.md lists (004 Table 2, Appendix R) are one key each, and each
+does what it says.
 
-Proven by logs: each is run to its end by `rods up`, with real processes and the simulated policy. What the ablations of
-the author's stages change stands in the requests that a model is sent (tests/daemon/authors/llm/test_ablations.py).
+Proven by logs: each is run to its end by `rods up`, with real processes and the simulated policy.
+What the ablations of the author's stages change stands in the requests that a model is sent
+(tests/daemon/authors/llm/test_ablations.py).
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ PAPER = {  # the rows of 004 Table 2, in the page's words
     "no retirement",
     "static pool",
 }
-EPOCHS, MOST = 6, 8
+EPOCHS = 6
+MOST = 8
 VALUES: dict[str, Any] = {
     "sync": "lockstep",
     "data": {"tasks": "desk-small", "train": 12, "held_out": 8},
@@ -57,7 +60,9 @@ VALUES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_a_documented_ablation_is_one_key(name: str) -> None:
-    changed = identity_diff(Config().identity(), parse_config(setting(name), where=str(PAGE)).identity())
+    changed = identity_diff(
+        Config().identity(), parse_config(setting(name), where=str(PAGE)).identity()
+    )
     assert [line.partition(":")[0] for line in changed] == [ABLATIONS[name].partition(" ")[0]]
 
 
@@ -77,13 +82,17 @@ def ablated(tmp_path_factory: pytest.TempPathFactory) -> Any:
     @cache
     def finished(name: str = "") -> Run:
         """A run with that ablation, or without any."""
-        return to_the_end(folder / (name.replace(" ", "_") or "rods"), setting(name) if name else {})
+        return to_the_end(
+            folder / (name.replace(" ", "_") or "rods"), setting(name) if name else {}
+        )
 
     return finished
 
 
 def to_the_end(path: Path, changes: dict[str, Any]) -> Run:
-    values = {key: dict(value) if isinstance(value, dict) else value for key, value in VALUES.items()}
+    values = {
+        key: dict(value) if isinstance(value, dict) else value for key, value in VALUES.items()
+    }
     for section, keys in changes.items():
         values[section] = {**values.get(section, {}), **keys} if isinstance(keys, dict) else keys
     config = path.with_suffix(".toml")
@@ -107,7 +116,11 @@ def counts(run: Run, what: str) -> list[int]:
 
 def outside(run: Run) -> list[Record]:
     """Picks of tasks that were not at the boundary."""
-    return [one for one in records(run, SEEDS, "picked") if not 0.2 <= one["why"].get("mean", -1) <= 0.85]
+    return [
+        one
+        for one in records(run, SEEDS, "picked")
+        if not 0.2 <= one["why"].get("mean", -1) <= 0.85
+    ]
 
 
 def played(run: Run) -> dict[int, dict[str, Group]]:
@@ -126,7 +139,9 @@ def functions(run: Run) -> list[tuple[set[str], set[str]]]:
     return [(called[task.id], called[task.provenance["seed"]]) for task in made]
 
 
-def test_without_an_ablation_boundary_tasks_of_the_step_are_picked_and_the_pool_is_refreshed(ablated: Any) -> None:
+def test_without_an_ablation_boundary_tasks_of_the_step_are_picked_and_the_pool_is_refreshed(
+    ablated: Any,
+) -> None:
     run = ablated()
     groups = played(run)
     assert not outside(run)
@@ -144,7 +159,8 @@ def test_static_data_picks_and_injects_nothing(ablated: Any) -> None:
 
 def test_random_seeds_are_drawn_from_all_active_tasks_whatever_they_earned(ablated: Any) -> None:
     run = ablated("random seed selection")
-    groups, picks = played(run), records(run, SEEDS, "picked")
+    groups = played(run)
+    picks = records(run, SEEDS, "picked")
     assert len(outside(run)) >= 3 and {one["why"]["order"] for one in picks} == {"random"}
     assert any(one["task"] not in groups[one["step"]] for one in picks)
 
@@ -153,20 +169,30 @@ def test_variance_ranks_the_tasks_at_the_boundary(ablated: Any) -> None:
     run = ablated("variance instead of the proxy")
     picks = records(run, SEEDS, "picked")
     assert not outside(run) and all(one["score"] == one["why"]["variance"] > 0 for one in picks)
-    assert any(one["score"] != one["why"]["variance"] for one in records(ablated(), SEEDS, "picked"))
+    assert any(
+        one["score"] != one["why"]["variance"] for one in records(ablated(), SEEDS, "picked")
+    )
 
 
 def test_binary_accuracy_finds_the_boundary(ablated: Any) -> None:
     run = ablated("binary accuracy instead of progress")
-    groups, other = played(run), 0
+    groups = played(run)
+    other = 0
     picks = records(run, SEEDS, "picked")
     for one in picks:
         group = groups[one["step"]][one["task"]]
-        binary, progress = moments(group, "binary"), moments(group, "progress")
+        binary = moments(group, "binary")
+        progress = moments(group, "progress")
         assert binary is not None and progress is not None
-        assert one["why"]["reward"] == "binary" and one["why"]["mean"] == binary.mean and 0.2 <= binary.mean <= 0.85
+        assert (
+            one["why"]["reward"] == "binary"
+            and one["why"]["mean"] == binary.mean
+            and 0.2 <= binary.mean <= 0.85
+        )
         other += progress.mean != binary.mean
-    assert other and all(group.reward == "progress" for step in groups.values() for group in step.values())
+    assert other and all(
+        group.reward == "progress" for step in groups.values() for group in step.values()
+    )
 
 
 def test_without_retirement_nothing_leaves_and_the_pool_outgrows_its_limit(ablated: Any) -> None:
@@ -189,13 +215,24 @@ def test_the_same_functions_are_called_as_by_the_seed(ablated: Any) -> None:
     assert found and all(variant == seed for variant, seed in found)
 
 
-def test_the_paper_s_form_runs_to_its_end_without_our_own_choices(tmp_path: Path, ablated: Any) -> None:
-    """The preset with the author and the policy that need no model: what it leaves out does not happen."""
-    run = to_the_end(tmp_path / "paper", {"preset": "rods-paper", "pipeline": {"author": "procedural"}})
+def test_the_paper_s_form_runs_to_its_end_without_our_own_choices(
+    tmp_path: Path, ablated: Any
+) -> None:
+    """The preset with the author and the policy that need no model: what it leaves out does not
+    happen."""
+    run = to_the_end(
+        tmp_path / "paper", {"preset": "rods-paper", "pipeline": {"author": "procedural"}}
+    )
     assert run.manifest["identity"]["preset"] == "rods-paper"
     assert 'preset = "rods-paper"' in (run.path / "config.toml").read_text()
-    assert run.config.selection.max_generation == 0 and run.config.selection.seeds_per_step == 6  # the file wins
+    # the file wins
+    assert run.config.selection.max_generation == 0 and run.config.selection.seeds_per_step == 6
     assert sum(counts(run, "injected")) > 0
     assert not [one for one in records(run, OBSERVATIONS, "group") if one["role"] == "retest"]
-    generations = [max(one["why"]["generation"] for one in records(each, SEEDS, "picked")) for each in (run, ablated())]
-    assert generations[0] > 1 == generations[1], "variants of the second generation are seeds in the paper"
+    generations = [
+        max(one["why"]["generation"] for one in records(each, SEEDS, "picked"))
+        for each in (run, ablated())
+    ]
+    assert generations[0] > 1 == generations[1], (
+        "variants of the second generation are seeds in the paper"
+    )

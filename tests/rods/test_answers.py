@@ -12,7 +12,9 @@ VERDICTS = {
     "minItems": 1,
     "maxItems": 1,
 }
-FORM = AnswerForm({"verdict": VERDICTS, "problem": {"type": "string"}}, optional=frozenset({"problem"}))
+FORM = AnswerForm(
+    {"verdict": VERDICTS, "problem": {"type": "string"}}, optional=frozenset({"problem"})
+)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,22 @@ from rods.calls import Call, parse_python_call
 from rods.model_json import MAX_DEPTH
 
 NAMES = ("a", "b1", "_x", "lend", "if", "True", "é", "1")
-VALUES = ["True", "None", "a", "0", "-0", "-1", "007", "1.5", "-0.25", "1e5", "1.", "10**2", "9" * 18, "9" * 19]
+VALUES = [
+    "True",
+    "None",
+    "a",
+    "0",
+    "-0",
+    "-1",
+    "007",
+    "1.5",
+    "-0.25",
+    "1e5",
+    "1.",
+    "10**2",
+    "9" * 18,
+    "9" * 19,
+]
 VALUES += ["'x'", "'it)'", "'a=1,b'", '"y\'"', "'\\n'", "'a b'", "'é'", "'\0'", "'\n'", "'\ud800'"]
 VALUES += ["[]", "[1,'a']", "[[1]]", "(1,)", "[1, None]"]
 
@@ -31,10 +46,13 @@ def test_a_call_has_a_name_and_arguments_and_nothing_else():
 
 
 def test_the_plain_form_is_read_as_pythons_parser_reads_it(monkeypatch):
-    rng, read = random.Random(1), 0
+    rng = random.Random(1)
+    read = 0
     for _ in range(20_000):
         separator = rng.choice((", ", ",", " ,"))
-        arguments = separator.join(f"{rng.choice(NAMES)}={rng.choice(VALUES)}" for _ in range(rng.randrange(4)))
+        arguments = separator.join(
+            f"{rng.choice(NAMES)}={rng.choice(VALUES)}" for _ in range(rng.randrange(4))
+        )
         text = f"{rng.choice(NAMES)}({arguments})"
         if (plain := calls._plain_call(text)) is None:
             continue
@@ -45,7 +63,9 @@ def test_the_plain_form_is_read_as_pythons_parser_reads_it(monkeypatch):
     assert read > 1_000
 
 
-@pytest.mark.parametrize("text", ["ls()", "cd(folder='a, b=(')", "order(n=-0.5, tags=['x', \"y\", None], on=True)"])
+@pytest.mark.parametrize(
+    "text", ["ls()", "cd(folder='a, b=(')", "order(n=-0.5, tags=['x', \"y\", None], on=True)"]
+)
 def test_the_plain_form_needs_no_parser(text, monkeypatch):
     monkeypatch.setattr("ast.parse", None)
     assert str(parse_python_call(text, {})) == text.replace('"', "'")

@@ -1,4 +1,5 @@
-"""What the four command lines share: exit codes, and one line on standard error for every mistake."""
+"""What the four command lines share: exit codes, and one line on standard error for every
+mistake."""
 
 from __future__ import annotations
 
@@ -45,9 +46,17 @@ def test_of_an_option_given_twice_the_last_counts() -> None:
         (UserError("is wrong", where="a.toml", remedy="mend it"), 2, "a.toml: is wrong → mend it"),
         (RefusedError("is owned", where="runs/x"), 3, "runs/x: is owned"),
         (DeadlineError("too late"), 4, "too late"),
-        (OSError(errno.ENOSPC, "No space left on device", "log.jsonl"), 2, "log.jsonl: the disk is full"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "log.jsonl"),
+            2,
+            "log.jsonl: the disk is full",
+        ),
         (OSError(errno.EIO, "Input/output error"), 1, "runs/x: Input/output error"),
-        (ExceptionGroup("tasks", [ExceptionGroup("inner", [RefusedError("is owned")])]), 3, "is owned"),
+        (
+            ExceptionGroup("tasks", [ExceptionGroup("inner", [RefusedError("is owned")])]),
+            3,
+            "is owned",
+        ),
         (Interrupted(2), 130, "interrupted"),
     ],
 )
@@ -96,7 +105,9 @@ def test_a_signal_while_a_class_or_a_model_is_made_is_a_signal(
 
 
 @pytest.mark.parametrize("arguments", [["--loud"], ["a", "b"], ["a", "--steps", "many"]])
-def test_a_wrong_command_line_names_the_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_line_names_the_help(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert answer(None, *arguments) == 2
     line = capsys.readouterr().err
     assert line.startswith("program: ") and "`program --help`" in line and line.count("\n") == 1

@@ -18,19 +18,26 @@ def test_defaults_are_the_papers():
 
 def test_a_file_is_read_and_operation_is_not_identity(tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text('sync = "lockstep"\n[operation]\nworkers = 3\n[[curriculum.stages]]\ntypes = ["base"]\n')
+    path.write_text(
+        'sync = "lockstep"\n[operation]\nworkers = 3\n[[curriculum.stages]]\ntypes = ["base"]\n'
+    )
     config = read_config(path)
     assert config.operation.workers == 3 and config.curriculum.stages[0].types == ("base",)
     assert (
         config.identity()
-        == parse_config({"sync": "lockstep", "curriculum": {"stages": [{"types": ["base"]}]}}, where="x").identity()
+        == parse_config(
+            {"sync": "lockstep", "curriculum": {"stages": [{"types": ["base"]}]}}, where="x"
+        ).identity()
     )
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[selection]\nseeds_per_stepp = 4", "selection.seeds_per_stepp: unknown key (did you mean seeds_per_step?)"),
+        (
+            "[selection]\nseeds_per_stepp = 4",
+            "selection.seeds_per_stepp: unknown key (did you mean seeds_per_step?)",
+        ),
         ("[selectio]\nquota = 1", "selectio: unknown key (did you mean selection?)"),
         (
             "[[curriculum.stages]]\nrewards = 'binary'",
@@ -44,8 +51,14 @@ def test_a_file_is_read_and_operation_is_not_identity(tmp_path):
         ("[policy]\nkind = 'transformers'", 'policy: kind = "transformers" needs `model`'),
         ("sync = 'locked'", "sync"),
         ("[[curriculum.stages]]\n[[curriculum.stages]]", "never ends"),
-        ("[training]\nsteps = 99999999999999999999", "training.steps: a whole number has at most 64 bits, not 9999"),
-        ("[curriculum]\nstages = [{epochs = -9223372036854775809}]", "curriculum.stages.0.epochs: a whole number"),
+        (
+            "[training]\nsteps = 99999999999999999999",
+            "training.steps: a whole number has at most 64 bits, not 9999",
+        ),
+        (
+            "[curriculum]\nstages = [{epochs = -9223372036854775809}]",
+            "curriculum.stages.0.epochs: a whole number",
+        ),
         ("[training]\nsteps = " + "9" * 5000, "not TOML"),
         ("x = " + "[" * 5000 + "]" * 5000, "not TOML"),
         ("x = " + "[" * 300 + "]" * 300, "nested too deep"),
@@ -58,7 +71,9 @@ def test_faults_name_file_key_and_remedy(tmp_path, text, complaint):
     path.write_text(text)
     with pytest.raises(UserError) as error:
         read_config(path)
-    assert str(path) in str(error.value) and complaint in str(error.value) and "→" in str(error.value)
+    assert (
+        str(path) in str(error.value) and complaint in str(error.value) and "→" in str(error.value)
+    )
 
 
 def test_groups_of_one_need_a_baseline_and_a_probe_beyond_the_group():
@@ -73,17 +88,22 @@ def test_groups_of_one_need_a_baseline_and_a_probe_beyond_the_group():
         parse_config(values, where="x")
     values["zones"] = {"probe": "window"}
     with pytest.raises(
-        UserError, match=r"judge a variant before its window is full: set pool\.burn_in_observations and"
+        UserError,
+        match=r"judge a variant before its window is full: set pool\.burn_in_observations and",
     ):
         parse_config(values, where="x")
     with pytest.raises(
-        UserError, match=r"set pool\.drift_observations to zones\.window \(8\), or switch the layer off"
+        UserError,
+        match=r"set pool\.drift_observations to zones\.window \(8\), or switch the layer off",
     ):
         parse_config({**values, "pool": {"burn_in": False, "drift_observations": 2}}, where="x")
     for pool in ({"burn_in_observations": 8, "drift_observations": 8}, {"retirement": False}):
         assert parse_config({**values, "pool": pool}, where="x").zones.probe == "window"
     del values["zones"]
-    assert parse_config({**values, "selection": {"seeds_per_step": 0}}, where="x").zones.probe == "group"
+    assert (
+        parse_config({**values, "selection": {"seeds_per_step": 0}}, where="x").zones.probe
+        == "group"
+    )
 
 
 def test_several_faults_are_named_at_once():
@@ -94,14 +114,22 @@ def test_several_faults_are_named_at_once():
 
 def test_identity_diff_names_the_keys_that_differ():
     old = Config().identity()
-    new = parse_config({"training": {"batch_tasks": 8}, "operation": {"workers": 1}}, where="x").identity()
+    new = parse_config(
+        {"training": {"batch_tasks": 8}, "operation": {"workers": 1}}, where="x"
+    ).identity()
     assert identity_diff(old, new) == ["training.batch_tasks: 32 → 8"]
 
 
-def test_a_model_is_looked_for_beside_the_configuration_and_known_by_its_name(tmp_path, monkeypatch):
+def test_a_model_is_looked_for_beside_the_configuration_and_known_by_its_name(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir("/")
     found = {}
-    for place, given in (("here", "../models/qwen/"), ("there", "deep/qwen"), ("else", "/models/other")):
+    for place, given in (
+        ("here", "../models/qwen/"),
+        ("there", "deep/qwen"),
+        ("else", "/models/other"),
+    ):
         path = tmp_path / place / "run.toml"
         path.parent.mkdir()
         path.write_text(f"[policy]\nkind = 'transformers'\nmodel = '{given}'\n")
@@ -110,7 +138,9 @@ def test_a_model_is_looked_for_beside_the_configuration_and_known_by_its_name(tm
     assert found["there"].policy.model == str(tmp_path / "there" / "deep" / "qwen")
     assert found["else"].policy.model == "/models/other"
     assert found["here"].identity() == found["there"].identity()
-    assert identity_diff(found["here"].identity(), found["else"].identity()) == ["policy.model: 'qwen' → 'other'"]
+    assert identity_diff(found["here"].identity(), found["else"].identity()) == [
+        "policy.model: 'qwen' → 'other'"
+    ]
 
 
 def test_what_a_role_is_not_given_is_its_own_default() -> None:
@@ -141,15 +171,24 @@ ENDPOINT = {"model": "m", "urls": ["http://localhost:1/v1"]}
 def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in table.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        found |= (
+            flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        )
     return found
 
 
 def test_a_preset_sets_what_the_file_leaves_out_and_the_file_wins():
-    own = {"policy": {"kind": "simulated"}, "pool": {"retest_fraction": 0.1}, "training": {"loss": "token"}}
+    own = {
+        "policy": {"kind": "simulated"},
+        "pool": {"retest_fraction": 0.1},
+        "training": {"loss": "token"},
+    }
     resolved = parse_config({"preset": PAPER, **own}, where="x")
-    whole, wanted = flat(resolved.model_dump(mode="json")), flat(preset(PAPER))
-    assert wanted.pop("operation.endpoints.structured") is False and resolved.operation.endpoints == ()
+    whole = flat(resolved.model_dump(mode="json"))
+    wanted = flat(preset(PAPER))
+    assert (
+        wanted.pop("operation.endpoints.structured") is False and resolved.operation.endpoints == ()
+    )
     wanted.pop("curriculum.stages")
     assert {key: whole[key] for key in wanted} == wanted | flat(own)
     assert [(one.types, one.reward, one.expand) for one in resolved.curriculum.stages][:2] == [
@@ -158,12 +197,23 @@ def test_a_preset_sets_what_the_file_leaves_out_and_the_file_wins():
     ]
     assert len(resolved.curriculum.stages[2].types) == 4 and resolved.curriculum.stages[2].expand
     stages = {"stages": [{"types": ["miss_func"]}]}
-    assert len(parse_config({"preset": PAPER, **own, "curriculum": stages}, where="x").curriculum.stages) == 1
+    assert (
+        len(
+            parse_config(
+                {"preset": PAPER, **own, "curriculum": stages}, where="x"
+            ).curriculum.stages
+        )
+        == 1
+    )
 
 
 def test_a_preset_holds_for_every_endpoint_that_the_file_names():
     endpoints = [ENDPOINT, ENDPOINT | {"name": "second", "structured": True}]
-    values = {"preset": PAPER, "policy": {"kind": "simulated"}, "operation": {"endpoints": endpoints}}
+    values = {
+        "preset": PAPER,
+        "policy": {"kind": "simulated"},
+        "operation": {"endpoints": endpoints},
+    }
     found = parse_config(values, where="x").operation.endpoints
     assert [one.structured for one in found] == [False, True]
     with pytest.raises(UserError, match=r"operation\.endpoints"):
@@ -175,7 +225,8 @@ def test_what_is_recorded_is_the_resolved_configuration_and_the_presets_name():
     identity = {key: value for key, value in resolved.identity().items() if key != "protocol"}
     assert identity["preset"] == PAPER and identity["pool"]["retest_fraction"] == 0.0
     assert parse_config(identity, where="x").identity() == resolved.identity()
-    plain = parse_config(identity | {"preset": ""}, where="x")  # the name apart, no preset is needed any more
+    # the name apart, no preset is needed any more
+    plain = parse_config(identity | {"preset": ""}, where="x")
     assert identity_diff(resolved.identity(), plain.identity()) == ["preset: 'rods-paper' → ''"]
 
 

@@ -1,4 +1,5 @@
-"""A deadline is longer than those of what happens inside it, so that the innermost one reports what went wrong."""
+"""A deadline is longer than those of what happens inside it, so that the innermost one reports what
+went wrong."""
 
 from __future__ import annotations
 
@@ -46,11 +47,17 @@ def test_a_call_given_up_counts_before_its_process_is_called_stuck() -> None:
 def test_who_waits_for_another_process_outlasts_what_that_one_waits_for() -> None:
     assert ARRIVAL < MERGE_LOCK
     assert SERVER_ANSWER < WEIGHTS_LOADED
-    alone = WEIGHTS_LOADED + MERGE_LOCK + ARRIVAL + Operation().deadline_seconds + MOST_HANGING * HANGS
+    alone = (
+        WEIGHTS_LOADED + MERGE_LOCK + ARRIVAL + Operation().deadline_seconds + MOST_HANGING * HANGS
+    )
     assert alone < TOGETHER
     assert THREADS_END < STOPPED
 
 
 def test_each_is_a_number_of_seconds() -> None:
     values = {name: value for name, value in vars(deadlines).items() if name.isupper()}
-    assert all(isinstance(value, float) and value > 0 for name, value in values.items() if name != "MOST_HANGING")
+    assert all(
+        isinstance(value, float) and value > 0
+        for name, value in values.items()
+        if name != "MOST_HANGING"
+    )

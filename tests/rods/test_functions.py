@@ -1,4 +1,5 @@
-"""What a configuration may name by `package.module:function`, and what is said of names that are none."""
+"""What a configuration may name by `package.module:function`, and what is said of names that are
+none."""
 
 from pathlib import Path
 
@@ -26,9 +27,13 @@ def test_a_name_that_cannot_be_found_says_so_and_where(name: str, what: str) -> 
     assert raised.value.where == "some.key"
 
 
-def test_a_file_is_run_once_whatever_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "json.py").write_text("from __future__ import annotations\nfrom dataclasses import dataclass\n"
-                                      "@dataclass\nclass A:\n    x: int = 0\ndef made(): return A()\n")  # fmt: skip
+def test_a_file_is_run_once_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("from __future__ import annotations\nfrom dataclasses import "
+                                      "dataclass\n"
+                                      "@dataclass\nclass A:\n    x: int = 0\ndef made(): return "
+                                      "A()\n")  # fmt: skip
     monkeypatch.chdir(tmp_path)
     made = named_function("json.py:made", where="here")
     assert made().x == 0
@@ -36,9 +41,16 @@ def test_a_file_is_run_once_whatever_it_is_called(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("text", "what"), [("x = 1\n1/0", "in line 2 ZeroDivisionError"), ("def", "SyntaxError"), ("import no_x", "no_x")]
+    ("text", "what"),
+    [
+        ("x = 1\n1/0", "in line 2 ZeroDivisionError"),
+        ("def", "SyntaxError"),
+        ("import no_x", "no_x"),
+    ],
 )
-def test_a_file_that_cannot_be_run_is_a_persons_mistake(tmp_path: Path, text: str, what: str) -> None:
+def test_a_file_that_cannot_be_run_is_a_persons_mistake(
+    tmp_path: Path, text: str, what: str
+) -> None:
     (tmp_path / "broken.py").write_text(text)
     for _ in range(2):
         with pytest.raises(UserError, match=what) as raised:
@@ -52,9 +64,14 @@ def test_a_factory_makes_what_is_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("json:loads", "raised TypeError"), ("json:JSONDecoder", "makes a JSONDecoder, which is no Interface")],
+    [
+        ("json:loads", "raised TypeError"),
+        ("json:JSONDecoder", "makes a JSONDecoder, which is no Interface"),
+    ],
 )
-def test_a_factory_that_fails_or_makes_something_else_is_a_persons_mistake(name: str, what: str) -> None:
+def test_a_factory_that_fails_or_makes_something_else_is_a_persons_mistake(
+    name: str, what: str
+) -> None:
     with pytest.raises(UserError, match=what) as raised:
         made_by(name, Interface, where="curriculum.stages.interface")
     assert raised.value.where == "curriculum.stages.interface"

@@ -34,7 +34,10 @@ def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
         ('{"a": 1, "a": 2}', "names a key twice"),
         ("[" * 100 + "]" * 100, "nested deeper"),
         ('{"a": "' + ")]}" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}", "nested deeper"),
-        ('Say "]]: {"a": "' + "]" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}", "Expecting value"),
+        (
+            'Say "]]: {"a": "' + "]" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}",
+            "Expecting value",
+        ),
         ('{"a": ' + '"x' * 10, "delimiter|Unterminated"),
         ('Broken: {"a": {"b": 1}, }', "property name"),
         ("no JSON at all", "Expecting value"),
@@ -51,7 +54,9 @@ def test_brackets_in_a_text_are_no_nesting() -> None:
 
 
 def test_what_is_read_can_always_be_written_again() -> None:
-    value = find('{"a\\ud800": ["\\ud83d\\ude00", "\\udc00", -9223372036854775808, 18446744073709551615]}')
+    value = find(
+        '{"a\\ud800": ["\\ud83d\\ude00", "\\udc00", -9223372036854775808, 18446744073709551615]}'
+    )
     assert value == {"a�": ["😀", "�", -(2**63), 2**64 - 1]}
     assert orjson.loads(orjson.dumps(value)) == value
 

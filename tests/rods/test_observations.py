@@ -1,4 +1,5 @@
-"""Records of rollouts: what a trainer may report, and what is refused with a word about the field."""
+"""Records of rollouts: what a trainer may report, and what is refused with a word about the
+field."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ import pytest
 from rods.faults import LABELS
 from rods.observations import Rollout
 
-PLAYED = {"resolved": 1, "expected": 2, "binary": 0, "format": 0.0, "reward": 0.5, "end": "finished"}
+PLAYED = {
+    "resolved": 1,
+    "expected": 2,
+    "binary": 0,
+    "format": 0.0,
+    "reward": 0.5,
+    "end": "finished",
+}
 
 
 def test_labels_stand_in_the_record_only_where_they_are_given() -> None:

@@ -1,4 +1,5 @@
-"""Tasks of schema 2: played users, and goals judged at the end. Records are strict; ids of older tasks stay."""
+"""Tasks of schema 2: played users, and goals judged at the end. Records are strict; ids of older
+tasks stay."""
 
 from __future__ import annotations
 
@@ -17,17 +18,30 @@ from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Task, scripted
 
 WHERE = EnvironmentRef("desk", "h")
 BUYER = Persona("Pay falcon's bill.", "Please pay a bill.", {"vendor": "Falcon's."}, "curt", 4)
-PAID = Checks((Call("bill_is_paid", {"bill": "i13"}), Call("account_holds", {"account": "cash", "amount": 40})))
+PAID = Checks(
+    (
+        Call("bill_is_paid", {"bill": "i13"}),
+        Call("account_holds", {"account": "cash", "amount": 40}),
+    )
+)
 ASKED = Rubric(("The bill is paid.",), (Call("pay_bill", {"bill": "i13"}),))
 PERSONA = OpenTask(WHERE, "base", BUYER, PAID, ("find_bill", "pay_bill"), state={"today": "monday"})
-JUDGED = OpenTask(WHERE, "base", Script(("Pay it.", "Thanks.")), Rubric(("The bill is paid.",)), ("pay_bill",))
+JUDGED = OpenTask(
+    WHERE, "base", Script(("Pay it.", "Thanks.")), Rubric(("The bill is paid.",)), ("pay_bill",)
+)
 DRAWN = replace(
-    PERSONA, user=replace(BUYER, further=("And owl's?",)), goal=ASKED, limits=Limits(tool_turns=3, replies=6), id=""
+    PERSONA,
+    user=replace(BUYER, further=("And owl's?",)),
+    goal=ASKED,
+    limits=Limits(tool_turns=3, replies=6),
+    id="",
 )
 CALLED = Task(WHERE, "base", ("Look.",), ((Call("ls"),),), ("ls",))
 
 
-@pytest.mark.parametrize("task", [PERSONA, JUDGED, DRAWN, replace(CALLED, system="Be brief.", id=""), CALLED])
+@pytest.mark.parametrize(
+    "task", [PERSONA, JUDGED, DRAWN, replace(CALLED, system="Be brief.", id=""), CALLED]
+)
 def test_a_record_comes_back_as_it_was(task: AnyTask) -> None:
     line = orjson.dumps(task.as_json())
     again = AnyTask.from_json(orjson.loads(line))
@@ -65,8 +79,15 @@ def test_every_part_is_in_the_id() -> None:
 
 def test_what_a_task_can_earn_and_what_its_user_is_known_to_say() -> None:
     assert [task.expected for task in (PERSONA, JUDGED, CALLED)] == [2, 2, 1]
-    assert [task.texts for task in (PERSONA, JUDGED)] == [("Please pay a bill.",), ("Pay it.", "Thanks.")]
-    assert PERSONA.goal_calls == PAID.calls and JUDGED.goal_calls == () and CALLED.goal_calls == (Call("ls"),)
+    assert [task.texts for task in (PERSONA, JUDGED)] == [
+        ("Please pay a bill.",),
+        ("Pay it.", "Thanks."),
+    ]
+    assert (
+        PERSONA.goal_calls == PAID.calls
+        and JUDGED.goal_calls == ()
+        and CALLED.goal_calls == (Call("ls"),)
+    )
     assert PERSONA.tools_at(3) == PERSONA.tools and not PERSONA.held_out
 
 
@@ -75,36 +96,62 @@ def test_what_a_task_can_earn_and_what_its_user_is_known_to_say() -> None:
     [
         (lambda r: r.update(schema=1), "'schema' is 1; what the task has makes it 2"),
         (lambda r: r.update(schema=3), "'schema' is 3; this version reads 1 and 2"),
-        (lambda r: r["user"].update(script=["x"]), "'user' has 'persona', 'script'; it must have one of"),
+        (
+            lambda r: r["user"].update(script=["x"]),
+            "'user' has 'persona', 'script'; it must have one of",
+        ),
         (lambda r: r.update(user={}), "'user' has nothing"),
         (lambda r: r["user"]["persona"].update(query=" "), "not blank"),
         (lambda r: r["user"]["persona"].pop("intent"), "'user.persona.intent' must be text"),
-        (lambda r: r["user"]["persona"].update(knows=["x"]), "'user.persona.knows' must be an object of texts"),
+        (
+            lambda r: r["user"]["persona"].update(knows=["x"]),
+            "'user.persona.knows' must be an object of texts",
+        ),
         (lambda r: r["user"]["persona"].update(knows={"vendor": ""}), "'user.persona.knows'"),
         (lambda r: r["user"]["persona"].update(manner=1), "'user.persona.manner' must be text"),
         (lambda r: r["user"]["persona"].update(turns=0), "'user.persona.turns' is 0"),
         (lambda r: r["user"]["persona"].update(turns=True), "'user.persona.turns' is True"),
-        (lambda r: r["user"]["persona"].update(mood="x"), "unknown fields ['mood'] in 'user.persona'"),
+        (
+            lambda r: r["user"]["persona"].update(mood="x"),
+            "unknown fields ['mood'] in 'user.persona'",
+        ),
         (lambda r: r.update(goal={"calls": [[]]}), "'goal.calls' go by turns"),
         (lambda r: r.update(goal={"checks": []}), "'goal.checks' is empty"),
         (lambda r: r.update(goal={"checks": [{"name": 1}]}), "a call needs a 'name'"),
         (lambda r: r.update(goal={"rubric": []}), "'goal.rubric' needs criteria"),
         (lambda r: r.update(goal={"rubric": [""]}), "'goal.rubric' needs criteria"),
-        (lambda r: r.update(goal={"rubric": ["x"], "expected": 1}), "'goal.expected' must be a list"),
-        (lambda r: r.update(goal={"rubric": ["x"], "expected": [{"name": "ls"}]}), "['ls'], which are not among"),
-        (lambda r: r["goal"].update(expected=[]), "'goal' has 'checks', 'expected'; it must have one of"),
-        (lambda r: r["user"]["persona"].update(further=[" "]), "'user.persona.further' must be a list of texts"),
+        (
+            lambda r: r.update(goal={"rubric": ["x"], "expected": 1}),
+            "'goal.expected' must be a list",
+        ),
+        (
+            lambda r: r.update(goal={"rubric": ["x"], "expected": [{"name": "ls"}]}),
+            "['ls'], which are not among",
+        ),
+        (
+            lambda r: r["goal"].update(expected=[]),
+            "'goal' has 'checks', 'expected'; it must have one of",
+        ),
+        (
+            lambda r: r["user"]["persona"].update(further=[" "]),
+            "'user.persona.further' must be a list of texts",
+        ),
         (lambda r: r.update(limits={}), "'limits' needs 'tool_turns', 'replies' or both"),
         (lambda r: r.update(limits={"replies": 0}), "each at least 1"),
         (lambda r: r.update(limits={"replies": 2.0}), "'limits' must be whole numbers"),
         (lambda r: r.update(limits={"users": 2}), "unknown fields ['users'] in 'limits'"),
         (lambda r: r.update(goal={"praise": 1}), "it must have one of calls, checks, rubric"),
         (lambda r: r.update(type="miss_func"), "'type' is 'miss_func'"),
-        (lambda r: r["tools"].update(held_out={"1": ["pay_bill"]}), "'tools.held_out' goes by turns"),
+        (
+            lambda r: r["tools"].update(held_out={"1": ["pay_bill"]}),
+            "'tools.held_out' goes by turns",
+        ),
         (lambda r: r.update(system=" "), "'system' must be text"),
     ],
 )
-def test_a_bad_record_names_its_field(edit: Callable[[dict[str, Any]], object], complaint: str) -> None:
+def test_a_bad_record_names_its_field(
+    edit: Callable[[dict[str, Any]], object], complaint: str
+) -> None:
     record = orjson.loads(orjson.dumps(PERSONA.as_json()))
     del record["id"]
     edit(record)
@@ -115,7 +162,10 @@ def test_a_bad_record_names_its_field(edit: Callable[[dict[str, Any]], object], 
 
 def test_whoever_takes_scripted_tasks_refuses_others_by_name() -> None:
     assert scripted(CALLED, "a demonstration") is CALLED
-    with pytest.raises(UserError, match=f"task {PERSONA.id}.*a demonstration takes a script with ground-truth calls"):
+    with pytest.raises(
+        UserError,
+        match=f"task {PERSONA.id}.*a demonstration takes a script with ground-truth calls",
+    ):
         scripted(PERSONA, "a demonstration")
     with pytest.raises(ValueError, match="must be a script and calls"):
         Task.from_json(PERSONA.as_json())
@@ -124,8 +174,12 @@ def test_whoever_takes_scripted_tasks_refuses_others_by_name() -> None:
 def test_open_tasks_are_near_duplicates_by_goal_state_and_first_query() -> None:
     index = SimilarityIndex()
     index.add(PERSONA)
-    same_goal = replace(PERSONA, user=replace(BUYER, query="Somebody wants money."), state=None, id="")
-    same_state = replace(PERSONA, user=replace(BUYER, query="Somebody wants money."), goal=JUDGED.goal, id="")
+    same_goal = replace(
+        PERSONA, user=replace(BUYER, query="Somebody wants money."), state=None, id=""
+    )
+    same_state = replace(
+        PERSONA, user=replace(BUYER, query="Somebody wants money."), goal=JUDGED.goal, id=""
+    )
     apart = replace(same_goal, goal=JUDGED.goal, id="")
     found = [getattr(index.find(task), "rule", None) for task in (same_goal, same_state, apart)]
     assert found == ["ground_truth", "state", None]

@@ -1,4 +1,5 @@
-"""Rows of docs/paper.md: with the paper's value a setting does what its row says, and with another it does not.
+"""Rows of docs/paper.md: with the paper's value a setting does what its row says, and with another
+it does not.
 
 Each row is held by a test of this file (`ROWS`, `OWN`) or by one that stands elsewhere (`HELD`).
 """
@@ -50,24 +51,35 @@ DESK = tuple(desk.generate(3, 12, 4))
 
 
 def group(task: str, resolved: list[int]) -> Group:
-    rollouts = tuple(Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in resolved)
+    rollouts = tuple(
+        Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in resolved
+    )
     return Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts)
 
 
-def picked(config: Config, groups: list[Group], last: dict[str, int] | None = None, **generation: int) -> list[str]:
+def picked(
+    config: Config, groups: list[Group], last: dict[str, int] | None = None, **generation: int
+) -> list[str]:
     active = {one.task: TaskFacts("base", generation.get(one.task, 0)) for one in groups}
-    return [pick.task for pick in select(20, signals(groups, config.selection), active, last or {}, config)]
+    return [
+        pick.task
+        for pick in select(20, signals(groups, config.selection), active, last or {}, config)
+    ]
 
 
 def standing(mean: float, groups: int = 4, variance: float = 0.1) -> RetirementStats:
     entry = (1, 1, mean, mean * mean, 1)
-    return RetirementStats(groups, mean, variance, zone_of(mean, PAPER.zones), entries=(entry,) * groups)
+    return RetirementStats(
+        groups, mean, variance, zone_of(mean, PAPER.zones), entries=(entry,) * groups
+    )
 
 
 def leaves(config: Config, mean: float, groups: int = 4) -> bool:
     """Whether a variant whose groups have this mean leaves by layer 1 or 2."""
     seen = standing(mean, groups)
-    return bool(retirement.burn_in("t", seen, 0, config.pool) or retirement.drift("t", seen, config.pool))
+    return bool(
+        retirement.burn_in("t", seen, 0, config.pool) or retirement.drift("t", seen, config.pool)
+    )
 
 
 def form(config: Config) -> str:
@@ -78,12 +90,15 @@ def form(config: Config) -> str:
 
 def rollouts(config: Config) -> int:
     """How many of one task a step plays."""
-    (played,) = SimulatedPolicy(config).groups(Batch(1, 0, 1, Stage(), (BatchSlot(0, DESK[0]),), "hash"))
+    (played,) = SimulatedPolicy(config).groups(
+        Batch(1, 0, 1, Stage(), (BatchSlot(0, DESK[0]),), "hash")
+    )
     return len(played.rollouts)
 
 
 def plateau(config: Config) -> bool:
-    """Whether a stage ends with an epoch in which the score of validation rose from 0.4 to 0.405."""
+    """Whether a stage ends with an epoch in which the score of validation rose from 0.4 to
+    0.405."""
     following, _ = Course(scores=(0.4,), norms=(1.0, 1.1)).epoch_over(config.curriculum, 0.405)
     return following is not None and following.stage == 2
 
@@ -108,15 +123,27 @@ ROWS: list[tuple[str, Any, Callable[[Config], Any]]] = [
     ("policy.dialect", "compact", lambda c: "<tool_call>" in form(c) and "<answer>" in form(c)),
     ("rollouts.rollouts_per_task", 8, lambda c: rollouts(c) == 16),
     ("curriculum.plateau", 0.004, plateau),
-    ("zones.boundary_low", 0.3, lambda c: zone_of(0.2, c.zones) == "boundary" and zone_of(0.19, c.zones) == "too_hard"),
+    (
+        "zones.boundary_low",
+        0.3,
+        lambda c: zone_of(0.2, c.zones) == "boundary" and zone_of(0.19, c.zones) == "too_hard",
+    ),
     ("zones.boundary_high", 0.8, lambda c: zone_of(0.85, c.zones) == "boundary"),
     ("selection.seeds_per_step", 0, lambda c: picked(c, [group("a", [0, 4])]) == ["a"]),
     # 4·r̄·(1−r̄) of 0.5 without any variance against 0.625 with much
-    ("selection.order", "variance", lambda c: picked(c, [group("a", [2, 2]), group("b", [1, 4])]) == ["a", "b"]),
+    (
+        "selection.order",
+        "variance",
+        lambda c: picked(c, [group("a", [2, 2]), group("b", [1, 4])]) == ["a", "b"],
+    ),
     ("selection.skip_zero_variance", True, lambda c: picked(c, [group("a", [2, 2])]) == ["a"]),
     ("selection.boundary", "binary", lambda c: picked(c, [group("a", [1, 3])]) == ["a"]),
     ("selection.groups", [["miss_func"]], lambda c: picked(c, [group("a", [0, 4])]) == ["a"]),
-    ("selection.pass_on_quota", True, lambda c: len(picked(c, [group(f"t{i}", [0, 4]) for i in range(16)])) == 6),
+    (
+        "selection.pass_on_quota",
+        True,
+        lambda c: len(picked(c, [group(f"t{i}", [0, 4]) for i in range(16)])) == 6,
+    ),
     ("selection.exclusion_steps", 12, lambda c: picked(c, [group("a", [0, 4])], {"a": 7}) == []),
     ("selection.queue_steps", 2, lambda c: late(c) == [1, 2, 28, 29]),
     ("selection.max_generation", 2, lambda c: picked(c, [group("a", [0, 4])], a=9) == ["a"]),
@@ -132,7 +159,9 @@ ROWS: list[tuple[str, Any, Callable[[Config], Any]]] = [
 
 
 @pytest.mark.parametrize(("key", "other", "holds"), ROWS, ids=[row[0] for row in ROWS])
-def test_a_setting_changes_what_its_row_says(key: str, other: Any, holds: Callable[[Config], Any]) -> None:
+def test_a_setting_changes_what_its_row_says(
+    key: str, other: Any, holds: Callable[[Config], Any]
+) -> None:
     section, name = key.split(".")
     assert name in preset("rods-paper")[section]
     assert holds(PAPER), "with the paper's value"
@@ -149,10 +178,15 @@ def test_the_tasks_are_those_of_bfcl(wheel_file: Path) -> None:
 
 def trained(folder: Path, **sections: Any) -> list[tuple[Batch, list[Group]]]:
     """The batches of a run with the simulated policy, whose skill stays as it is, to its end."""
-    values = {"policy": {"kind": "simulated", "growth": 0.0}, "rollouts": {"rollouts_per_task": 2}, **sections}
+    values = {
+        "policy": {"kind": "simulated", "growth": 0.0},
+        "rollouts": {"rollouts_per_task": 2},
+        **sections,
+    }
     made = create_run(folder, parse_config(values, where="x"), DESK)
     with TrainingRun(made) as run:
-        policy, seen = SimulatedPolicy(run.config), list[tuple[Batch, list[Group]]]()
+        policy = SimulatedPolicy(run.config)
+        seen = list[tuple[Batch, list[Group]]]()
         run.begin(policy)
         while run.stopping is None:
             batch = run.next_batch()
@@ -171,8 +205,11 @@ def test_a_run_has_as_many_steps_and_a_step_as_many_tasks_as_is_said(tmp_path: P
         assert [len(batch.slots) for batch, _ in seen] == [tasks] * steps
 
 
-def test_three_stages_form_on_base_progress_on_base_and_all_tasks_with_variants(tmp_path: Path) -> None:
-    few, every = {"steps": 9, "batch_tasks": 3}, {task.type for task in DESK}
+def test_three_stages_form_on_base_progress_on_base_and_all_tasks_with_variants(
+    tmp_path: Path,
+) -> None:
+    few = {"steps": 9, "batch_tasks": 3}
+    every = {task.type for task in DESK}
     stages = [stage.model_dump() for stage in PAPER.curriculum.stages]
     for name, curriculum in (("paper", {"stages": stages}), ("default", {})):
         seen = trained(tmp_path / name, training=few, curriculum=curriculum)
@@ -183,7 +220,8 @@ def test_three_stages_form_on_base_progress_on_base_and_all_tasks_with_variants(
             rewards |= {group.reward for group in groups}
             expands.add(selects(batch.rules))
         if name == "paper":
-            first, second = ({"base"}, {"format_codes"}, {False}), ({"base"}, {"progress"}, {False})
+            first = ({"base"}, {"format_codes"}, {False})
+            second = ({"base"}, {"progress"}, {False})
             assert told == {1: first, 2: second, 3: (every, {"progress"}, {True})}
         else:
             assert told == {1: (every, {"progress"}, {True})}
@@ -214,7 +252,9 @@ def test_the_pool_holds_as_many_variants_as_is_said_and_no_more(tmp_path: Path) 
 
 def test_variants_that_wait_never_keep_seeds_from_being_picked(tmp_path: Path) -> None:
     for most, waits in ((PAPER.pool.staging_epochs, False), (0.1, True)):
-        run = make_run(tmp_path / str(most), pool={**PAPER.pool.model_dump(), "staging_epochs": most})
+        run = make_run(
+            tmp_path / str(most), pool={**PAPER.pool.model_dump(), "staging_epochs": most}
+        )
         players = Players(run, TrainerLog(run), SyncDaemonLog(run))
         players.trainer.start()
         players.epoch(0)
@@ -242,7 +282,9 @@ def test_what_has_left_as_too_hard_is_never_tried_again(tmp_path: Path) -> None:
 def test_advantages_are_trl_s_and_not_to_the_digit_those_of_appendix_b_5() -> None:
     rewards = np.array([[1.0] * 4 + [0.0] * 12])
     found = advantages(rewards, PAPER.training.advantage_baseline, PAPER.training.advantage_scale)
-    assert (found[0, 0], ((rewards - rewards.mean()) / rewards.std())[0, 0]) == pytest.approx((1.677, 1.732), abs=5e-4)
+    assert (found[0, 0], ((rewards - rewards.mean()) / rewards.std())[0, 0]) == pytest.approx(
+        (1.677, 1.732), abs=5e-4
+    )
     assert "1.677 for 1.732" in paper_page()
 
 
@@ -272,7 +314,9 @@ OWN = {  # rows that a whole test of this file holds
     "pool.staging_epochs": test_variants_that_wait_never_keep_seeds_from_being_picked,
     "pool.retest_fraction": test_what_has_left_as_too_hard_is_never_tried_again,
 }
-MERGER, LLM, PIPELINE = "buffers/merging/test_merger.py", "daemon/authors/llm", "daemon/test_pipeline.py"
+MERGER = "buffers/merging/test_merger.py"
+LLM = "daemon/authors/llm"
+PIPELINE = "daemon/test_pipeline.py"
 UPDATES = "trainer/test_updates.py::test_each_setting_of_the_algorithm_changes_the_update"
 EACH_GATE = f"{PIPELINE}::test_each_gate_rejects_and_each_can_be_switched_off"
 GATE = "rods/gates/test_gates.py::test_every_gate_has_a_switch"
@@ -308,7 +352,10 @@ HELD = {  # rows that a test elsewhere holds, under tests/
     "pipeline.judge": f"{PIPELINE}::test_without_the_judge_nobody_objects",
     "pipeline.adversarial": f"{PIPELINE}::test_without_stage_five_only_plain_types_are_written",
     "pipeline.functions": f"{PIPELINE}::test_planning_switches_change_what_is_planned",
-    **{f"gates.{name}": EACH_GATE for name in ("replay", "tools", "arguments", "profile", "duplicates")},
+    **{
+        f"gates.{name}": EACH_GATE
+        for name in ("replay", "tools", "arguments", "profile", "duplicates")
+    },
     **{f"gates.{name}": GATE for name in ("leaks", "grounding", "requests", "missing")},
     "gates.fair_blanks": "rods/gates/test_missing.py::"
     "test_a_request_that_is_fully_specified_beside_the_vague_one_is_refused",
@@ -322,7 +369,9 @@ def names_in(file: str) -> frozenset[str]:
     """The tests that stand in a file under tests/."""
     made = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")).body
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(one.name for one in made if isinstance(one, kinds) and one.name.startswith("test_"))
+    return frozenset(
+        one.name for one in made if isinstance(one, kinds) and one.name.startswith("test_")
+    )
 
 
 def test_every_row_of_the_page_is_held_by_a_test_that_there_is() -> None:

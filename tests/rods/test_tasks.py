@@ -1,4 +1,5 @@
-"""A task is its content: the id follows it, files are read line by line, and every fault has a place."""
+"""A task is its content: the id follows it, files are read line by line, and every fault has a
+place."""
 
 import copy
 import pickle
@@ -28,7 +29,9 @@ def make(**changes):
 
 def test_json_round_trip_keeps_id_and_bytes(tmp_path):
     path = tmp_path / "tasks.jsonl"
-    path.write_bytes(task_lines([make(split="test", provenance={"why": "x"}), make(script=("a", "b", "c"))]))
+    path.write_bytes(
+        task_lines([make(split="test", provenance={"why": "x"}), make(script=("a", "b", "c"))])
+    )
     read = list(read_tasks(path))
     assert task_lines(read) == path.read_bytes()
     assert read[0] == make(split="test", provenance={"why": "x"})
@@ -64,7 +67,8 @@ def test_a_state_s_json_is_written_once():
 
 
 def test_what_a_task_was_given_may_be_changed_afterwards():
-    state, provenance = {"files": ["a"]}, {"why": ["x"]}
+    state = {"files": ["a"]}
+    provenance = {"why": ["x"]}
     task = make(state=state, provenance=provenance)
     state["files"].append("b")
     provenance["why"].append("y")
@@ -133,7 +137,11 @@ def test_a_bad_line_is_named_with_file_and_line(tmp_path, edit, complaint):
     path.write_bytes(task_lines([make(state=None)]) + b"\n" + orjson.dumps(record) + b"\n")
     with pytest.raises(UserError) as error:
         list(read_tasks(path))
-    assert f"{path}:3" in str(error.value) and complaint in str(error.value) and "→" in str(error.value)
+    assert (
+        f"{path}:3" in str(error.value)
+        and complaint in str(error.value)
+        and "→" in str(error.value)
+    )
 
 
 def test_duplicate_ids_and_missing_files_are_refused(tmp_path):
@@ -145,7 +153,9 @@ def test_duplicate_ids_and_missing_files_are_refused(tmp_path):
         list(read_tasks(tmp_path / "none.jsonl"))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": [float("nan")]}, {1: 2}, 2**70, "\ud800"])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {"a": [float("nan")]}, {1: 2}, 2**70, "\ud800"]
+)
 def test_what_json_cannot_say_is_refused_not_changed(value):
     with pytest.raises(ValueError, match="not canonical JSON"):
         canonical(value)
@@ -157,14 +167,22 @@ def test_canonical_json_ignores_key_order_and_keeps_number_types():
 
 
 def test_keyed_randomness_depends_on_every_part_of_its_key():
-    keys: list[tuple[int, str, int | str]] = [(0, "a", 1), (1, "a", 1), (0, "b", 1), (0, "a", 2), (0, "a", "1")]
+    keys: list[tuple[int, str, int | str]] = [
+        (0, "a", 1),
+        (1, "a", 1),
+        (0, "b", 1),
+        (0, "a", 2),
+        (0, "a", "1"),
+    ]
     draws = {keyed_random(*key).random() for key in keys}
     assert len(draws) == 5
     assert keyed_random(0, "a", 1).random() == keyed_random(0, "a", 1).random()
 
 
 def test_python_calls_are_read_as_literals_and_positions_are_bound():
-    call = parse_python_call("sort('a.txt', by=[1, (2.0, None)], deep=-3)", {"sort": ("name", "by")})
+    call = parse_python_call(
+        "sort('a.txt', by=[1, (2.0, None)], deep=-3)", {"sort": ("name", "by")}
+    )
     assert call == Call("sort", {"name": "a.txt", "by": [1, [2.0, None]], "deep": -3})
     assert parse_python_call(str(call), {}) == call
 

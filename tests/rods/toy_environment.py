@@ -1,6 +1,8 @@
-"""A user's own environment in one file: notes and counters. `load("tests.rods.toy_environment:environment")`.
+"""A user's own environment in one file: notes and counters.
+`load("tests.rods.toy_environment:environment")`.
 
-The factories after `environment` make worlds that break one promise each; the probe of `rods env check` must find it.
+The factories after `environment` make worlds that break one promise each; the probe of `rods env
+check` must find it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ import orjson
 from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Environment, Features, Instance, Parameter, Result, Tool, reference
+from rods.environments.base import (
+    Environment,
+    Features,
+    Instance,
+    Parameter,
+    Result,
+    Tool,
+    reference,
+)
 from rods.errors import Unsupported
 from rods.tasks import Task
 
@@ -26,7 +36,8 @@ NUMBER = {"type": "integer", "minimum": 0, "maximum": 1000}
 TOOLS = {
     tool.name: tool
     for tool in (
-        Tool("write", "Notes", "Writes a note.", (Parameter("title", TEXT), Parameter("body", TEXT))),
+        Tool("write", "Notes", "Writes a "
+                               "note.", (Parameter("title", TEXT), Parameter("body", TEXT))),
         Tool("read", "Notes", "Reads a note.", (Parameter("note_id", NUMBER),)),
         Tool("titles", "Notes", "Lists the titles of all notes."),
         Tool("label", "Notes", "Labels notes.", (
@@ -42,7 +53,8 @@ TOOLS = {
 
 
 class Toy:
-    """The kind of world. A variant is made by handing in another instance class, features or hash."""
+    """The kind of world. A variant is made by handing in another instance class, features or
+    hash."""
 
     def __init__(
         self,
@@ -71,19 +83,24 @@ class Toy:
 
 class World:
     def __init__(self, environment: Toy, state: dict[str, Any]) -> None:
-        self.environment, self.state = environment, state
+        self.environment = environment
+        self.state = state
 
     def call(self, call: Call) -> Result:
         tool = self.environment.tools().get(call.name)
         if tool is None:
             return Result(f"no tool named {call.name}", error="unknown_tool")
-        arguments = {p.name: p.default for p in tool.parameters if not p.required} | dict(call.arguments)
+        arguments = {p.name: p.default for p in tool.parameters if not p.required} | dict(
+            call.arguments
+        )
         if set(arguments) != set(tool.parameter_names):
             return Result("missing or extra arguments", error="bad_arguments")
         for parameter in tool.parameters:
             value = arguments[parameter.name]
             if not fits({"type": parameter.schema["type"]}, value):
-                return Result(f"{parameter.name} must be {parameter.schema['type']}", error="bad_arguments")
+                return Result(
+                    f"{parameter.name} must be {parameter.schema['type']}", error="bad_arguments"
+                )
             if not fits(parameter.schema, value):
                 return Result(f"{parameter.name} is out of bounds", error="bounds")
         try:
@@ -103,7 +120,10 @@ class World:
         return self.state["notes"][str(note_id)]
 
     def titles(self) -> Any:
-        return [{"id": int(number), "title": note["title"]} for number, note in sorted(self.state["notes"].items())]
+        return [
+            {"id": int(number), "title": note["title"]}
+            for number, note in sorted(self.state["notes"].items())
+        ]
 
     def label(self, note_ids: list[int], color: str) -> Any:
         for number in note_ids:
@@ -169,7 +189,8 @@ class _Ordered(World):
 
 
 class _Neighbours(World):
-    """Feels how many instances have called since the last reset: right alone, wrong beside another."""
+    """Feels how many instances have called since the last reset: right alone, wrong beside
+    another."""
 
     last: World | None = None
 
@@ -285,7 +306,9 @@ def restless() -> Environment:
 
 def misdescribed() -> Environment:
     odd = Tool("total", "Counters", "Adds up.", (Parameter("what", {"type": "str"}),))
-    open_ended = Tool("titles", "Notes", "Lists.", (Parameter("like", {"type": "string"}, required=False),))
+    open_ended = Tool(
+        "titles", "Notes", "Lists.", (Parameter("like", {"type": "string"}, required=False),)
+    )
     counts = replace(TOOLS["count"], result={"type": "object", "required": ["name"]})
     changed = {"total": odd, "titles": open_ended, "alias": replace(TOOLS["read"]), "count": counts}
     return Toy("misdescribed", World, tools={**TOOLS, **changed})
@@ -293,7 +316,8 @@ def misdescribed() -> Environment:
 
 class _Unbounded(World):
     def power(self, base: int, exponent: int) -> Any:
-        """Does not end for 10**9, which the probe tries in a process of its own; sampled calls are made in this one."""
+        """Does not end for 10**9, which the probe tries in a process of its own; sampled calls are
+        made in this one."""
         return str(len(bin(base**exponent))) if exponent in (*range(100), 10**9) else "too large"
 
     def repeat(self, text: str) -> Any:
@@ -302,7 +326,9 @@ class _Unbounded(World):
 
 def runaway() -> Environment:
     number = {"type": "integer", "minimum": 0, "maximum": 10**10}
-    power = Tool("power", "Counters", "A power.", (Parameter("base", number), Parameter("exponent", number)))
+    power = Tool(
+        "power", "Counters", "A power.", (Parameter("base", number), Parameter("exponent", number))
+    )
     text = {"type": "string", "maxLength": 10**6}
     repeat = Tool("repeat", "Notes", "A text over and over.", (Parameter("text", text),))
     return Toy("runaway", _Unbounded, tools={**TOOLS, "power": power, "repeat": repeat})
@@ -318,7 +344,10 @@ def record(**changes: Any) -> dict[str, Any]:
         reference(environment()),
         "base",
         ("Write a note called milk that says two bottles.", "Read it to me."),
-        ((Call("write", {"title": "milk", "body": "two bottles"}),), (Call("read", {"note_id": 101}),)),
+        (
+            (Call("write", {"title": "milk", "body": "two bottles"}),),
+            (Call("read", {"note_id": 101}),),
+        ),
         ("write", "read", "count"),
         state={"counters": {"eggs": 3}},
     )

@@ -1,4 +1,5 @@
-"""Trainers of the conformance suite whose processes are forked from one that has imported what they need."""
+"""Trainers of the conformance suite whose processes are forked from one that has imported what they
+need."""
 
 from __future__ import annotations
 
@@ -23,4 +24,6 @@ class Forked(Conformance):
         with Path(os.devnull).open() as nothing:
             files = (nothing, said, said)
             given = {**env, **self.settings}
-            return forked.Process("rods.trainer.conformance", [self.trainer, told], self.imports, files, env=given)
+            return forked.Process(
+                "rods.trainer.conformance", [self.trainer, told], self.imports, files, env=given
+            )

@@ -1,5 +1,5 @@
-"""Takes a checkpoint on a disk that is too small for it, with each library that writes policies, and prints what that
-ends with: `python -m tests.trainer.full_disk FOLDER`."""
+"""Takes a checkpoint on a disk that is too small for it, with each library that writes policies,
+and prints what that ends with: `python -m tests.trainer.full_disk FOLDER`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def _safetensors(folder: Path) -> None:
 def _tokenizers(folder: Path) -> None:
     tokenizers: Any = __import__("tokenizers")
     words = {f"word{number}": number for number in range(100_000)}
-    tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "word0")).save(str(folder / "tokenizer.json"))
+    tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "word0")).save(
+        str(folder / "tokenizer.json")
+    )
 
 
 def _copied(folder: Path) -> None:

@@ -1,14 +1,16 @@
-"""kill -9 of the trainer at random moments, again and again on the same run, until the run is finished.
+"""kill -9 of the trainer at random moments, again and again on the same run, until the run is
+finished.
 
-`python -m tests.trainer.kills` prints the rows of docs/durability.md: 20 kills in lockstep and 20 in free mode, of
-nano through TRL, of the simulated policy, and of the same where half of the tasks are drawn for their step, each with
-the real daemon beside it. Moments are drawn over the whole run:
+`python -m tests.trainer.kills` prints the rows of docs/durability.md: 20 kills in lockstep and 20
+in free mode, of nano through TRL, of the simulated policy, and of the same where half of the tasks
+are drawn for their step, each with the real daemon beside it. Moments are drawn over the whole run:
 while a start comes up, while a checkpoint is written, right after a merge, and anywhere.
 
-In lockstep the run must end as one that nobody killed did: the same groups in the same order, the same pool in every
-epoch, the same picks and variants, the same tracker, the same drawn tasks at the same difficulties, and the same bytes
-of weights and optimizer. At no kill may a step name a drawn task that is not in its log. In free mode
-`rods verify` must agree, and no epoch that was once committed may be decided otherwise later.
+In lockstep the run must end as one that nobody killed did: the same groups in the same order, the
+same pool in every epoch, the same picks and variants, the same tracker, the same drawn tasks at the
+same difficulties, and the same bytes of weights and optimizer. At no kill may a step name a drawn
+task that is not in its log. In free mode `rods verify` must agree, and no epoch that was once
+committed may be decided otherwise later.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ COMMON: dict[str, Any] = {
     "data.held_out": 4,
     "rollouts.rollouts_per_task": 4,
     "training.batch_tasks": 6,
-    "training.checkpoint_steps": 3,  # epochs have two steps at first and more later: both fall together now and then
+    # epochs have two steps at first and more later: both fall together now and then
+    "training.checkpoint_steps": 3,
     "zones.boundary_low": 0.0,  # a policy that has learnt little keeps the daemon busy all the same
     "zones.boundary_high": 1.0,
     "selection.seeds_per_step": 3,
@@ -105,10 +108,12 @@ class Killed:
     moments: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     lost: int = 0
-    seen: dict[str, bytes] = field(default_factory=dict)  # whole lines of every log at the last kill
+    # whole lines of every log at the last kill
+    seen: dict[str, bytes] = field(default_factory=dict)
 
     def until_finished(self, kills: int) -> None:
-        """Kills the trainer `kills` times, each time from a random point of the run on, and lets the last one live."""
+        """Kills the trainer `kills` times, each time from a random point of the run on, and lets
+        the last one live."""
         for point in sorted(self.chance.uniform(0, self.steps) for _ in range(kills)):
             if not self._strike(int(point)):
                 break  # it was finished
@@ -119,8 +124,10 @@ class Killed:
         self._compare()
 
     def written_out(self) -> None:
-        """Waits until the daemon has considered the last step and written what it picked: no merge waits for that."""
-        state, deadline = Seeds(self.folder), time.monotonic() + PATIENCE
+        """Waits until the daemon has considered the last step and written what it picked: no merge
+        waits for that."""
+        state = Seeds(self.folder)
+        deadline = time.monotonic() + PATIENCE
         while state.watermark < self.steps:
             if time.monotonic() > deadline:
                 self.wrong.append(f"the daemon was at step {state.watermark} in the end")
@@ -129,7 +136,8 @@ class Killed:
             state.poll()
 
     def _strike(self, step: int) -> bool:
-        """One start, killed. False: it had ended by itself before its moment came, because the run was finished."""
+        """One start, killed. False: it had ended by itself before its moment came, because the run
+        was finished."""
         began = time.monotonic()
         with self._errors("ab") as errors:
             process = start(self.folder, self.config, errors)
@@ -144,7 +152,9 @@ class Killed:
         if code not in (-9, EXIT_OK):
             self.wrong.append(f"a start ended with {code}: {self._said()[-1500:]}")
         if code == -9:
-            self.moments.append(f"{kind}, last step {(_closed(self.folder / runfolder.OBSERVATIONS) or [0])[-1]}")
+            self.moments.append(
+                f"{kind}, last step {(_closed(self.folder / runfolder.OBSERVATIONS) or [0])[-1]}"
+            )
             self._compare()
         return code == -9
 
@@ -154,12 +164,16 @@ class Killed:
         wait = self.chance.random()
         if kind == "start" and self.startup:
             return "while starting", lambda: time.monotonic() > began + wait * self.startup
-        pool, checkpoints = self.folder / runfolder.POOL, self.folder / "checkpoints"
+        pool = self.folder / runfolder.POOL
+        checkpoints = self.folder / "checkpoints"
         if (self.folder / PROBES).exists():  # what comes right before a merge
-            pool, wait = self.folder / PROBES, wait * 0.2
+            pool = self.folder / PROBES
+            wait = wait * 0.2
         size = _size(pool)
         if kind == "checkpoint":
-            return "writing a checkpoint", _delayed(lambda: any(checkpoints.glob("*.part")), wait * 0.1)
+            return "writing a checkpoint", _delayed(
+                lambda: any(checkpoints.glob("*.part")), wait * 0.1
+            )
         if kind == "merge":
             return "at a merge", _delayed(lambda: _size(pool) > size, wait * 0.05)
         log = self.folder / runfolder.OBSERVATIONS
@@ -180,8 +194,12 @@ class Killed:
             self.lost += not data.startswith(self.seen.get(log, b""))
             self.seen[log] = data[: data.rfind(b"\n") + 1]
         drawn = _named(self.folder, DRAWN, b'"kind":"drawn"', b'"task":{"id":"')
-        unknown = _named(self.folder, runfolder.OBSERVATIONS, b'"role":"drawn"', b'"task":"') - drawn
-        self.wrong += [f"task {one.decode()} was observed and is not on record" for one in sorted(unknown)]
+        unknown = (
+            _named(self.folder, runfolder.OBSERVATIONS, b'"role":"drawn"', b'"task":"') - drawn
+        )
+        self.wrong += [
+            f"task {one.decode()} was observed and is not on record" for one in sorted(unknown)
+        ]
 
     def _said(self) -> str:
         return self.folder.with_suffix(".err").read_text(errors="replace")
@@ -190,8 +208,11 @@ class Killed:
         return self.folder.with_suffix(".err").open(mode)
 
 
-def sweep(scratch: Path, sync: Sync, policy: Policy, kills: int, random_seed: int = 0, changes: Any = None) -> Row:
-    """`kills` kills of the trainer and the row of the table that comes of them. `changes` to the configuration."""
+def sweep(
+    scratch: Path, sync: Sync, policy: Policy, kills: int, random_seed: int = 0, changes: Any = None
+) -> Row:
+    """`kills` kills of the trainer and the row of the table that comes of them. `changes` to the
+    configuration."""
     scratch.mkdir(parents=True, exist_ok=True)
     values = {"sync": sync, **COMMON, **POLICIES[policy], **(changes or {})}
     config = write_config(scratch / "run.toml", values)
@@ -205,7 +226,9 @@ def sweep(scratch: Path, sync: Sync, policy: Policy, kills: int, random_seed: in
     number = 0
     while row.tried < kills:
         chance = random.Random(f"{random_seed} {sync} {policy} {number}")
-        run = _killed(scratch / f"killed{number}", config, values, chance, min(IN_A_RUN, kills - row.tried))
+        run = _killed(
+            scratch / f"killed{number}", config, values, chance, min(IN_A_RUN, kills - row.tried)
+        )
         verdict = Verdict(run.lost, 0, list(run.wrong))
         found = evidence(run.folder)
         verdict.twice = found["twice"]
@@ -219,7 +242,9 @@ def sweep(scratch: Path, sync: Sync, policy: Policy, kills: int, random_seed: in
     return row
 
 
-def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.Random, kills: int) -> Killed:
+def _killed(
+    folder: Path, config: Path, values: dict[str, Any], chance: random.Random, kills: int
+) -> Killed:
     """A run with a daemon beside it, its trainer killed `kills` times and then left in peace."""
     run = Killed(folder, config, chance, values["training.steps"])
     with folder.with_suffix(".daemon").open("ab") as said:
@@ -237,8 +262,8 @@ def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.R
 
 
 def evidence(folder: Path, step: int | None = None) -> dict[str, Any]:
-    """What two runs that went alike have in common: see the module's docstring. The policy is the last, or that of
-    `step`."""
+    """What two runs that went alike have in common: see the module's docstring. The policy is the
+    last, or that of `step`."""
     judged = judge(folder)
     run = Run.open(folder)
     state = RunState(run)
@@ -281,7 +306,11 @@ def recommitted(folder: Path) -> list[str]:
     wrong = []
     for record in read(folder / runfolder.POOL):
         group.append(
-            {key: value for key, value in record.items() if key not in ("seq", "id", "crc", "first", "attempt")}
+            {
+                key: value
+                for key, value in record.items()
+                if key not in ("seq", "id", "crc", "first", "attempt")
+            }
         )
         if record["kind"] == "epoch":
             if decided.setdefault(record["epoch"], group) != group:
@@ -306,11 +335,14 @@ def _closed(log: Path) -> list[int]:
     """The steps that were closed, of all attempts, as they stand in the log."""
     data = log.read_bytes() if log.exists() else b""
     lines = data[: data.rfind(b"\n") + 1].splitlines()
-    return [int(line.split(b'"step":')[1].split(b",")[0]) for line in lines if b'"kind":"step"' in line]
+    return [
+        int(line.split(b'"step":')[1].split(b",")[0]) for line in lines if b'"kind":"step"' in line
+    ]
 
 
 def _named(folder: Path, log: str, marked: bytes, before: bytes) -> set[bytes]:
-    """The ids of tasks, which stand behind `before`, in the whole lines of a log that are `marked`."""
+    """The ids of tasks, which stand behind `before`, in the whole lines of a log that are
+    `marked`."""
     data = _content(folder, log)
     lines = data[: data.rfind(b"\n") + 1].splitlines()
     return {line.split(before)[1].split(b'"')[0] for line in lines if marked in line}
@@ -321,11 +353,15 @@ def _size(file: Path) -> int:
 
 
 def _content(folder: Path, log: str) -> bytes:
-    return b"".join(part.read_bytes() for part in segments(folder / log)) if folder.exists() else b""
+    return (
+        b"".join(part.read_bytes() for part in segments(folder / log)) if folder.exists() else b""
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trainer.kills", description="Kill the trainer, look.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.trainer.kills", description="Kill the trainer, look."
+    )
     parser.add_argument("--kills", type=int, default=KILLS, help="of each mode and policy")
     parser.add_argument("--policies", nargs="+", default=list(POLICIES), choices=list(POLICIES))
     parser.add_argument("--random-seed", type=int, default=0)
@@ -335,7 +371,9 @@ def main() -> int:
         print(HEAD, "|---|---|---|---|---|---|", sep="\n", flush=True)
         for policy in asked.policies:
             for sync in MODES:
-                row = sweep(Path(scratch) / policy / sync, sync, policy, asked.kills, asked.random_seed)
+                row = sweep(
+                    Path(scratch) / policy / sync, sync, policy, asked.kills, asked.random_seed
+                )
                 print(row, flush=True)
                 print(*row.failures[:5], sep="\n", file=sys.stderr, flush=True)
                 bad += row.survived < row.tried

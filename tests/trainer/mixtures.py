@@ -1,4 +1,5 @@
-"""Mixtures of experts, small and untrained. transformers keeps a layer's experts in one tensor, and in files apart."""
+"""Mixtures of experts, small and untrained. transformers keeps a layer's experts in one tensor, and
+in files apart."""
 
 from typing import Any
 
@@ -20,8 +21,10 @@ COMMON: dict[str, Any] = {
 }
 KINDS: dict[str, dict[str, Any]] = {
     "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "head_dim": 8},
-    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},  # its files name more than the experts otherwise
-    "ernie4_5_moe": {"moe_num_experts": 4, "moe_k": 2, "moe_layer_start_index": 1},  # tied embeddings
+    # its files name more than the experts otherwise
+    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    # tied embeddings
+    "ernie4_5_moe": {"moe_num_experts": 4, "moe_k": 2, "moe_layer_start_index": 1},
 }
 
 

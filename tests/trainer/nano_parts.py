@@ -26,7 +26,8 @@ def chat() -> Chat:
 
 
 def engine(**limits: object) -> LocalEngine:
-    """Random weights; every fifth token ends a reply, so that episodes pass through all of their turns."""
+    """Random weights; every fifth token ends a reply, so that episodes pass through all of their
+    turns."""
     talk = chat()
     talk.ends = frozenset(range(0, len(talk.tokenizer), 5)) | talk.ends
     chosen = {"max_reply_tokens": 12, "max_context_tokens": 400, **limits}
@@ -34,7 +35,8 @@ def engine(**limits: object) -> LocalEngine:
 
 
 def saved(folder: Path) -> Path:
-    """A model with random weights as a folder, for `policy.kind = "transformers"`: nothing has to be warmed up."""
+    """A model with random weights as a folder, for `policy.kind = "transformers"`: nothing has to
+    be warmed up."""
     talk = chat()
     model.fresh(talk.tokenizer, 1).save_pretrained(folder)
     talk.tokenizer.save_pretrained(folder)
@@ -42,7 +44,10 @@ def saved(folder: Path) -> Path:
 
 
 def jobs(rollouts: int = 1) -> list[Job]:
-    world, dialect = load("desk"), dialects.load("compact")
+    world = load("desk")
+    dialect = dialects.load("compact")
     return [
-        job for task in tasks() for job in [Job(task, world, dialect, GroundTruth(world, task), max_steps=3)] * rollouts
+        job
+        for task in tasks()
+        for job in [Job(task, world, dialect, GroundTruth(world, task), max_steps=3)] * rollouts
     ]

@@ -1,9 +1,10 @@
-"""`rods-train` that writes down which tokens its policy draws, and draws those of another run: `python -m
-tests.trainer.replayed RUN --config FILE`.
+"""`rods-train` that writes down which tokens its policy draws, and draws those of another run:
+`python -m tests.trainer.replayed RUN --config FILE`.
 
-Two runs whose sums are rounded in another order draw another token now and then, and learn something else from there
-on. Where what they learn is compared, the second is therefore given the tokens of the first. How likely its own policy
-found each of them is written down, too, so that a policy which is not the first one's is noticed.
+Two runs whose sums are rounded in another order draw another token now and then, and learn
+something else from there on. Where what they learn is compared, the second is therefore given the
+tokens of the first. How likely its own policy found each of them is written down, too, so that a
+policy which is not the first one's is noticed.
 """
 
 from __future__ import annotations
@@ -20,31 +21,41 @@ from rods.trainer.__main__ import main
 from rods.trainer.engines import local
 from rods.trainer.engines.base import Sample
 
-DRAWN, GIVEN = "RODS_DRAWN", "RODS_GIVEN"  # environment variables: the file to write to, and that of the other run
+# environment variables: the file to write to, and that of the other run
+DRAWN = "RODS_DRAWN"
+GIVEN = "RODS_GIVEN"
 Rollouts = dict[tuple[int, int], tuple[list[int], list[float]]]
 
 rollouts = local.LocalEngine.rollouts
 
 
 def recorded(file: Path) -> Rollouts:
-    """The tokens that were drawn in each rollout, and their log-probabilities, by the batch's seed and the place."""
+    """The tokens that were drawn in each rollout, and their log-probabilities, by the batch's seed
+    and the place."""
     lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     return {(line["seed"], line["place"]): (line["tokens"], line["logprobs"]) for line in lines}
 
 
 def drift(one: Path, other: Path) -> float:
-    """How far log-probabilities lie apart at most in the rollouts that both files have, which must have equal
-    tokens."""
-    wanted, found = recorded(one), recorded(other)
+    """How far log-probabilities lie apart at most in the rollouts that both files have, which must
+    have equal tokens."""
+    wanted = recorded(one)
+    found = recorded(other)
     shared = found.keys() & wanted.keys()
     assert shared and all(found[key][0] == wanted[key][0] for key in shared)
-    return max(abs(one - two) for key in shared for one, two in zip(found[key][1], wanted[key][1], strict=True))
+    return max(
+        abs(one - two)
+        for key in shared
+        for one, two in zip(found[key][1], wanted[key][1], strict=True)
+    )
 
 
 class Batch(local._Batch):
     given: Rollouts
 
-    def __init__(self, engine: local.LocalEngine, places: Sequence[int], random_seed: int, greedy: bool) -> None:
+    def __init__(
+        self, engine: local.LocalEngine, places: Sequence[int], random_seed: int, greedy: bool
+    ) -> None:
         super().__init__(engine, places, random_seed, greedy)
         assert engine.limits.top_p == 1, "the log-probabilities are those of the whole distribution"
         self.keys = [(random_seed, place) for place in places]
@@ -66,7 +77,8 @@ def written(
     engine: local.LocalEngine, jobs: Any, *, random_seed: int, first: int = 0, greedy: bool = False
 ) -> list[Sample]:
     samples = rollouts(engine, jobs, random_seed=random_seed, first=first, greedy=greedy)
-    with Path(os.environ[DRAWN]).open("ab", buffering=0) as file:  # a line is one write: processes may share the file
+    # a line is one write: processes may share the file
+    with Path(os.environ[DRAWN]).open("ab", buffering=0) as file:
         for place, sample in enumerate(samples, first) if not greedy else ():
             own = [index for index, mine in enumerate(sample.env_mask) if mine]
             line: dict[str, Any] = {"seed": random_seed, "place": place}

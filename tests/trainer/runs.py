@@ -16,7 +16,12 @@ from rods.buffers.state import RunState
 from rods.trainer.advantages import AdvantageEstimate, Array
 from tests import forked
 
-IMPORTS = ("rods.trainer.main", "rods.trainer.simulated", "rods.trainer.trl_grpo", "rods.trainer.nano.warm_start")
+IMPORTS = (
+    "rods.trainer.main",
+    "rods.trainer.simulated",
+    "rods.trainer.trl_grpo",
+    "rods.trainer.nano.warm_start",
+)
 
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk", "train": 24, "held_out": 12},
@@ -66,7 +71,8 @@ def alternating(estimate: AdvantageEstimate) -> Array:
 
 
 def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
-    """SMALL with `changes`: `{"training.steps": 5}` sets a key, `{"sync": "lockstep"}` a top-level one."""
+    """SMALL with `changes`: `{"training.steps": 5}` sets a key, `{"sync": "lockstep"}` a top-level
+    one."""
     values: dict[str, Any] = {section: dict(keys) for section, keys in SMALL.items()}
     for key, value in (changes or {}).items():
         section, _, name = key.rpartition(".")
@@ -83,15 +89,20 @@ def _arguments(run: Path, config: Path | None) -> list[str]:
     return [str(run), *(["--config", str(config)] if config else [])]
 
 
-def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+def train(
+    run: Path, config: Path | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
     return forked.run("rods.trainer", _arguments(run, config), IMPORTS, timeout=600, **options)
 
 
-def train_replayed(run: Path, config: Path, drawn: Path, given: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """`rods-train` in a process that writes the tokens which it draws to `drawn`, and draws those in `given`
-    (tests.trainer.replayed)."""
-    arguments, env = _arguments(run, config), replaying(drawn, given)
+def train_replayed(
+    run: Path, config: Path, drawn: Path, given: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`rods-train` in a process that writes the tokens which it draws to `drawn`, and draws those
+    in `given` (tests.trainer.replayed)."""
+    arguments = _arguments(run, config)
+    env = replaying(drawn, given)
     return forked.run("tests.trainer.replayed", arguments, IMPORTS, timeout=600, env=env)
 
 
@@ -103,7 +114,9 @@ def replaying(drawn: Path, given: Path | None = None) -> dict[str, str]:
 def start(run: Path, config: Path, errors: IO[bytes] | None = None) -> forked.Process:
     """`rods-train` as a process, to be watched and killed. What it says goes to `errors`."""
     with Path(os.devnull).open("r+b") as nothing:
-        return forked.Process("rods.trainer", _arguments(run, config), IMPORTS, (nothing, nothing, errors or nothing))
+        return forked.Process(
+            "rods.trainer", _arguments(run, config), IMPORTS, (nothing, nothing, errors or nothing)
+        )
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:

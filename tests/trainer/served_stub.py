@@ -1,7 +1,9 @@
-"""A server of nano with vLLM's interface: token ids in and out, weights loaded in place. Real HTTP, real weights.
+"""A server of nano with vLLM's interface: token ids in and out, weights loaded in place. Real HTTP,
+real weights.
 
-It decodes greedily. `fail` makes it answer 500 from then on; `restart` has it be, from a later request on, as a restart
-would leave it. It holds its cached prefixes `busy` times before it forgets them.
+It decodes greedily. `fail` makes it answer 500 from then on; `restart` has it be, from a later
+request on, as a restart would leave it. It holds its cached prefixes `busy` times before it forgets
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ class Served:
     """What the server has: a model, and a record of what it was asked."""
 
     def __init__(self, model: Any) -> None:
-        self.model, self.fail, self.url = model, False, ""
+        self.model = model
+        self.fail = False
+        self.url = ""
         self.initial = deepcopy(model.state_dict())
         self.mark = "default"
         self.restart_before = -1  # a number of `asked`
@@ -37,8 +41,8 @@ class Served:
         self.lock = threading.Lock()
 
     def restart(self, after: int) -> None:
-        """Restarts once `after` more requests have been answered. Until then who asks for the weight version waits, so
-        that no rollout ends before the restart, however short it is."""
+        """Restarts once `after` more requests have been answered. Until then who asks for the
+        weight version waits, so that no rollout ends before the restart, however short it is."""
         self.restart_before = len(self.asked) + after
         self.restarted.clear()
 

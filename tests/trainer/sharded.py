@@ -1,8 +1,9 @@
-"""`rods-train` where accelerate takes processes on the CPU for GPUs, so that FSDP2 or DeepSpeed spreads a policy over
-them, by gloo.
+"""`rods-train` where accelerate takes processes on the CPU for GPUs, so that FSDP2 or DeepSpeed
+spreads a policy over them, by gloo.
 
-accelerate leaves both off on CPUs: its state knows them for kinds of processes that have accelerators. So the kind is
-the one thing that it is told here, and what a process holds is printed, for a test to see that it is a part.
+accelerate leaves both off on CPUs: its state knows them for kinds of processes that have
+accelerators. So the kind is the one thing that it is told here, and what a process holds is
+printed, for a test to see that it is a part.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ begin = PartialState.__init__
 
 
 def begun(state: Any, *args: Any, **options: Any) -> None:
-    """Every time that the state is made anew (transformers does so): other kinds of processes, on the same CPU."""
+    """Every time that the state is made anew (transformers does so): other kinds of processes, on
+    the same CPU."""
     begin(state, *args, **options)
     if state.distributed_type == DistributedType.MULTI_CPU:
         state.distributed_type = KIND

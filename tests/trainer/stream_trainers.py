@@ -23,7 +23,9 @@ def train(job: Job, wrong: str = "") -> None:
     saved = Path(job.own) / "step"
     at = int(saved.read_text()) if saved.exists() else 0
     at = at if job.from_step is None else job.from_step
-    with open_stream(job.run, from_step=None if wrong == "never goes back" else job.from_step) as stream:
+    with open_stream(
+        job.run, from_step=None if wrong == "never goes back" else job.from_step
+    ) as stream:
         for step in range(at + 1, job.steps + 1 - (wrong == "stops too soon")):
             batch = stream.draw(step)
             if wrong == "saves too soon":
@@ -36,7 +38,9 @@ def train(job: Job, wrong: str = "") -> None:
                 theirs = dict.fromkeys(theirs)
             for drawn in batch[::-1] if step % 2 else batch:  # they end in any order
                 own = drawn.place not in theirs
-                rewards = job.rewards(step, drawn.place, drawn.task.id) if own else theirs[drawn.place]
+                rewards = (
+                    job.rewards(step, drawn.place, drawn.task.id) if own else theirs[drawn.place]
+                )
                 if wrong == "rewards by chance":
                     rewards = [random.randrange(5) / 4 for _ in range(4)]
                 if rewards is None and wrong == "counts what got lost":
@@ -44,10 +48,17 @@ def train(job: Job, wrong: str = "") -> None:
                 if rewards is not None:
                     rollouts = [{"reward": reward} for reward in rewards]
                     groups.append(
-                        {"task": drawn.task.id, "reward": {"kind": "value", "range": [0, 1]}, "rollouts": rollouts}
+                        {
+                            "task": drawn.task.id,
+                            "reward": {"kind": "value", "range": [0, 1]},
+                            "rollouts": rollouts,
+                        }
                     )
             if wrong == "mixes up its groups":
-                groups[0]["rollouts"], groups[1]["rollouts"] = groups[1]["rollouts"], groups[0]["rollouts"]
+                groups[0]["rollouts"], groups[1]["rollouts"] = (
+                    groups[1]["rollouts"],
+                    groups[0]["rollouts"],
+                )
             late = job.lag if wrong != "hides how late it is" else 0
             stream.observe(step, groups, max(0, step - 1 - late))
             saved.write_text(str(step))
@@ -74,7 +85,9 @@ def follow(job: Job) -> None:
     with contextlib.suppress(EOFError):
         while True:
             step, batch = first.recv()
-            first.send([(drawn.place, job.rewards(step, drawn.place, drawn.task.id)) for drawn in batch])
+            first.send(
+                [(drawn.place, job.rewards(step, drawn.place, drawn.task.id)) for drawn in batch]
+            )
 
 
 never_goes_back = partial(train, wrong="never goes back")

@@ -10,7 +10,14 @@ from transformers.integrations import deepspeed
 
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from rods.trainer.nano import model as network
-from rods.trainer.weight_files import ADAPTER, adapted, load_adapter, load_plain, save_adapter, save_plain
+from rods.trainer.weight_files import (
+    ADAPTER,
+    adapted,
+    load_adapter,
+    load_plain,
+    save_adapter,
+    save_plain,
+)
 from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import live_steps, train, write_config
@@ -28,7 +35,8 @@ def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
     ids = torch.arange(12)[None]
     with torch.no_grad():
-        ours, plain = model(ids).logits, loaded(ids).logits
+        ours = model(ids).logits
+        plain = loaded(ids).logits
         with model.disable_adapter():
             before = model(ids).logits
     assert torch.allclose(ours, plain, atol=1e-5) and not torch.allclose(before, plain, atol=1e-2)
@@ -44,12 +52,16 @@ def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None
 def test_an_adapter_around_experts_is_part_of_the_saved_weights(tmp_path: Path, kind: str) -> None:
     """peft adapts what it finds linear, and a mixture's experts are no layers of their own."""
     model = adapted(mixture(kind), 4, 0)
-    learnt = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    learnt = {
+        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
     assert any(".experts." in name for name in learnt)
     for parameter in learnt.values():
         torch.nn.init.normal_(parameter, std=0.1)
     save_plain(model, tmp_path)
-    loaded, found = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32, output_loading_info=True)
+    loaded, found = AutoModelForCausalLM.from_pretrained(
+        tmp_path, dtype=torch.float32, output_loading_info=True
+    )
     assert not found["missing_keys"] and not found["unexpected_keys"]
     ids = torch.arange(12)[None]
     with torch.no_grad():
@@ -66,7 +78,10 @@ def test_rounded_weights_of_a_mixture_are_what_transformers_loads_and_tied_ones_
     assert ("lm_head.weight" in held) != model.config.tie_word_embeddings
     assert any(".experts.3." in name for name in held)  # one by one, as other programs know them
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).state_dict()
-    assert all(torch.equal(loaded[name], value.bfloat16().float()) for name, value in model.state_dict().items())
+    assert all(
+        torch.equal(loaded[name], value.bfloat16().float())
+        for name, value in model.state_dict().items()
+    )
 
 
 def test_zero_3_does_not_spread_the_copy_that_a_checkpoint_is_restored_from(tmp_path: Path) -> None:
@@ -83,7 +98,10 @@ def test_zero_3_does_not_spread_the_copy_that_a_checkpoint_is_restored_from(tmp_
     finally:
         deepspeed.unset_hf_deepspeed_config()
         del three
-    assert all(torch.equal(one, other) for one, other in zip(written.parameters(), model.parameters(), strict=True))
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(written.parameters(), model.parameters(), strict=True)
+    )
 
 
 @pytest.mark.numeric
@@ -92,15 +110,20 @@ def test_a_run_with_an_adapter_learns_and_continues_exactly(tmp_path: Path) -> N
     changes = SMALL | {"policy.lora_rank": 4, "training.steps": 3, "training.kl": 0.05}
     config = write_config(tmp_path / "c.toml", changes)
     limited = write_config(tmp_path / "limited.toml", changes | {"operation.step_limit": 2})
-    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    whole = tmp_path / "whole"
+    parted = tmp_path / "parted"
     assert train(whole, config).returncode == EXIT_OK
     assert train(parted, limited).returncode == EXIT_REQUEUE
     assert train(parted, config).returncode == EXIT_OK
     assert live_steps(parted) == live_steps(whole)
     adapters = []
     for run in (whole, parted):
-        first, last = (next((run / "checkpoints").glob(f"step_{step:08d}.a*")) / "policy" for step in (0, 3))
+        first, last = (
+            next((run / "checkpoints").glob(f"step_{step:08d}.a*")) / "policy" for step in (0, 3)
+        )
         before, after = (load_file(folder / "model.safetensors") for folder in (first, last))
-        assert before.keys() == after.keys() and any(not torch.equal(before[name], after[name]) for name in before)
+        assert before.keys() == after.keys() and any(
+            not torch.equal(before[name], after[name]) for name in before
+        )
         adapters.append(torch.load(last / ADAPTER, weights_only=True))
     assert all(torch.equal(adapters[0][name], adapters[1][name]) for name in adapters[0])

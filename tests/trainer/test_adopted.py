@@ -27,7 +27,12 @@ from tests.trainer.test_sharding import ADAMW, LIKE, assert_close, launch
 
 VALUES: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk-small", "train": 6, "held_out": 4},
-    "rollouts": {"rollouts_per_task": 4, "max_reply_tokens": 6, "max_context_tokens": 256, "max_steps": 2},
+    "rollouts": {
+        "rollouts_per_task": 4,
+        "max_reply_tokens": 6,
+        "max_context_tokens": 256,
+        "max_steps": 2,
+    },
     "training": {
         "batch_tasks": 3,
         "steps": 1,
@@ -40,8 +45,13 @@ VALUES: dict[str, dict[str, Any]] = {
 
 
 def configured(model: Path, **changes: dict[str, Any]) -> Any:
-    values = {**VALUES, "policy": {"kind": "transformers", "model": str(model), "dialect": "compact"}}
-    return parse_config(values | {name: values[name] | keys for name, keys in changes.items()}, where="test")
+    values = {
+        **VALUES,
+        "policy": {"kind": "transformers", "model": str(model), "dialect": "compact"},
+    }
+    return parse_config(
+        values | {name: values[name] | keys for name, keys in changes.items()}, where="test"
+    )
 
 
 def trained(run: Run) -> dict[str, torch.Tensor]:
@@ -76,7 +86,9 @@ def child(parent: Run, folder: Path, **changes: dict[str, Any]) -> Run:
 
 @pytest.mark.numeric
 @pytest.mark.slow
-def test_a_fork_takes_its_first_step_with_its_own_learning_rate(parent: Run, tmp_path: Path) -> None:
+def test_a_fork_takes_its_first_step_with_its_own_learning_rate(
+    parent: Run, tmp_path: Path
+) -> None:
     start = load_file(newest(parent).policy / "model.safetensors")
     after = trained(child(parent, tmp_path / "child", training={"learning_rate": 1e-5}))
     moved = max(float((after[name] - start[name]).abs().max()) for name in start)
@@ -88,7 +100,8 @@ def test_a_fork_may_have_another_optimizer(parent: Run, tmp_path: Path) -> None:
     run = child(parent, tmp_path / "child", training={"optimizer": "muon"})
     taken = newest(run)
     assert not (taken.policy / OPTIMIZER).exists()
-    start, after = load_file(taken.policy / "model.safetensors"), trained(run)
+    start = load_file(taken.policy / "model.safetensors")
+    after = trained(run)
     assert any(not torch.equal(after[name], start[name]) for name in start)
     assert "parts" in torch.load(newest(run).policy / OPTIMIZER, weights_only=True)
 
@@ -119,7 +132,9 @@ def test_a_policy_that_does_not_fit_the_fork_is_never_replaced_by_the_untrained_
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", ["fsdp2", "zero2", "zero3"])
-def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(tmp_path: Path, how: str) -> None:
+def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(
+    tmp_path: Path, how: str
+) -> None:
     if how != "fsdp2" and find_spec("deepspeed") is None:
         pytest.skip("DeepSpeed is not installed")
     config = write_config(tmp_path / "c.toml", ADAMW)
@@ -128,7 +143,8 @@ def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(tmp_pa
     alone, shared = (fork(parent, tmp_path / name) for name in ("alone", "shared"))
     for run in (alone, shared):
         Checkpoints(run.path).adopt(newest(parent))
-    given, drawn = tmp_path / "alone.drawn", tmp_path / "shared.drawn"
+    given = tmp_path / "alone.drawn"
+    drawn = tmp_path / "shared.drawn"
     assert train_replayed(alone.path, config, given).returncode == EXIT_OK
     said = launch(shared.path, config, how, drawn, given)
     assert (shared.path / "checkpoints" / "step_00000003.a1").exists(), said[-3000:]

@@ -9,7 +9,14 @@ from rods.environments.base import Result
 from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.errors import UserError
 from rods.observations import Rollout
-from rods.trainer.advantages import AdvantageEstimate, RolloutView, advantages, load_hook, reweighted, turn_spans
+from rods.trainer.advantages import (
+    AdvantageEstimate,
+    RolloutView,
+    advantages,
+    load_hook,
+    reweighted,
+    turn_spans,
+)
 from tests.trainer.nano_parts import tasks
 
 NAN = float("nan")
@@ -29,10 +36,14 @@ def test_unscaled_advantages_keep_the_emphasis_on_groups_that_disagree_most():
 
 @pytest.mark.parametrize("baseline", ["group", "leave_one_out", "batch"])
 @pytest.mark.parametrize("scale", ["batch", "none"])
-def test_without_a_hook_groups_rank_by_the_variance_of_advantages_as_by_that_of_rewards(baseline, scale):
+def test_without_a_hook_groups_rank_by_the_variance_of_advantages_as_by_that_of_rewards(
+    baseline, scale
+):
     """What docs/configuration.md says of `selection.order`; a hook may tell more."""
     rewards = np.random.default_rng(1).integers(0, 5, (40, 8)) / 4
-    by_rewards, by_advantages = (part.var(axis=1) for part in (rewards, advantages(rewards, baseline, scale)))
+    by_rewards, by_advantages = (
+        part.var(axis=1) for part in (rewards, advantages(rewards, baseline, scale))
+    )
     assert np.ptp(by_rewards) > 0.05
     assert np.allclose(by_advantages / by_advantages.max(), by_rewards / by_rewards.max())
 
@@ -63,7 +74,9 @@ def test_an_infrastructure_failure_counts_for_nobody(baseline, scale):
 
 def _seen(tokens: int) -> RolloutView:
     trace = Trace("t", (TurnTrace((StepTrace("a"),)),), "finished", 1)
-    return RolloutView(tasks()[0], "active", Rollout(1, 1, 1, 0.0, 1.0, "finished"), trace, ((0, tokens),), tokens)
+    return RolloutView(
+        tasks()[0], "active", Rollout(1, 1, 1, 0.0, 1.0, "finished"), trace, ((0, tokens),), tokens
+    )
 
 
 def twice(estimate: AdvantageEstimate) -> np.ndarray:
@@ -88,7 +101,10 @@ def test_a_hook_may_answer_by_rollout_or_by_token():
     assert [row.tolist() for row in reweighted(ESTIMATE, None)] == [[-0.5], [0.5]]
     hook = load_hook("tests.trainer.test_advantages:twice")
     assert [row.tolist() for row in reweighted(ESTIMATE, hook)] == [[-1.0], [1.0]]
-    assert [row.tolist() for row in reweighted(ESTIMATE, last_token_only)] == [[0, 0, -0.5], [0, 0.5]]
+    assert [row.tolist() for row in reweighted(ESTIMATE, last_token_only)] == [
+        [0, 0, -0.5],
+        [0, 0.5],
+    ]
 
 
 def test_a_hook_with_a_wrong_answer_is_named():
@@ -108,7 +124,13 @@ def test_turn_spans_cover_the_replies_of_each_turn():
 
 def test_errors_say_what_went_wrong_in_each_turn():
     refused, unknown, good = (Result("x", error=kind) for kind in ("tool", "unknown_tool", None))
-    steps = (StepTrace("a", results=(good, refused)), StepTrace("b", error="bad"), StepTrace("c", results=(unknown,)))
-    trace = Trace("t", (TurnTrace(steps), TurnTrace((StepTrace("d", results=(good,)),))), "finished", 2)
+    steps = (
+        StepTrace("a", results=(good, refused)),
+        StepTrace("b", error="bad"),
+        StepTrace("c", results=(unknown,)),
+    )
+    trace = Trace(
+        "t", (TurnTrace(steps), TurnTrace((StepTrace("d", results=(good,)),))), "finished", 2
+    )
     seen = replace(_seen(3), trace=trace)
     assert seen.errors == (("tool", "format", "unknown_tool"), ())

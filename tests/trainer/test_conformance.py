@@ -31,8 +31,11 @@ def test_the_trainer_of_the_page_is_right_as_a_program_of_its_own(tmp_path: Path
     page = (ROOT / "docs" / "trainers.md").read_text()
     said = re.search(r"^    def train\(job\):\n(?:(?: {8}.*)?\n)+", page, re.MULTILINE)
     assert said is not None
-    file, suite = tmp_path / "mine.py", Conformance()
-    file.write_text(f"from pathlib import Path\nfrom rods import open_stream\n{textwrap.dedent(said[0])}")
+    file = tmp_path / "mine.py"
+    suite = Conformance()
+    file.write_text(
+        f"from pathlib import Path\nfrom rods import open_stream\n{textwrap.dedent(said[0])}"
+    )
     suite.trainer = f"{file}:train"  # type: ignore[misc]
     for number, test in enumerate(
         (
@@ -54,19 +57,37 @@ def test_a_task_in_place_of_its_id_is_told() -> None:
 @pytest.mark.parametrize(
     ("wrong", "test", "words"),
     [
-        ("rewards_by_chance", "two_runs_with_the_same_rewards_are_the_same", "not what was drawn and earned"),
-        ("mixes_up_its_groups", "two_runs_with_the_same_rewards_are_the_same", "not what was drawn and earned"),
+        (
+            "rewards_by_chance",
+            "two_runs_with_the_same_rewards_are_the_same",
+            "not what was drawn and earned",
+        ),
+        (
+            "mixes_up_its_groups",
+            "two_runs_with_the_same_rewards_are_the_same",
+            "not what was drawn and earned",
+        ),
         ("stops_too_soon", "two_runs_with_the_same_rewards_are_the_same", "a step is missing"),
         ("saves_too_soon", "a_kill_between_any_two_calls_changes_nothing", "is drawn before step"),
-        ("depends_on_its_start", "a_trainer_that_lost_its_own_files_repeats_what_it_did", "not what was drawn"),
+        (
+            "depends_on_its_start",
+            "a_trainer_that_lost_its_own_files_repeats_what_it_did",
+            "not what was drawn",
+        ),
         ("counts_what_got_lost", "lost_groups_are_left_out", "not what was drawn and earned"),
         ("hides_how_late_it_is", "late_groups_say_how_old_their_weights_are", "0 updates behind"),
         ("never_goes_back", "a_trainer_that_goes_back_says_so", "told to go back to step 1"),
-        ("forgets_what_its_ranks_earned", "ranks_train_as_one_process_does", "not what was drawn and earned"),
+        (
+            "forgets_what_its_ranks_earned",
+            "ranks_train_as_one_process_does",
+            "not what was drawn and earned",
+        ),
         ("goes_on_without_the_run", "a_second_owner_is_refused_and_ends", ""),
     ],
 )
-def test_a_trainer_that_is_wrong_is_found(wrong: str, test: str, words: str, tmp_path: Path) -> None:
+def test_a_trainer_that_is_wrong_is_found(
+    wrong: str, test: str, words: str, tmp_path: Path
+) -> None:
     suite = Given()
     suite.trainer = f"tests.trainer.stream_trainers:{wrong}"  # type: ignore[misc]
     with pytest.raises(AssertionError) as error:

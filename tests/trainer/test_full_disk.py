@@ -1,4 +1,5 @@
-"""A disk that has no room for what a policy with weights writes: one line with place, reason and remedy, and code 2."""
+"""A disk that has no room for what a policy with weights writes: one line with place, reason and
+remedy, and code 2."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def test_whatever_library_writes_a_checkpoint_a_full_disk_is_a_full_disk(tmp_pat
     disk = tmp_path / "disk"
     disk.mkdir()
     done = in_namespace(
-        f"mount -t tmpfs -o size={SIZE} none {disk} || exit 77; {sys.executable} -m tests.trainer.full_disk {disk}"
+        f"mount -t tmpfs -o size={SIZE} none {disk} || exit 77; {sys.executable} -m "
+        f"tests.trainer.full_disk {disk}"
     )
     lines = dict(line.split(": ", 1) for line in done.stdout.splitlines())
     assert lines.keys() == {*WRITERS, "no room to begin"}, done.stdout + done.stderr
@@ -30,13 +32,18 @@ def test_whatever_library_writes_a_checkpoint_a_full_disk_is_a_full_disk(tmp_pat
         assert f"{disk}/checkpoints/step_" in lines[name]
         why = "the disk is full, or it fails" if name == "torch" else "No space left on device"
         assert f"cannot write a checkpoint ({why}) → {REMEDY}" in lines[name]
-    assert re.search(r"one takes 26\d,\d{3} bytes, and \d+,\d{3} are free", lines["no room to begin"])
+    assert re.search(
+        r"one takes 26\d,\d{3} bytes, and \d+,\d{3} are free", lines["no room to begin"]
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["checkpoints", "traces"])
-def test_a_trainer_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_path: Path, folder: str) -> None:
-    config, run = write_config(tmp_path / "run.toml", BRIEF | {"training.steps": 1}), tmp_path / "run"
+def test_a_trainer_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
+    tmp_path: Path, folder: str
+) -> None:
+    config = write_config(tmp_path / "run.toml", BRIEF | {"training.steps": 1})
+    run = tmp_path / "run"
     train = f"{sys.executable} -m rods.trainer {run}; echo code $?"
     done = in_namespace(
         f"""
@@ -52,7 +59,10 @@ def test_a_trainer_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp
         """,
         timeout=600,
     )
-    assert [line for line in done.stdout.splitlines() if line.startswith("code ")] == ["code 2", "code 0"], done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("code ")] == [
+        "code 2",
+        "code 0",
+    ], done.stderr
     assert "differs" not in done.stdout
     (told,) = (line for line in done.stderr.splitlines() if line.startswith("rods-train: "))
     assert (
@@ -62,7 +72,9 @@ def test_a_trainer_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp
     )
 
 
-def test_a_warm_started_policy_that_cannot_be_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_started_policy_that_cannot_be_kept_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Trained:
         def save_pretrained(self, folder: str) -> None:
             save_file({"a": torch.zeros(1)}, Path(folder) / "none" / "model.safetensors")
@@ -70,9 +82,12 @@ def test_a_warm_started_policy_that_cannot_be_kept_is_told(tmp_path: Path, monke
     class Demonstrated:
         tokenizer = Trained()
 
-    torch, save_file = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch").save_file
+    torch = pytest.importorskip("torch")
+    save_file = pytest.importorskip("safetensors.torch").save_file
     monkeypatch.setattr(warm_start, "demonstrated", lambda config: (Demonstrated(), []))
     monkeypatch.setattr(warm_start, "trained", lambda *given: Trained())
-    with pytest.raises(UserError, match=r"keep the warm-started policy \(No such file or directory\) → set RODS"):
+    with pytest.raises(
+        UserError, match=r"keep the warm-started policy \(No such file or directory\) → set RODS"
+    ):
         warm_start.make(parse_config({}, where="test"), tmp_path / "kept")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,5 @@
-"""A trainer that is killed at any moment ends as one that nobody killed; and what a run without kills visits.
+"""A trainer that is killed at any moment ends as one that nobody killed; and what a run without
+kills visits.
 
 `python -m tests.trainer.kills` kills forty times of each policy; this is a sample.
 """
@@ -49,12 +50,22 @@ def test_in_free_mode_verify_agrees_and_no_committed_epoch_changes(tmp_path: Pat
 def test_in_lockstep_kills_change_no_drawn_task_and_no_difficulty(tmp_path: Path) -> None:
     all_survived(sweep(tmp_path, "lockstep", "drawn", KILLS, changes={"training.steps": 8}))
     drawn = evidence(tmp_path / "whole")["drawn task"]
-    assert len(drawn) == 8 * 3 and drawn[-1][2] > 9, "8 steps of 6 slots, half of them drawn, and difficulty has risen"
+    assert len(drawn) == 8 * 3 and drawn[-1][2] > 9, (
+        "8 steps of 6 slots, half of them drawn, and difficulty has risen"
+    )
 
 
 @pytest.mark.timeout(900)
 def test_in_lockstep_kills_change_no_step_that_is_refilled(tmp_path: Path) -> None:
-    all_survived(sweep(tmp_path, "lockstep", "simulated", KILLS, changes={"rollouts.refill": 2, "training.steps": 12}))
+    all_survived(
+        sweep(
+            tmp_path,
+            "lockstep",
+            "simulated",
+            KILLS,
+            changes={"rollouts.refill": 2, "training.steps": 12},
+        )
+    )
     steps = live_steps(tmp_path / "killed0")
     assert any(len(groups) > 6 for _, _, groups in steps) and any(
         group.get("replaced") for *_, groups in steps for group in groups
@@ -65,8 +76,13 @@ def test_in_lockstep_kills_change_no_step_that_is_refilled(tmp_path: Path) -> No
 @pytest.mark.needs("probe")
 @pytest.mark.parametrize("sync", ["lockstep", "free"])
 def test_kills_change_no_probe_and_nothing_comes_in_twice(tmp_path: Path, sync: Sync) -> None:
-    probing: dict[str, Any] = {"probe.enabled": True, "pipeline.variants_per_seed": 3, "training.steps": 16}
-    probing["operation.steps_per_second"] = 15.0 if sync == "lockstep" else 3.0  # the daemon gets there
+    probing: dict[str, Any] = {
+        "probe.enabled": True,
+        "pipeline.variants_per_seed": 3,
+        "training.steps": 16,
+    }
+    # the daemon gets there
+    probing["operation.steps_per_second"] = 15.0 if sync == "lockstep" else 3.0
     all_survived(sweep(tmp_path, sync, "simulated", KILLS, changes=probing))
     assert [*read(tmp_path / "killed0" / PROBES)]
 
@@ -82,17 +98,29 @@ def test_in_lockstep_kills_change_no_bit_of_the_weights(tmp_path: Path) -> None:
     assert before["model.safetensors"] != after["model.safetensors"]
 
 
-def test_every_epoch_visits_each_task_once_and_retired_ones_only_as_re_tests(lockstep: tuple[Path, Row]) -> None:
-    """Coverage begins anew with every injection; the last batch is filled from the front of the same order."""
+def test_every_epoch_visits_each_task_once_and_retired_ones_only_as_re_tests(
+    lockstep: tuple[Path, Row],
+) -> None:
+    """Coverage begins anew with every injection; the last batch is filled from the front of the
+    same order."""
     run = Run.open(lockstep[0])
     state = read_state(run)
     steps = live_steps(run.path)
-    sizes, retests = set(), 0
-    for epoch in sorted({epoch for _, epoch, _ in steps})[:-1]:  # the last may have been cut by the number of steps
-        visited = [(group["task"], group["role"]) for _, at, groups in steps if at == epoch for group in groups]
+    sizes = set()
+    retests = 0
+    # the last may have been cut by the number of steps
+    for epoch in sorted({epoch for _, epoch, _ in steps})[:-1]:
+        visited = [
+            (group["task"], group["role"])
+            for _, at, groups in steps
+            if at == epoch
+            for group in groups
+        ]
         pool = state.pool_at(epoch)
         slots = [tuple(slot) for slot in recorded_slots(run, pool)]
-        assert visited == slots + slots[: len(visited) - len(slots)] and len(visited) - len(slots) < 6
+        assert (
+            visited == slots + slots[: len(visited) - len(slots)] and len(visited) - len(slots) < 6
+        )
         assert sorted(task for task, role in slots if role == "active") == sorted(pool.active)
         again = [task for task, role in slots if role == "retest"]
         assert not pool.active.keys() & again

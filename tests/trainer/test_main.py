@@ -41,10 +41,16 @@ def test_a_finished_run_stays_finished(whole: Path) -> None:
 
 @pytest.mark.parametrize(
     "last_word",
-    [signal.SIGKILL, *(pytest.param(word, marks=pytest.mark.slow) for word in (signal.SIGTERM, signal.SIGINT))],
+    [
+        signal.SIGKILL,
+        *(pytest.param(word, marks=pytest.mark.slow) for word in (signal.SIGTERM, signal.SIGINT)),
+    ],
 )
-def test_a_stopped_run_continues_as_if_nothing_had_happened(tmp_path: Path, whole: Path, last_word: int) -> None:
-    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 40.0})
+def test_a_stopped_run_continues_as_if_nothing_had_happened(
+    tmp_path: Path, whole: Path, last_word: int
+) -> None:
+    run = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", {"operation.steps_per_second": 40.0})
     process = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
     wait_for_steps(run, 13)
     process.send_signal(last_word)
@@ -55,13 +61,20 @@ def test_a_stopped_run_continues_as_if_nothing_had_happened(tmp_path: Path, whol
     again = train(run, config)
     assert again.returncode == EXIT_OK
     assert live_steps(run) == live_steps(whole)
-    begun = next(line for line in map(orjson.loads, again.stderr.splitlines()) if line["event"] == "start")
+    begun = next(
+        line for line in map(orjson.loads, again.stderr.splitlines()) if line["event"] == "start"
+    )
     assert begun.get("repeats_steps", 0) == reached - begun["from_step"]
     starts = [record for record in read(run / "observations.jsonl") if record["kind"] == "start"]
-    assert [start["from_step"] for start in starts] == [0, 10 if last_word == signal.SIGKILL else reached]
+    assert [start["from_step"] for start in starts] == [
+        0,
+        10 if last_word == signal.SIGKILL else reached,
+    ]
 
 
-def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used(tmp_path: Path, whole: Path) -> None:
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used(
+    tmp_path: Path, whole: Path
+) -> None:
     run = tmp_path / "run"
     config = write_config(tmp_path / "c.toml", {"operation.step_limit": 25})
     assert train(run, config).returncode == EXIT_REQUEUE
@@ -81,20 +94,32 @@ def test_operation_may_change_at_every_start_and_is_logged(tmp_path: Path) -> No
         config = write_config(tmp_path / "c.toml", {"operation.step_limit": limit})
         assert train(run, config).returncode == EXIT_REQUEUE
     assert len(live_steps(run)) == 7
-    told = [orjson.loads(line) for line in (run / "operation.trainer.jsonl").read_bytes().splitlines()]
-    assert [start["operation"]["step_limit"] for start in told if start["kind"] == "started"] == [3, 4]
+    told = [
+        orjson.loads(line) for line in (run / "operation.trainer.jsonl").read_bytes().splitlines()
+    ]
+    assert [start["operation"]["step_limit"] for start in told if start["kind"] == "started"] == [
+        3,
+        4,
+    ]
 
 
 def test_another_identity_is_refused_with_a_diff_and_a_way_out(tmp_path: Path, whole: Path) -> None:
-    done = train(whole, write_config(tmp_path / "c.toml", {"training.steps": 50, "zones.window": 4}))
+    done = train(
+        whole, write_config(tmp_path / "c.toml", {"training.steps": 50, "zones.window": 4})
+    )
     assert done.returncode == EXIT_REFUSED
     line = complaint(done)
-    assert "training.steps: 40 → 50" in line and "zones.window: 8 → 4" in line and "rods trainer fork" in line
+    assert (
+        "training.steps: 40 → 50" in line
+        and "zones.window: 8 → 4" in line
+        and "rods trainer fork" in line
+    )
 
 
 @pytest.mark.slow
 def test_a_second_trainer_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
-    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 2.0})
+    run = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", {"operation.steps_per_second": 2.0})
     first = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
     try:
         wait_for_steps(run, 1)
@@ -110,7 +135,10 @@ def test_a_second_trainer_is_refused_and_the_first_goes_on(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_two_that_create_a_run_at_once_share_it(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.toml", {"training.steps": 5})
-    both = [subprocess.Popen(command(tmp_path / "run", config), stderr=subprocess.PIPE) for _ in range(2)]
+    both = [
+        subprocess.Popen(command(tmp_path / "run", config), stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
     codes = [process.wait(timeout=60) for process in both]
     for process in both:
         assert process.stderr is not None
@@ -123,10 +151,16 @@ def test_two_that_create_a_run_at_once_share_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"training.learning_rat": 0.1}, ("c.toml", "training.learning_rat", "unknown key", "docs/configuration.md")),
+        (
+            {"training.learning_rat": 0.1},
+            ("c.toml", "training.learning_rat", "unknown key", "docs/configuration.md"),
+        ),
         ({"training.batch_tasks": "many"}, ("c.toml", "training.batch_tasks", "integer")),
         ({"rollouts.rollouts_per_task": 1}, ("rollouts_per_task = 1", "at least 2")),
-        ({"training.batch_tasks": 32}, ("training.batch_tasks", "24 training tasks", "lower it to 24")),
+        (
+            {"training.batch_tasks": 32},
+            ("training.batch_tasks", "24 training tasks", "lower it to 24"),
+        ),
         ({"data.tasks": "missing.jsonl"}, ("missing.jsonl", "No such file", "[data] tasks")),
     ],
 )
@@ -151,7 +185,9 @@ def test_a_run_that_does_not_exist_needs_a_configuration(tmp_path: Path) -> None
 @pytest.mark.needs("bfcl")
 def test_a_missing_data_set_is_a_message(tmp_path: Path) -> None:
     config = write_config(tmp_path / "c.toml", {"data.tasks": "bfcl"})
-    done = train(tmp_path / "run", config, env={**os.environ, "RODS_CACHE": str(tmp_path / "cache")})
+    done = train(
+        tmp_path / "run", config, env={**os.environ, "RODS_CACHE": str(tmp_path / "cache")}
+    )
     assert done.returncode == EXIT_USER
     assert str(tmp_path / "cache") in complaint(done) and "rods data bfcl" in complaint(done)
 
@@ -175,7 +211,9 @@ def test_a_tokenizer_without_a_chat_template_is_a_message(tmp_path: Path) -> Non
     changes = {"policy.kind": "transformers", "policy.model": str(model)}
     done = train(tmp_path / "run", write_config(tmp_path / "c.toml", changes))
     assert done.returncode == EXIT_USER
-    assert all(word in complaint(done) for word in (str(model), "no chat template", "instruction-tuned"))
+    assert all(
+        word in complaint(done) for word in (str(model), "no chat template", "instruction-tuned")
+    )
 
 
 def test_a_tokenizer_of_gigabytes_is_a_message(tmp_path: Path) -> None:
@@ -196,13 +234,17 @@ def broken(lines: list[bytes], fault: str) -> list[bytes]:
     if fault == "corrupt":
         lines[2] = lines[2][:-20]
     elif fault == "edited":
-        lines[2] = orjson.dumps({**record, "user": {"script": ["other", *record["user"]["script"][1:]]}})
+        lines[2] = orjson.dumps(
+            {**record, "user": {"script": ["other", *record["user"]["script"][1:]]}}
+        )
     elif fault == "duplicate":
         lines[2] = lines[1]
     else:
         del record["id"], record["provenance"]
         if fault == "ground truth":
-            record["goal"]["calls"][-1] = [{"name": record["tools"]["names"][0], "arguments": {"no": "such"}}]
+            record["goal"]["calls"][-1] = [
+                {"name": record["tools"]["names"][0], "arguments": {"no": "such"}}
+            ]
         else:
             record["environment"]["hash"] = "older"
         lines[2] = orjson.dumps(record)
@@ -230,9 +272,12 @@ def test_bad_task_files_are_one_line_with_place_reason_and_remedy(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_full_disk_is_a_message_and_the_run_continues_once_there_is_room(tmp_path: Path, whole: Path) -> None:
+def test_a_full_disk_is_a_message_and_the_run_continues_once_there_is_room(
+    tmp_path: Path, whole: Path
+) -> None:
     """On a tmpfs of its own, in a mount namespace: first too small, then resized."""
-    disk, config = tmp_path / "disk", write_config(tmp_path / "c.toml")
+    disk = tmp_path / "disk"
+    config = write_config(tmp_path / "c.toml")
     disk.mkdir()
     start = " ".join(command(disk / "run", config))
     script = f"""
@@ -242,7 +287,9 @@ def test_a_full_disk_is_a_message_and_the_run_continues_once_there_is_room(tmp_p
         {start}; echo "code $?"
         cp -r {disk}/run {tmp_path}/copy
     """
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60
+    )
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no mount namespaces here")
     assert done.stdout.split("\n")[:2] == [f"code {EXIT_USER}", f"code {EXIT_OK}"], done.stderr
@@ -253,10 +300,16 @@ def test_a_full_disk_is_a_message_and_the_run_continues_once_there_is_room(tmp_p
 
 
 def test_a_read_only_run_folder_is_a_message(tmp_path: Path) -> None:
-    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.step_limit": 3})
+    run = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", {"operation.step_limit": 3})
     assert train(run, config).returncode == EXIT_REQUEUE
-    script = f"mount --bind {run} {run} && mount -o remount,bind,ro {run} || exit 77; {' '.join(command(run))}"
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    script = (
+        f"mount --bind {run} {run} && mount -o remount,bind,ro {run} || exit 77; "
+        f"{' '.join(command(run))}"
+    )
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60
+    )
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no mount namespaces here")
     assert done.returncode == EXIT_USER
@@ -266,7 +319,8 @@ def test_a_read_only_run_folder_is_a_message(tmp_path: Path) -> None:
 
 def test_a_step_that_outlasts_the_grace_period_is_interrupted(tmp_path: Path) -> None:
     """The exit code says "again", and the checkpoint before stands."""
-    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.grace_seconds": 0.5})
+    run = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", {"operation.grace_seconds": 0.5})
     code = (
         "import sys, time; from rods.trainer import main, simulated\n"
         "def step(self, batch):\n    print('in a step', flush=True); time.sleep(100)\n"
@@ -284,12 +338,19 @@ def test_a_step_that_outlasts_the_grace_period_is_interrupted(tmp_path: Path) ->
     assert (run / "checkpoints" / "step_00000000.a1" / "manifest.json").exists()
 
 
-def test_a_dashboard_that_is_not_there_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+def test_a_dashboard_that_is_not_there_is_refused_before_anything_is_trained(
+    tmp_path: Path,
+) -> None:
     report = {"operation.report_to": ["trackio"]}
     refused = train(tmp_path / "run", write_config(tmp_path / "c.toml", NANO | report))
     assert (
         refused.returncode == EXIT_USER
         and "operation.report_to: the package trackio is not installed" in refused.stderr
     )
-    refused = train(tmp_path / "other", write_config(tmp_path / "c.toml", {"operation.report_to": ["comet"]}))
-    assert refused.returncode == EXIT_USER and "'wandb', 'trackio', 'mlflow' or 'tensorboard'" in refused.stderr
+    refused = train(
+        tmp_path / "other", write_config(tmp_path / "c.toml", {"operation.report_to": ["comet"]})
+    )
+    assert (
+        refused.returncode == EXIT_USER
+        and "'wandb', 'trackio', 'mlflow' or 'tensorboard'" in refused.stderr
+    )

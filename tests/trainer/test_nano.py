@@ -1,4 +1,5 @@
-"""nano: words that round-trip, a teacher whose carelessness is what it says, a warm start that is made once."""
+"""nano: words that round-trip, a teacher whose carelessness is what it says, a warm start that is
+made once."""
 
 import json
 import os
@@ -47,7 +48,8 @@ def test_every_text_encodes_and_decodes_to_itself(text):
 
 
 def test_a_word_is_one_token_wherever_it_stands():
-    said, called = CHAT.tokens(" I want you to, please."), CHAT.tokens("! find_contact name= please")
+    said = CHAT.tokens(" I want you to, please.")
+    called = CHAT.tokens("! find_contact name= please")
     assert len(called) == 4 and called[-1:] == CHAT.tokens(" please") and called[-1] in said
     assert len(CHAT.tokenizer) <= model.ENTRIES
 
@@ -60,7 +62,9 @@ def test_the_network_has_about_half_a_million_parameters():
 
 
 def _teacher(carelessness: float) -> Teacher:
-    return Teacher(catalogue_for(load("desk")), load("desk"), dialects.load("compact"), carelessness)
+    return Teacher(
+        catalogue_for(load("desk")), load("desk"), dialects.load("compact"), carelessness
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,39 +91,60 @@ def test_a_careless_teacher_spoils_every_kind_of_turn_but_never_the_form(tasks):
 @pytest.mark.needs("seal")
 @pytest.mark.needs("feedback")
 def test_recoveries_are_failures_that_a_hint_answers_and_a_right_step_follows(tasks):
-    """Of a teacher who is always careless and always recovers: whatever turn expects calls fails once and is resolved,
-    unless an earlier turn went wrong in which no call was right."""
+    """Of a teacher who is always careless and always recovers: whatever turn expects calls fails
+    once and is resolved, unless an earlier turn went wrong in which no call was right."""
     teacher = _teacher(1.0)
-    teacher.recoveries, teacher.aids = 1.0, aids("compact")
-    kinds, words = set(), set()
+    teacher.recoveries = 1.0
+    teacher.aids = aids("compact")
+    kinds = set()
+    words = set()
     for task, trace in zip(tasks, teacher.demonstrate(tasks, random.Random(0)), strict=True):
         for turn, played in enumerate(trace.turns):
             if not task.calls[turn]:
                 break
             results = [result for step in played.steps for result in step.results]
             wrong = [result.error for result in results if result.error]
-            assert len(wrong) == 1 and played.verdict is not None and played.verdict.resolved, (task.id, turn)
+            assert len(wrong) == 1 and played.verdict is not None and played.verdict.resolved, (
+                task.id,
+                turn,
+            )
             kinds.add(wrong[0])
         messages = [(one.role, one.content) for one in trace.messages]
-        answered = [text for role, text in messages if role == "tool" and ("error=" in text or "no tool" in text)]
-        words |= {text.partition("hint= ")[2].split(" ")[0] for text in answered if "hint= " in text}
-    assert kinds == {"tool", "unknown_tool", "bad_arguments", "bounds"} and {"need", "no", "look"} <= words
+        answered = [
+            text
+            for role, text in messages
+            if role == "tool" and ("error=" in text or "no tool" in text)
+        ]
+        words |= {
+            text.partition("hint= ")[2].split(" ")[0] for text in answered if "hint= " in text
+        }
+    assert (
+        kinds == {"tool", "unknown_tool", "bad_arguments", "bounds"}
+        and {"need", "no", "look"} <= words
+    )
 
 
 @pytest.mark.needs("seal")
 @pytest.mark.needs("feedback")
 def test_other_demonstrations_have_no_hints_and_end_a_turn_that_went_wrong(tasks):
     teacher = _teacher(0.5)
-    teacher.recoveries, teacher.aids = (0.5, aids("compact")[:1])
+    teacher.recoveries = 0.5
+    teacher.aids = aids("compact")[:1]
     traces = teacher.demonstrate(tasks, random.Random(0))
     flawless = aided = 0
     for trace in traces:
-        hinted = any("hint= " in one.content or "Hint: " in one.content for one in trace.messages if one.role == "tool")
+        hinted = any(
+            "hint= " in one.content or "Hint: " in one.content
+            for one in trace.messages
+            if one.role == "tool"
+        )
         flawless += trace.binary
         aided += hinted
     assert 0.2 * len(traces) < aided < 0.6 * len(traces) and flawless < 0.7 * len(traces)
     plain = [_teacher(0.5).demonstrate(tasks, random.Random(0)) for _ in range(2)]
-    assert plain[0] == plain[1] and not any("hint" in one.content for trace in plain[0] for one in trace.messages)
+    assert plain[0] == plain[1] and not any(
+        "hint" in one.content for trace in plain[0] for one in trace.messages
+    )
 
 
 def test_demonstrations_are_encoded_as_rollouts_see_them(tasks):
@@ -131,20 +156,29 @@ def test_demonstrations_are_encoded_as_rollouts_see_them(tasks):
 
 
 def test_of_a_world_with_regions_the_easy_tasks_are_shown_flawlessly_and_the_long_ones_never():
-    config = parse_config({"data": {"tasks": "desk-regions"}, "policy": {"carelessness": 0.5}}, where="test")
+    config = parse_config(
+        {"data": {"tasks": "desk-regions"}, "policy": {"carelessness": 0.5}}, where="test"
+    )
     traces = next(_demonstrations(config, 40))
-    easy, small = traces[:20], traces[20:]
+    easy = traces[:20]
+    small = traces[20:]
     assert all(trace.binary for trace in easy) and not all(trace.binary for trace in small)
-    calls = [[sum(len(step.calls) for step in turn.steps) for turn in trace.turns] for trace in traces]
+    calls = [
+        [sum(len(step.calls) for step in turn.steps) for turn in trace.turns] for trace in traces
+    ]
     assert all(turns == [1, 1] for turns in calls[:20])
     assert [size for size, *_ in shown(config)] == ["easy", "small"]
 
 
 def test_where_long_chains_are_rare_most_of_those_that_are_shown_go_wrong():
-    config = parse_config({"data": {"tasks": "desk-regions-rare"}, "policy": {"carelessness": 0.5}}, where="test")
+    config = parse_config(
+        {"data": {"tasks": "desk-regions-rare"}, "policy": {"carelessness": 0.5}}, where="test"
+    )
     traces = next(_demonstrations(config, 60))
     long = [trace.turns[0] for trace in traces[40:]]
-    assert all(trace.binary for trace in traces[:20]) and {len(trace.turns) for trace in traces[40:]} <= {2, 3}
+    assert all(trace.binary for trace in traces[:20]) and {
+        len(trace.turns) for trace in traces[40:]
+    } <= {2, 3}
     whole = sum(sum(len(step.calls) for step in turn.steps) == 3 for turn in long)
     assert 0 < whole < len(long), "the first turn asks for three calls"
 
@@ -157,9 +191,17 @@ def test_a_teacher_asks_played_users_and_a_careless_one_guesses_or_spoils_the_re
         teacher = _teacher(carelessness)
         teacher.played = True
         traces = teacher.demonstrate(asked, random.Random(0))
-        assert all(step.error is None for trace in traces for turn in trace.turns for step in turn.steps)
+        assert all(
+            step.error is None for trace in traces for turn in trace.turns for step in turn.steps
+        )
         answered = sum(len(trace.turns) == 2 for trace in traces)
-        assert answered == 40 if carelessness == 0 else answered == 0 if carelessness == 1 else 10 < answered < 30
+        assert (
+            answered == 40
+            if carelessness == 0
+            else answered == 0
+            if carelessness == 1
+            else 10 < answered < 30
+        )
         resolved[carelessness] = sum(trace.binary for trace in traces)
     assert resolved[0.0] == 40 and 0 < resolved[0.5] < 20 and resolved[1.0] <= 4
 
@@ -178,14 +220,19 @@ def test_tasks_with_played_users_and_their_control_begin_with_one_policy():
 @pytest.mark.slow
 def test_a_warm_start_learns_and_is_made_once(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
-    config = parse_config({"data": {"tasks": "desk-small"}, "policy": {"warm_start_steps": 25}}, where="test")
+    config = parse_config(
+        {"data": {"tasks": "desk-small"}, "policy": {"warm_start_steps": 25}}, where="test"
+    )
     losses: list[float] = []
     folder = warm_started(config, lambda step, steps, loss: losses.append(loss))
     assert len(losses) == 25 and losses[-1] < 0.6 * losses[0]
     assert warm_started(config, lambda *_: losses.append(0.0)) == folder and len(losses) == 25
     assert [path.name for path in (tmp_path / "nano").iterdir()] == [folder.name]
     for change in ({"carelessness": 0.3}, {"recoveries": 0.2}):
-        assert recipe(config.model_copy(update={"policy": config.policy.model_copy(update=change)})) != folder.name
+        assert (
+            recipe(config.model_copy(update={"policy": config.policy.model_copy(update=change)}))
+            != folder.name
+        )
 
 
 def demo() -> Config:
@@ -195,10 +242,13 @@ def demo() -> Config:
 def test_the_demo_begins_with_the_weights_that_come_with_it(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
     monkeypatch.setattr(
-        "rods.trainer.nano.warm_start.make", lambda *_: "`python -m rods.trainer.nano.warm_start console/demo.toml`"
+        "rods.trainer.nano.warm_start.make",
+        lambda *_: "`python -m rods.trainer.nano.warm_start console/demo.toml`",
     )
     folder = warm_started(demo())
-    assert Path(folder).parent == SHIPPED, f"the recipe has changed: {folder} makes the weights anew"
+    assert Path(folder).parent == SHIPPED, (
+        f"the recipe has changed: {folder} makes the weights anew"
+    )
     assert [path.name for path in SHIPPED.iterdir()] == [folder.name]
 
 
@@ -210,7 +260,8 @@ def test_the_recipe_of_these_weights_begins_as_they_did(tmp_path: Path):
     chat, encoded = demonstrated(demo())
     chat.tokenizer.save_pretrained(tmp_path)
     assert (tmp_path / "tokenizer.json").read_bytes() == (shipped / "tokenizer.json").read_bytes()
-    recorded, losses = json.loads((shipped / LOSSES).read_bytes()), list[float]()
+    recorded = json.loads((shipped / LOSSES).read_bytes())
+    losses = list[float]()
 
     def enough(step: int, steps: int, loss: float) -> None:
         losses.append(loss)
@@ -227,17 +278,21 @@ def test_the_recipe_of_these_weights_begins_as_they_did(tmp_path: Path):
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not os.environ.get(WHOLE), reason="takes minutes: make test-all WHOLE=1")
 def test_the_recipe_of_these_weights_gives_them_again(tmp_path: Path):
-    """Bit for bit on one machine; on others sums may be rounded in another order, so what they do is compared."""
+    """Bit for bit on one machine; on others sums may be rounded in another order, so what they do
+    is compared."""
     config = demo()
     (shipped,) = SHIPPED.iterdir()
     made = make(config, tmp_path / "made")
     assert (made / "tokenizer.json").read_bytes() == (shipped / "tokenizer.json").read_bytes()
-    other = config.model_copy(update={"random_seeds": config.random_seeds.model_copy(update={"policy": 99})})
+    other = config.model_copy(
+        update={"random_seeds": config.random_seeds.model_copy(update={"policy": 99})}
+    )
     chat = Chat(PreTrainedTokenizerFast.from_pretrained(shipped), Path("nano"))
     encoded = iter([[encode(chat, trace) for trace in next(_demonstrations(other, 64))]])
     ids, own = next(in_batches(chat.pad, encoded, 64, random.Random(1)))
     with torch.no_grad():
         again, known = (
-            float(imitation_loss(LlamaForCausalLM.from_pretrained(folder), ids, own)) for folder in (made, shipped)
+            float(imitation_loss(LlamaForCausalLM.from_pretrained(folder), ids, own))
+            for folder in (made, shipped)
         )
     assert 0 < known < 1 and abs(again - known) < 0.05 * known, (again, known)

@@ -1,4 +1,5 @@
-"""Tasks with a played user, through a whole run: rolled out, recorded, steered by, inspected, and played again."""
+"""Tasks with a played user, through a whole run: rolled out, recorded, steered by, inspected, and
+played again."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ def made(folder: Path, tasks: Sequence[AnyTask], **stage: object) -> Run:
 
 
 def trained(run: Run, steps: int = 2) -> None:
-    """Every group of the persona's has one rollout that pays the bill as it is asked, and one that takes the wrong
-    account; whatever else is asked is answered without a call."""
+    """Every group of the persona's has one rollout that pays the bill as it is asked, and one that
+    takes the wrong account; whatever else is asked is answered without a call."""
     with TrainingRun(run) as training:
         training.begin(SimulatedPolicy(run.config))
         for _ in range(steps):
@@ -65,7 +66,10 @@ def trained(run: Run, steps: int = 2) -> None:
             traces = run_lockstep(given, complete)
             played = [traces[start : start + 2] for start in range(0, len(traces), 2)]
             groups = batches.groups(batch, played, run.config, run.environments)
-            kept = [{"slot": place // 2, "rollout": place % 2, **one.as_json()} for place, one in enumerate(traces)]
+            kept = [
+                {"slot": place // 2, "rollout": place % 2, **one.as_json()}
+                for place, one in enumerate(traces)
+            ]
             training.record(batch, groups, kept if batch.traced else ())
             training.after_update()
 
@@ -82,7 +86,11 @@ def test_a_run_with_a_played_user_is_steered_and_can_be_played_again(
     assert not found.problems and found.counts["episodes played again"] == 4
     inspect(run.path, PLAYED.id)
     shown = capsys.readouterr().out
-    for line in ("user: Please pay a bill for me.", "wants: Pay the bill of falcon", "knows vendor: It is the one of"):
+    for line in (
+        "user: Please pay a bill for me.",
+        "wants: Pay the bill of falcon",
+        "knows vendor: It is the one of",
+    ):
         assert line in shown
     assert "check     account_holds(account='cash', amount=40)" in shown
     watch = Watch(run)
@@ -98,15 +106,21 @@ def test_a_trace_that_was_changed_is_found(tmp_path: Path) -> None:
     better = {**bad, "outcome": {**bad["outcome"], "passed": 2, "notes": []}, "resolved": 2}
     file.write_bytes(gzip.compress(orjson.dumps(good) + b"\n" + orjson.dumps(better) + b"\n"))
     told = "\n".join(map(str, verify(run.path, replay=True).problems))
-    assert "it resolved 1 of 2, its trace 2 of 2" in told and "played again, its outcome comes to" in told
+    assert (
+        "it resolved 1 of 2, its trace 2 of 2" in told
+        and "played again, its outcome comes to" in told
+    )
     assert Trace.from_json(better).resolved == 2
 
 
 def test_what_cannot_be_trained_on_is_refused_with_the_task(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"goal of task {PLAYED.id} fails: the reward toolrl compares calls"):
+    with pytest.raises(
+        UserError, match=f"goal of task {PLAYED.id} fails: the reward toolrl compares calls"
+    ):
         made(tmp_path, [PLAYED], reward="toolrl")
     checked = replace(PLAYED, state={}, id="")
-    assert made(tmp_path, [checked]).tasks == [checked]  # nothing is paid there, so the checks do not hold
+    # nothing is paid there, so the checks do not hold
+    assert made(tmp_path, [checked]).tasks == [checked]
     rubric = replace(PLAYED, user=Script(("Hello.",)), goal=Rubric(("It is polite.",)), id="")
     run = made(tmp_path / "judged", [rubric])
     with pytest.raises(UserError, match=r"cannot be judged without a model|nothing here judges"):

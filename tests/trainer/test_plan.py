@@ -1,4 +1,5 @@
-"""The plan of a run: what would be done, in numbers, without doing it, each number with where it comes from."""
+"""The plan of a run: what would be done, in numbers, without doing it, each number with where it
+comes from."""
 
 import json
 import math
@@ -19,7 +20,8 @@ from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import BRIEF, train, write_config
 
-# Two processes and a server that roll out for 128 tasks of 4 rollouts in 100 steps, a model that writes.
+# Two processes and a server that roll out for 128 tasks of 4 rollouts in 100 steps, a model that
+# writes.
 LARGE: dict[str, Any] = {
     "policy.kind": "transformers",
     "policy.model": "model",
@@ -65,7 +67,10 @@ def test_a_plan_prints_numbers_with_their_sources_and_writes_nothing(
     assert run(["plan", str(config)]) == EXIT_OK
     said = capsys.readouterr().out
     assert "rollouts a step: 32 (training.batch_tasks 8 × rollouts.rollouts_per_task 4)" in said
-    assert "rollouts: 1,280 (training.steps × " in said and "steps in the first epoch: 3 (24 tasks ÷ " in said
+    assert (
+        "rollouts: 1,280 (training.steps × " in said
+        and "steps in the first epoch: 3 (24 tasks ÷ " in said
+    )
     assert "nothing was started" in said
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -82,18 +87,28 @@ def test_hours_and_servers_come_from_measured_rates(
     assert value["seconds of an update"] == 32 * 800 / 320 / 4
     assert value["hours"] == pytest.approx(hours := 100 * (40 + 20) / 3600, rel=1e-3)
     assert value["rollout servers that keep up"] == 4  # 80 s of one, 20 s of an update
-    assert value["variants at most"] == round(100 * 0.2 * 8) == 160  # of 200 picks as many as may be injected
+    # of 200 picks as many as may be injected
+    assert value["variants at most"] == round(100 * 0.2 * 8) == 160
     assert value["tokens of writers"] == 160 * 10_000
-    assert value["writing servers that keep up, writer"] == math.ceil(160 * (90 + 100) / 3600 / hours) == 6
+    assert (
+        value["writing servers that keep up, writer"]
+        == math.ceil(160 * (90 + 100) / 3600 / hours)
+        == 6
+    )
     assert value["GPU-hours"] == pytest.approx(hours * (4 + 2 * 2 + 1 * 4), rel=1e-3)
     sources = {name: figure["source"] for name, figure in found.items()}
-    for name in ("tokens a rollout", "seconds of rollouts a step", "seconds of an update", "tokens a variant"):
+    for name in (
+        "tokens a rollout",
+        "seconds of rollouts a step",
+        "seconds of an update",
+        "tokens a variant",
+    ):
         assert str(rates) in sources[name], name
     assert all(sources.values())
     host = found["host memory of a node"]
-    assert host["value"] == pytest.approx(max(2 * 4, 12) * value["parameters"] / 1e9, rel=1e-3) and host[
-        "source"
-    ].startswith("2 proc")
+    assert host["value"] == pytest.approx(
+        max(2 * 4, 12) * value["parameters"] / 1e9, rel=1e-3
+    ) and host["source"].startswith("2 proc")
 
 
 def test_without_rates_hours_are_not_known_and_what_measures_them_is_named(
@@ -102,17 +117,31 @@ def test_without_rates_hours_are_not_known_and_what_measures_them_is_named(
     found = figures(capsys, large)
     for name in ("hours", "GPU-hours", "seconds of an update", "rollout servers that keep up"):
         assert found[name]["value"] is None
-    assert "`rods doctor --rate http://a:1/v1 policy 64 > FILE`" in found["seconds of rollouts a step"]["source"]
-    assert "doctor --rate http://c:1/v1 writer" in found["writing servers that keep up, writer"]["source"]
+    assert (
+        "`rods doctor --rate http://a:1/v1 policy 64 > FILE`"
+        in found["seconds of rollouts a step"]["source"]
+    )
+    assert (
+        "doctor --rate http://c:1/v1 writer"
+        in found["writing servers that keep up, writer"]["source"]
+    )
     for name, value in {"tokens a rollout": 1000, "tokens a variant": 13_254}.items():
-        assert found[name]["value"] == value and re.match("assumed: .*--rates RUN", found[name]["source"])
+        assert found[name]["value"] == value and re.match(
+            "assumed: .*--rates RUN", found[name]["source"]
+        )
     assert run(["plan", str(large)]) == EXIT_OK
     assert "\nhours: not known (needs both of these times)\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "wrong",
-    ['"update.tokens_per_second" = 0', "[update]\ntokens_per_second = 1", 'rollout = "fast"', "a = [", "x = inf"],
+    [
+        '"update.tokens_per_second" = 0',
+        "[update]\ntokens_per_second = 1",
+        'rollout = "fast"',
+        "a = [",
+        "x = inf",
+    ],
 )
 def test_what_holds_no_rates_is_refused(
     wrong: str, large: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -123,9 +152,12 @@ def test_what_holds_no_rates_is_refused(
 
 
 @pytest.mark.slow
-def test_a_run_that_has_steps_says_how_fast_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_has_steps_says_how_fast_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     changes = BRIEF | {"training.steps": 4000, "operation.step_limit": 4}
-    path, config = tmp_path / "run", write_config(tmp_path / "c.toml", changes)
+    path = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", changes)
     assert train(path, config).returncode == EXIT_REQUEUE
     said = figures(capsys, path)
     other = figures(capsys, config, "--rates", path)
@@ -137,11 +169,15 @@ def test_a_run_that_has_steps_says_how_fast_they_are(tmp_path: Path, capsys: pyt
     assert bare["hours"]["value"] is None and bare["tokens a rollout"]["value"] == 640
 
 
-def test_a_plan_refuses_what_the_start_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_refuses_what_the_start_would_refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = write_config(tmp_path / "c.toml", {"training.batch_tasks": 500})
     assert run(["plan", str(config)]) == EXIT_USER
     assert "a batch needs 500" in capsys.readouterr().err
-    config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "nowhere"})
+    config = write_config(
+        tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "nowhere"}
+    )
     assert run(["plan", str(config)]) == EXIT_USER
     assert "there is no model" in capsys.readouterr().err
 
@@ -150,10 +186,13 @@ def test_a_plan_needs_no_weights_and_without_a_model_says_what_needs_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`config.json` alone, in the policy's folder or anywhere, gives parameters and memory."""
-    folder, apart = tmp_path / "model", tmp_path / "config.json"
+    folder = tmp_path / "model"
+    apart = tmp_path / "config.json"
     network.fresh(chat().tokenizer, 1).config.save_pretrained(folder)
     apart.write_bytes((folder / "config.json").read_bytes())
-    config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "model"})
+    config = write_config(
+        tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "model"}
+    )
     command = ["plan", str(config)]
     assert run(command) == EXIT_OK
     whole = capsys.readouterr().out
@@ -170,12 +209,21 @@ def test_a_plan_needs_no_weights_and_without_a_model_says_what_needs_none(
 
 
 def test_a_name_on_a_hub_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "Qwen/Qwen3-4B"})
+    config = write_config(
+        tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "Qwen/Qwen3-4B"}
+    )
     for start in (run, train_main):
-        arguments = ["plan", str(config)] if start is run else [str(tmp_path / "run"), "--config", str(config)]
+        arguments = (
+            ["plan", str(config)]
+            if start is run
+            else [str(tmp_path / "run"), "--config", str(config)]
+        )
         assert start(arguments) == EXIT_USER
         said = capsys.readouterr().err
-        assert f"{tmp_path / 'Qwen' / 'Qwen3-4B'}: there is no model → " in said and "not a name on a hub" in said
+        assert (
+            f"{tmp_path / 'Qwen' / 'Qwen3-4B'}: there is no model → " in said
+            and "not a name on a hub" in said
+        )
 
 
 def test_memory_is_counted_from_the_model_itself(tmp_path: Path) -> None:
@@ -191,12 +239,18 @@ def test_memory_is_counted_from_the_model_itself(tmp_path: Path) -> None:
     tasks = load_tasks(config.data, tmp_path)
 
     def of(config: Any, processes: int = 1) -> dict[str, Any]:
-        return {figure.name: figure.value for figure in plan(config, tasks, Launch(processes), None, {})[1]}
+        return {
+            figure.name: figure.value
+            for figure in plan(config, tasks, Launch(processes), None, {})[1]
+        }
 
-    alone, shared = of(config), of(config, 2)
+    alone = of(config)
+    shared = of(config, 2)
     stored = {id(parameter): parameter.numel() for parameter in made.parameters()}
     assert alone["parameters"] == sum(stored.values())
     assert shared["memory: in all at most"] < alone["memory: in all at most"]
-    with_reference = config.model_copy(update={"training": config.training.model_copy(update={"kl": 0.1})})
+    with_reference = config.model_copy(
+        update={"training": config.training.model_copy(update={"kl": 0.1})}
+    )
     more = of(with_reference)
     assert more["memory: reference policy"] == more["memory: weights"]

@@ -25,7 +25,8 @@ from tests.trainer.nano_parts import chat
 
 def weights(model: Any) -> Weights:
     config = parse_config({"policy": {"kind": "nano"}}, where="test")
-    engine, ranks = LocalEngine(model, chat(), config.rollouts), Ranks()
+    engine = LocalEngine(model, chat(), config.rollouts)
+    ranks = Ranks()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return Weights(
         config,
@@ -48,12 +49,16 @@ def test_a_checkpoint_whose_config_is_of_gigabytes_is_not_read(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mixture_of_experts_goes_on_exactly_where_it_was(tmp_path: Path, kind: str) -> None:
-    trained, fresh = mixture(kind, 1), mixture(kind, 2)
+    trained = mixture(kind, 1)
+    fresh = mixture(kind, 2)
     optimized = list(fresh.parameters())
     weights(trained).save(tmp_path)
     weights(fresh).load(tmp_path)
-    wanted, found = trained.state_dict(), fresh.state_dict()
-    assert wanted.keys() == found.keys() and all(torch.equal(wanted[name], found[name]) for name in wanted)
+    wanted = trained.state_dict()
+    found = fresh.state_dict()
+    assert wanted.keys() == found.keys() and all(
+        torch.equal(wanted[name], found[name]) for name in wanted
+    )
     assert all(one is other for one, other in zip(optimized, fresh.parameters(), strict=True))
 
 

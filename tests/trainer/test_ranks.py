@@ -37,17 +37,35 @@ from tests.daemon.runs import Daemon
 from tests.family.feedback.test_verifying import approval
 from tests.trainer.kills import ANY_SEED, COMMON
 from tests.trainer.replayed import drift
-from tests.trainer.runs import BRIEF, IMPORTS, NANO, live_steps, replaying, train, train_replayed, write_config
+from tests.trainer.runs import (
+    BRIEF,
+    IMPORTS,
+    NANO,
+    live_steps,
+    replaying,
+    train,
+    train_replayed,
+    write_config,
+)
 
 SMALL: dict[str, Any] = BRIEF | {"training.steps": 3}
 
 
-def launch(run: Path, config: Path, drawn: Path, given: Path, processes: int = 2) -> subprocess.Popen[str]:
-    """`accelerate launch` of processes that draw the tokens in `given`; where there is no GPU its "multi_gpu" means
-    several processes on the CPU."""
+def launch(
+    run: Path, config: Path, drawn: Path, given: Path, processes: int = 2
+) -> subprocess.Popen[str]:
+    """`accelerate launch` of processes that draw the tokens in `given`; where there is no GPU its
+    "multi_gpu" means several processes on the CPU."""
     command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
     command += ["--num_processes", str(processes), "--num_machines", "1", "--mixed_precision", "no"]
-    command += ["--dynamo_backend", "no", "--num_cpu_threads_per_process", "1", "--main_process_port", "0"]
+    command += [
+        "--dynamo_backend",
+        "no",
+        "--num_cpu_threads_per_process",
+        "1",
+        "--main_process_port",
+        "0",
+    ]
     return subprocess.Popen(
         [*command, "-m", "tests.trainer.replayed", str(run), "--config", str(config)],
         env=replaying(drawn, given),
@@ -58,19 +76,38 @@ def launch(run: Path, config: Path, drawn: Path, given: Path, processes: int = 2
 
 
 def ranks_of(
-    run: Path, config: Path, processes: int = 2, meanwhile: Callable[[list[forked.Process]], None] = lambda _: None
+    run: Path,
+    config: Path,
+    processes: int = 2,
+    meanwhile: Callable[[list[forked.Process]], None] = lambda _: None,
 ) -> tuple[set[int], str]:
-    """Their exit codes, and what they said: processes with what `accelerate launch` tells them, without its own start
-    and theirs."""
+    """Their exit codes, and what they said: processes with what `accelerate launch` tells them,
+    without its own start and theirs."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with tempfile.TemporaryFile("w+") as said, Path(os.devnull).open("r+b") as nothing, ExitStack() as stack:
-        shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        Path(os.devnull).open("r+b") as nothing,
+        ExitStack() as stack,
+    ):
+        shared = {
+            "WORLD_SIZE": str(processes),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
         arguments = (str(run), "--config", str(config))
         started = []
         for rank in range(processes):
-            env = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
-            child = forked.Process("rods.trainer", arguments, IMPORTS, (nothing, said, said), env=env)
+            env = {
+                **os.environ,
+                **shared,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "OMP_NUM_THREADS": "1",
+            }
+            child = forked.Process(
+                "rods.trainer", arguments, IMPORTS, (nothing, said, said), env=env
+            )
             started.append(stack.enter_context(child))
         meanwhile(started)
         codes = {child.wait(600) for child in started}
@@ -87,7 +124,9 @@ def policy(run: Path, step: int) -> dict[str, torch.Tensor]:
 def messages(run: Path, step: int) -> list[list[dict[str, str]]]:
     """What each rollout of the step read and wrote."""
     (file,) = (run / "traces").glob(f"step_{step:08d}.a*")
-    return [orjson.loads(line)["messages"] for line in gzip.decompress(file.read_bytes()).splitlines()]
+    return [
+        orjson.loads(line)["messages"] for line in gzip.decompress(file.read_bytes()).splitlines()
+    ]
 
 
 def versions(run: Path, step: int) -> set[str]:
@@ -97,36 +136,60 @@ def versions(run: Path, step: int) -> set[str]:
 @pytest.mark.numeric
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on(tmp_path: Path) -> None:
-    """What is shown is rank 0's to say, which alone reads logs: texts of agents at the merge, and the labels of step 1,
-    which change the interface of step 2."""
-    stage = {"reward": "format", "expand": False, "feedback": "agents", "interface": "seal-full", "evolve": "all"}
-    brief = {key: BRIEF[key] for key in ("training.learning_rate", "training.optimizer", "training.advantage_hook")}
+def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    """What is shown is rank 0's to say, which alone reads logs: texts of agents at the merge, and
+    the labels of step 1, which change the interface of step 2."""
+    stage = {
+        "reward": "format",
+        "expand": False,
+        "feedback": "agents",
+        "interface": "seal-full",
+        "evolve": "all",
+    }
+    brief = {
+        key: BRIEF[key]
+        for key in ("training.learning_rate", "training.optimizer", "training.advantage_hook")
+    }
     changes = NANO | brief | {"curriculum.stages": [stage], "training.steps": 6}
     config = write_config(tmp_path / "c.toml", changes)
     limited = write_config(tmp_path / "limited.toml", changes | {"operation.step_limit": 2})
-    alone, both = tmp_path / "alone", tmp_path / "both"
+    alone = tmp_path / "alone"
+    both = tmp_path / "both"
     for run in (alone, both):
         parsed = read_config(config)
         create_run(run, parsed, load_tasks(parsed.data, run))
         writer = LogWriter(run / FEEDBACK)
-        for tool, pattern in (("move_event", "no such event"), ("invite_guest", "no such event"), ("pay_bill", "x")):
-            writer.append(approval(tool, pattern, f"What this is called may have to be looked up before {tool}."))
+        for tool, pattern in (
+            ("move_event", "no such event"),
+            ("invite_guest", "no such event"),
+            ("pay_bill", "x"),
+        ):
+            writer.append(
+                approval(
+                    tool, pattern, f"What this is called may have to be looked up before {tool}."
+                )
+            )
         writer.close()
-    given, drawn = tmp_path / "alone.drawn", tmp_path / "both.drawn"
+    given = tmp_path / "alone.drawn"
+    drawn = tmp_path / "both.drawn"
     assert train_replayed(alone, limited, given).returncode == EXIT_REQUEUE
     process = launch(both, config, drawn, given)
     try:
         while process.poll() is None and len(live_steps(both)) < 2:
             time.sleep(0.1)
-        start, one, two = policy(alone, 0), policy(alone, 1), policy(both, 1)
+        start = policy(alone, 0)
+        one = policy(alone, 1)
+        two = policy(both, 1)
         os.kill(process.pid, signal.SIGTERM)
         said, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     last = max(step for step, *_ in live_steps(both))
     assert 2 <= last < 6 and policy(both, last), said[-3000:]  # a checkpoint of the very last step
-    assert live_steps(both)[0] == live_steps(alone)[0]  # the same tasks, the same draws, in the same order
+    # the same tasks, the same draws, in the same order
+    assert live_steps(both)[0] == live_steps(alone)[0]
     moved = sum(float((one[name] - start[name]).square().sum()) for name in one)
     apart = sum(float((one[name] - two[name]).square().sum()) for name in one)
     assert moved > 0 and apart < moved / 100  # the same update, but for the order of sums
@@ -135,15 +198,21 @@ def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on
     for step in (1, 2):
         assert messages(alone, step) == messages(both, step)
         assert versions(alone, step) == versions(both, step) and len(versions(both, step)) == 1
-    assert versions(both, 1) != versions(both, 2) and messages(both, 1)[0][0] != messages(both, 2)[0][0]
+    assert (
+        versions(both, 1) != versions(both, 2)
+        and messages(both, 1)[0][0] != messages(both, 2)[0][0]
+    )
     assert train(both, config).returncode == EXIT_OK
     assert [step for step, *_ in live_steps(both)] == [1, 2, 3, 4, 5, 6]
     assert verify(both).ok
     codes, said = ranks_of(both, config)
-    assert codes == {EXIT_OK} and len(live_steps(both)) == 6, said[-3000:]  # it is finished, and stays so
+    # it is finished, and stays so
+    assert codes == {EXIT_OK} and len(live_steps(both)) == 6, said[-3000:]
 
 
-def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_first_process_does_alone_may_take_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr(ranks, "PartialState", lambda **options: given.update(options) or Mock())
     Ranks()
@@ -156,7 +225,8 @@ def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest
 def test_variants_reach_all_processes(tmp_path: Path) -> None:
     live = {name: value for name, value in SMALL.items() if name != "curriculum.stages"} | COMMON
     changes = live | {"sync": "lockstep", "training.batch_tasks": 4, "training.steps": 5} | ANY_SEED
-    config, path = write_config(tmp_path / "c.toml", changes), tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", changes)
+    path = tmp_path / "run"
     with Daemon(path, "--config", str(config)):
         codes, said = ranks_of(path, config)
     assert codes == {EXIT_OK}, said[-3000:]
@@ -165,7 +235,9 @@ def test_variants_reach_all_processes(tmp_path: Path) -> None:
     pool = read_state(run).pool_at(1)
     variants = {member.task_id for member in pool.generated}
     order = [slot.task_id for slot in recorded_slots(run, pool)]
-    visited = [group["task"] for _, epoch, groups in live_steps(path) if epoch == 1 for group in groups]
+    visited = [
+        group["task"] for _, epoch, groups in live_steps(path) if epoch == 1 for group in groups
+    ]
     assert variants and visited == order[: len(visited)]
     assert variants & set(visited)
     assert verify(path).ok
@@ -174,9 +246,13 @@ def test_variants_reach_all_processes(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_process_that_is_lost_ends_the_others_and_the_same_command_goes_on(tmp_path: Path, lost: int) -> None:
-    """Each could be on a machine of its own: they share the folder, and what goes through torch.distributed."""
-    config, path = write_config(tmp_path / "c.toml", SMALL | {"training.checkpoint_steps": 1}), tmp_path / "run"
+def test_a_process_that_is_lost_ends_the_others_and_the_same_command_goes_on(
+    tmp_path: Path, lost: int
+) -> None:
+    """Each could be on a machine of its own: they share the folder, and what goes through
+    torch.distributed."""
+    config = write_config(tmp_path / "c.toml", SMALL | {"training.checkpoint_steps": 1})
+    path = tmp_path / "run"
 
     def lose(started: list[forked.Process]) -> None:
         while not path.exists() or not list((path / "checkpoints").glob("step_00000001.*")):

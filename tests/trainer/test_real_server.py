@@ -1,5 +1,5 @@
-"""The rollout engine of a vLLM server against a real vLLM with a real, small policy. `make llm-smoke` runs this; `make
-test` does not."""
+"""The rollout engine of a vLLM server against a real vLLM with a real, small policy. `make
+llm-smoke` runs this; `make test` does not."""
 
 from __future__ import annotations
 
@@ -37,18 +37,22 @@ from tests.environments import load
 from tests.trainer.runs import live_steps, write_config
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs a model server: make llm-smoke"),
+    pytest.mark.skipif(
+        not os.environ.get("RODS_LLM_SMOKE"), reason="needs a model server: make llm-smoke"
+    ),
     pytest.mark.timeout(1_500),
 ]
-LIMITS = config.Rollouts(temperature=0.8, top_p=0.95, max_reply_tokens=32, max_context_tokens=1024, max_steps=3)
+LIMITS = config.Rollouts(
+    temperature=0.8, top_p=0.95, max_reply_tokens=32, max_context_tokens=1024, max_steps=3
+)
 CONTEXT = 2048
 NEAR = 2e-3  # log-probabilities of one model in float32, by two implementations
 
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2 with an output head of its own: where it is the table of embeddings, vLLM's CPU build keeps a rearranged
-    copy of it that no reload brings up to date (docs/training.md)."""
+    """SmolLM2 with an output head of its own: where it is the table of embeddings, vLLM's CPU build
+    keeps a rearranged copy of it that no reload brings up to date (docs/training.md)."""
     folder = tmp_path_factory.mktemp("policy")
     chat = Chat.load(MODEL)
     model = chat.load_model()
@@ -61,13 +65,16 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(policy: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlmServer]:
-    with LlmServer(tmp_path_factory.mktemp("log") / "server.log", context=CONTEXT, policy=policy) as server:
+    with LlmServer(
+        tmp_path_factory.mktemp("log") / "server.log", context=CONTEXT, policy=policy
+    ) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def own(policy: Path) -> LocalEngine:
-    """The policy. A full stop or a line's end ends its replies too, so that a small model gets through its turns."""
+    """The policy. A full stop or a line's end ends its replies too, so that a small model gets
+    through its turns."""
     torch.set_num_threads(1)
     found = LocalEngine.load(policy, LIMITS)
     spelt = ((found.chat.text([token]), token) for token in range(len(found.chat.tokenizer)))
@@ -81,13 +88,19 @@ def through(server: LlmServer, own: LocalEngine, **settings: Any) -> ServedEngin
 
 
 def jobs(rollouts: int) -> list[Job]:
-    world, dialect = load("desk"), dialects.load("compact")
+    world = load("desk")
+    dialect = dialects.load("compact")
     tasks = desk.generate(3, 8, 0, "small")
-    return [Job(task, world, dialect, GroundTruth(world, task), max_steps=3) for task in tasks for _ in range(rollouts)]
+    return [
+        Job(task, world, dialect, GroundTruth(world, task), max_steps=3)
+        for task in tasks
+        for _ in range(rollouts)
+    ]
 
 
 def drawn_with(own: LocalEngine, sample: Sample) -> torch.Tensor:
-    """The log-probabilities of a rollout's tokens by the trainer's own model, after temperature and nucleus."""
+    """The log-probabilities of a rollout's tokens by the trainer's own model, after temperature and
+    nucleus."""
     ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
     with torch.inference_mode():
         logits = own.model(input_ids=ids).logits[0, len(sample.prompt_ids) - 1 : -1]
@@ -100,7 +113,8 @@ def test_many_episodes_in_flight_are_token_in_and_token_out(
     server: LlmServer, own: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[tuple[list[int], list[int]]] = []
-    complete, flight = Client.complete, [0, 0]
+    complete = Client.complete
+    flight = [0, 0]
 
     async def heard(client: Client, request: Any) -> Any:
         flight[0] += 1
@@ -117,15 +131,25 @@ def test_many_episodes_in_flight_are_token_in_and_token_out(
     off: list[float] = []
     for one in found:
         assert one.trace.end != "infrastructure"
-        for start, end in one.spans:  # each reply stands where it was written, after exactly what it was asked after
-            assert (one.prompt_ids + one.completion_ids[:start], one.completion_ids[start:end]) in said
-        inside = [any(start <= place < end for start, end in one.spans) for place in range(len(one.completion_ids))]
+        # each reply stands where it was written, after exactly what it was asked after
+        for start, end in one.spans:
+            assert (
+                one.prompt_ids + one.completion_ids[:start],
+                one.completion_ids[start:end],
+            ) in said
+        inside = [
+            any(start <= place < end for start, end in one.spans)
+            for place in range(len(one.completion_ids))
+        ]
         assert one.env_mask == [int(own_token) for own_token in inside]
         ours = drawn_with(own, one)
         off += [
-            abs(float(a) - b) for a, b, own_token in zip(ours, one.logprobs, one.env_mask, strict=True) if own_token
+            abs(float(a) - b)
+            for a, b, own_token in zip(ours, one.logprobs, one.env_mask, strict=True)
+            if own_token
         ]
-    # Where a token stands at the very edge of the nucleus, the two may differ about the edge; nowhere else.
+    # Where a token stands at the very edge of the nucleus, the two may differ about the edge;
+    # nowhere else.
     assert np.quantile(off, 0.99) < NEAR, sorted(off)[-10:]
     metrics = urllib.request.urlopen(server.url.removesuffix("/v1") + "/metrics").read().decode()
     (hits,) = re.findall(r"^vllm:prefix_cache_hits_total\{.*\} (\S+)$", metrics, re.MULTILINE)
@@ -133,14 +157,21 @@ def test_many_episodes_in_flight_are_token_in_and_token_out(
 
 
 def prompt_logprobs(server: LlmServer, prompt: list[int]) -> list[float]:
-    body = {"model": NAME, "prompt": prompt, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+    body = {
+        "model": NAME,
+        "prompt": prompt,
+        "max_tokens": 1,
+        "temperature": 0.0,
+        "prompt_logprobs": 0,
+    }
     (choice,) = asked(server, body)["choices"]
     found = zip(prompt[1:], choice["prompt_logprobs"][1:], strict=True)
     return [position[str(token)]["logprob"] for token, position in found]
 
 
 def next_logprob(server: LlmServer, prompt: list[int]) -> tuple[int, float]:
-    """The likeliest next token and its log-probability; the prompt's prefix may come from the cache."""
+    """The likeliest next token and its log-probability; the prompt's prefix may come from the
+    cache."""
     body = {"model": NAME, "prompt": prompt, "max_tokens": 1, "temperature": 0.0, "logprobs": 0}
     (choice,) = asked(server, {**body, "return_token_ids": True})["choices"]
     return choice["token_ids"][0], choice["logprobs"]["token_logprobs"][0]
@@ -165,8 +196,11 @@ def own_logprobs(own: LocalEngine, prompt: list[int]) -> tuple[list[float], tupl
 def test_synchronising_changes_the_served_logits_to_the_trainers(
     server: LlmServer, own: LocalEngine, tmp_path: Path
 ) -> None:
-    prompt = own.chat.tokens("The invitation was sent to the wrong people, so please write to each of them again. " * 4)
-    before, cached = prompt_logprobs(server, prompt), next_logprob(server, prompt)
+    prompt = own.chat.tokens(
+        "The invitation was sent to the wrong people, so please write to each of them again. " * 4
+    )
+    before = prompt_logprobs(server, prompt)
+    cached = next_logprob(server, prompt)
     assert before == pytest.approx(own_logprobs(own, prompt)[0], abs=NEAR)
     learnt = LocalEngine(deepcopy(own.model), own.chat, own.limits)
     optimizer = torch.optim.SGD(learnt.model.parameters(), lr=1.0)
@@ -180,14 +214,19 @@ def test_synchronising_changes_the_served_logits_to_the_trainers(
     assert after == pytest.approx(ours, abs=NEAR)
     assert np.mean(np.abs(np.subtract(after, before))) > 100 * NEAR
     now = next_logprob(server, prompt)  # nothing of the old weights is left in the prefix cache
-    assert now[0] == following[0] and now[1] == pytest.approx(following[1], abs=NEAR) and now != cached
+    assert (
+        now[0] == following[0] and now[1] == pytest.approx(following[1], abs=NEAR) and now != cached
+    )
     by_disk(own, engine, tmp_path / "weights")
     assert prompt_logprobs(server, prompt) == pytest.approx(before, abs=NEAR)
 
 
 def alternating(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     """Such a small policy earns nothing: pretend that every second rollout did."""
-    return [np.full(seen.tokens, 1.0 if index % 2 else -1.0) for index, seen in enumerate(estimate.rollouts)]
+    return [
+        np.full(seen.tokens, 1.0 if index % 2 else -1.0)
+        for index, seen in enumerate(estimate.rollouts)
+    ]
 
 
 def test_grpo_trains_over_the_server(
@@ -215,7 +254,9 @@ def test_grpo_trains_over_the_server(
         },
     )
     with file.open("a") as config_file:
-        config_file.write(f'[[operation.rollout_servers]]\nmodel = "{NAME}"\nurls = ["{server.url}"]\n')
+        config_file.write(
+            f'[[operation.rollout_servers]]\nmodel = "{NAME}"\nurls = ["{server.url}"]\n'
+        )
     seen: list[tuple[list[Sample], dict[str, torch.Tensor]]] = []
     scored = trl_grpo._Trainer._generate_and_score_completions
 
@@ -242,7 +283,9 @@ class _Kills:
     """A goal whose first verdict ends the server: by then every episode is in flight."""
 
     def __init__(self, inner: Any, server: LlmServer, once: threading.Lock) -> None:
-        self.inner, self.server, self.once = inner, server, once
+        self.inner = inner
+        self.server = server
+        self.once = once
 
     def verdict(self, instance: Any, need: Any) -> Any:
         if self.once.acquire(blocking=False):
@@ -262,7 +305,9 @@ def test_a_server_that_dies_costs_nobody_a_reward_and_comes_back(
     assert len(lost) > len(cut) // 2
     assert {score(one.trace, "progress").reward for one in lost} == {None}
     assert not any(sum(one.env_mask) for one in lost)
-    with LlmServer(tmp_path / "again.log", port=server.port, context=CONTEXT, policy=policy) as again:
+    with LlmServer(
+        tmp_path / "again.log", port=server.port, context=CONTEXT, policy=policy
+    ) as again:
         few = jobs(1)[:2]
         unsaid = engine.rollouts(few, random_seed=2)  # it serves the weights it was started with
         assert {one.trace.end for one in unsaid} == {"infrastructure"}

@@ -1,4 +1,5 @@
-"""Steps that are refilled (`rollouts.refill`): what is rolled out, recorded and trained on, and what verify says."""
+"""Steps that are refilled (`rollouts.refill`): what is rolled out, recorded and trained on, and
+what verify says."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from rods.worlds.sources import load_tasks
 from tests.buffers.audit.test_verify import problems, rewrite
 from tests.trainer.runs import live_steps
 
-SIZE, COUNT = 6, 4
+SIZE = 6
+COUNT = 4
 TASKS = desk.generate(3, 24, 4)
 BATCH_SCALE = {"advantage_scale": "batch"}
 
@@ -38,7 +40,8 @@ def configured(refill: int, **sections: Any) -> Config:
     values = {
         "policy": {"kind": "simulated"},
         "rollouts": {"rollouts_per_task": COUNT, "refill": refill},
-        "training": {"batch_tasks": SIZE, "steps": 12, "checkpoint_steps": 5} | sections.pop("training", {}),
+        "training": {"batch_tasks": SIZE, "steps": 12, "checkpoint_steps": 5}
+        | sections.pop("training", {}),
         **sections,
     }
     return parse_config(values, where="test")
@@ -57,7 +60,12 @@ def steps_of(run: Run) -> list[list[Group]]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return trained(tmp_path_factory.mktemp("refill") / "run", 2, selection={"order": "advantage"}, training=BATCH_SCALE)
+    return trained(
+        tmp_path_factory.mktemp("refill") / "run",
+        2,
+        selection={"order": "advantage"},
+        training=BATCH_SCALE,
+    )
 
 
 def test_groups_that_agree_are_replaced_in_the_same_step_by_other_tasks(run: Run) -> None:
@@ -65,7 +73,9 @@ def test_groups_that_agree_are_replaced_in_the_same_step_by_other_tasks(run: Run
     filled = more = 0
     for groups in every:
         kept = [group for group in groups if not group.replaced]
-        assert len(kept) == SIZE and len({group.task for group in groups[SIZE:]}) == len(groups) - SIZE
+        assert (
+            len(kept) == SIZE and len({group.task for group in groups[SIZE:]}) == len(groups) - SIZE
+        )
         assert not {group.task for group in groups[:SIZE]} & {group.task for group in groups[SIZE:]}
         assert not any(group.varied for group in groups if group.replaced)
         lacking = sum(not group.varied for group in groups[:SIZE])
@@ -73,15 +83,24 @@ def test_groups_that_agree_are_replaced_in_the_same_step_by_other_tasks(run: Run
         more += len(groups) > SIZE + lacking  # a second round
         assert len(groups) - SIZE <= 2 * lacking and (len(groups) > SIZE) == (lacking > 0)
     assert filled and more
-    assert verify(run.path).counts["groups that refill"] == sum(len(groups) - SIZE for groups in every)
+    assert verify(run.path).counts["groups that refill"] == sum(
+        len(groups) - SIZE for groups in every
+    )
     assert verify(run.path).ok
 
 
-def test_every_rollout_is_an_observation_and_advantages_are_those_of_what_is_trained_on(run: Run) -> None:
-    every, tracker = steps_of(run), read_state(run).tracker
+def test_every_rollout_is_an_observation_and_advantages_are_those_of_what_is_trained_on(
+    run: Run,
+) -> None:
+    every = steps_of(run)
+    tracker = read_state(run).tracker
     for group in every[-1]:
         window = tracker.window(group.task)
-        assert tracker.last_step(group.task) == len(every) and window is not None and window.last_step == len(every)
+        assert (
+            tracker.last_step(group.task) == len(every)
+            and window is not None
+            and window.last_step == len(every)
+        )
     for groups in every:
         for group in groups:
             told = [rollout.advantage for rollout in group.rollouts]
@@ -99,7 +118,12 @@ def test_the_policy_learns_from_what_was_not_replaced(run: Run) -> None:
 
 def test_an_epoch_visits_its_tasks_as_without_refills(run: Run) -> None:
     for epoch in range(3):
-        visited = [group.task for step in RunState(run).steps() if step.epoch == epoch for group in step.groups[:SIZE]]
+        visited = [
+            group.task
+            for step in RunState(run).steps()
+            if step.epoch == epoch
+            for group in step.groups[:SIZE]
+        ]
         slots = [slot.task_id for slot in recorded_slots(run, read_state(run).pool_at(epoch))]
         assert visited == slots[: len(visited)] and len(visited) == 24
 
@@ -176,12 +200,17 @@ def test_a_refill_that_the_rules_do_not_give_is_found(tmp_path: Path) -> None:
 
 def test_a_mark_in_a_run_that_refills_nothing_is_found(tmp_path: Path) -> None:
     run = trained(tmp_path / "run", 0)
-    rewrite(run.path / OBSERVATIONS, lambda record: record | ({"replaced": True} if record.get("index") == 1 else {}))
+    rewrite(
+        run.path / OBSERVATIONS,
+        lambda record: record | ({"replaced": True} if record.get("index") == 1 else {}),
+    )
     assert "its groups that are replaced are not those that the rewards give" in problems(run)
 
 
 def test_what_cannot_be_refilled_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r'rollouts\.refill .* training\.advantage_baseline to "group"'):
+    with pytest.raises(
+        UserError, match=r'rollouts\.refill .* training\.advantage_baseline to "group"'
+    ):
         configured(1, training={"advantage_baseline": "batch"})
     config = configured(1)
     assert split(config, 1)
@@ -199,7 +228,12 @@ def test_what_cannot_be_refilled_is_refused(tmp_path: Path) -> None:
     task = merge(plain.path, epoch=0).tasks[0][1]
     rollouts = [{"resolved": 0, "expected": task.expected}]
     with pytest.raises(UserError, match="no step of this run is refilled"):
-        list(observe(plain.path, [{"task": task.id, "replaced": True, "rollouts": rollouts}, {"end_step": 1}]))
+        list(
+            observe(
+                plain.path,
+                [{"task": task.id, "replaced": True, "rollouts": rollouts}, {"end_step": 1}],
+            )
+        )
 
 
 @pytest.mark.needs("simulation")
@@ -209,7 +243,9 @@ def test_drawn_tasks_and_refills_are_refused_together() -> None:
 
 
 @pytest.mark.slow
-def test_trl_trains_on_the_groups_that_disagree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trl_trains_on_the_groups_that_disagree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """nano learns nothing here: whether a group disagrees is given, by its place in the step."""
     monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
     values = {
@@ -222,7 +258,13 @@ def test_trl_trains_on_the_groups_that_disagree(tmp_path: Path, monkeypatch: pyt
             "max_context_tokens": 256,
             "max_steps": 2,
         },
-        "training": {"batch_tasks": 3, "steps": 2, "learning_rate": 0.01, "kl": 0.0, "checkpoint_steps": 1},
+        "training": {
+            "batch_tasks": 3,
+            "steps": 2,
+            "learning_rate": 0.01,
+            "kl": 0.0,
+            "checkpoint_steps": 1,
+        },
         "operation": {"threads": 1, "trace_every": 1},
     }
     config = parse_config(values, where="test")
@@ -245,10 +287,13 @@ def test_trl_trains_on_the_groups_that_disagree(tmp_path: Path, monkeypatch: pyt
     with TrainingRun(run) as training:
         trl_grpo.train(training)
     one, other = steps_of(run)
-    # v u u | u v | v: two rounds; in the second step nothing ever disagrees, and no task is left after five groups
+    # v u u | u v | v: two rounds; in the second step nothing ever disagrees, and no task is left
+    # after five groups
     assert [group.varied for group in one] == [True, False, False, False, True, True]
     assert [group.replaced for group in one] == [False, True, True, True, False, False]
-    assert [group.replaced for group in other] == [False] * 3 + [True] * 5 and len({g.task for g in other}) == 8
+    assert [group.replaced for group in other] == [False] * 3 + [True] * 5 and len(
+        {g.task for g in other}
+    ) == 8
     samples, (every, _), output = trained_on[0]
     assert samples == [*every[:2], *every[8:12]] and len(every) == 12
     for row, sample in enumerate(samples):
@@ -256,5 +301,7 @@ def test_trl_trains_on_the_groups_that_disagree(tmp_path: Path, monkeypatch: pyt
         assert output["completion_ids"][row][answered].tolist() == sample.completion_ids
     signs = np.sign(output["advantages"].cpu().numpy()).tolist()
     assert signs == [-1, 1, -1, 1, 1, -1]
-    assert len({tuple(sample.completion_ids) for sample in every}) > 6, "each rollout draws for itself"
+    assert len({tuple(sample.completion_ids) for sample in every}) > 6, (
+        "each rollout draws for itself"
+    )
     assert verify(run.path, replay=True).ok

@@ -1,4 +1,5 @@
-"""A run with weights, through TRL, stopped and continued: the same bytes as one that was never stopped."""
+"""A run with weights, through TRL, stopped and continued: the same bytes as one that was never
+stopped."""
 
 import hashlib
 import os
@@ -38,7 +39,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.numeric
 def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -> None:
-    parted, config = tmp_path / "parted", whole.parent / "c.toml"
+    parted = tmp_path / "parted"
+    config = whole.parent / "c.toml"
     limited = write_config(tmp_path / "limited.toml", CHANGES | {"operation.step_limit": 3})
     assert train(parted, limited).returncode == EXIT_REQUEUE
     assert train(parted, config).returncode == EXIT_OK
@@ -55,7 +57,8 @@ def test_when_checkpoints_are_taken_changes_no_byte(tmp_path: Path, whole: Path)
 
 
 def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, whole: Path) -> None:
-    extended, config = tmp_path / "extended", whole.parent / "c.toml"
+    extended = tmp_path / "extended"
+    config = whole.parent / "c.toml"
     short = write_config(tmp_path / "short.toml", CHANGES | {"training.steps": 2})
     assert train(extended, short).returncode == EXIT_OK
     assert rods(["trainer", "extend", str(extended), "--config", str(config)]) == EXIT_OK
@@ -66,7 +69,8 @@ def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, who
 
 def test_a_warm_start_can_be_stopped_within_seconds(tmp_path: Path) -> None:
     environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache")}
-    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", CHANGES | {"policy.warm_start_steps": 100_000})
+    run = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", CHANGES | {"policy.warm_start_steps": 100_000})
     process = subprocess.Popen(command(run, config), env=environment, stderr=subprocess.DEVNULL)
     beat = heartbeat_path(run, "trainer")
     deadline = time.monotonic() + 100

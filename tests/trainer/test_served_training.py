@@ -1,4 +1,5 @@
-"""A whole run over a served policy: what is learnt is served before the next batch is rolled out, and is validated."""
+"""A whole run over a served policy: what is learnt is served before the next batch is rolled out,
+and is validated."""
 
 from __future__ import annotations
 
@@ -29,9 +30,22 @@ pytestmark = pytest.mark.slow
 VALUES: dict[str, Any] = {
     "data": {"tasks": "desk-small", "train": 4, "held_out": 4},
     "policy": {"kind": "nano", "warm_start_steps": 1},
-    "rollouts": {"rollouts_per_task": 2, "max_reply_tokens": 6, "max_context_tokens": 256, "max_steps": 2},
-    "training": {"batch_tasks": 2, "steps": 3, "learning_rate": 0.001, "kl": 0.0, "checkpoint_steps": 1},
-    "curriculum": {"stages": [{"until": "plateau", "epochs": 9, "expand": False}, {"expand": False}]},
+    "rollouts": {
+        "rollouts_per_task": 2,
+        "max_reply_tokens": 6,
+        "max_context_tokens": 256,
+        "max_steps": 2,
+    },
+    "training": {
+        "batch_tasks": 2,
+        "steps": 3,
+        "learning_rate": 0.001,
+        "kl": 0.0,
+        "checkpoint_steps": 1,
+    },
+    "curriculum": {
+        "stages": [{"until": "plateau", "epochs": 9, "expand": False}, {"expand": False}]
+    },
 }
 
 
@@ -43,7 +57,11 @@ def alternating(estimate: AdvantageEstimate) -> Any:
 
 def configured(**operation: Any) -> Config:
     training = {**VALUES["training"], "advantage_hook": f"{__name__}:alternating"}
-    values = {**VALUES, "training": training, "operation": {"threads": 1, "trace_every": 1, **operation}}
+    values = {
+        **VALUES,
+        "training": training,
+        "operation": {"threads": 1, "trace_every": 1, **operation},
+    }
     return parse_config(values, where="test")
 
 
@@ -92,12 +110,15 @@ def test_each_batch_is_rolled_out_by_what_the_steps_before_it_have_learnt(
         own = output["tool_mask"].bool()
         assert (output["importance_sampling_ratio"][own] - 1).abs().max() < 1e-3
         assert not output["old_per_token_logps"][~own].any()
-    before, after = policy_of(run, 0), policy_of(run, 1)
+    before = policy_of(run, 0)
+    after = policy_of(run, 1)
     assert any(not torch.equal(before[name], after[name]) for name in before)
     assert len(state.loaded) == 4  # once a batch, and for the validation between the two epochs
 
 
-def test_a_server_with_another_model_is_found_out_before_anything_is_learnt(tmp_path: Path, initial: Any) -> None:
+def test_a_server_with_another_model_is_found_out_before_anything_is_learnt(
+    tmp_path: Path, initial: Any
+) -> None:
     other = deepcopy(initial)
     with torch.no_grad():
         for weights in other.parameters():

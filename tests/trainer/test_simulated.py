@@ -8,7 +8,14 @@ from rods.config import Config, PolicySettings, RandomSeeds, Rollouts, Stage, Tr
 from rods.observations import Group
 from rods.tasks import EnvironmentRef, Task
 from rods.trainer.policy import Batch, BatchSlot
-from rods.trainer.simulated import VARIANT_NOISE, SimulatedPolicy, difficulty, estimated, rollout, turn_chance
+from rods.trainer.simulated import (
+    VARIANT_NOISE,
+    SimulatedPolicy,
+    difficulty,
+    estimated,
+    rollout,
+    turn_chance,
+)
 
 
 def task(number: int, root: str | None = None) -> Task:
@@ -26,15 +33,25 @@ TASKS = [task(number) for number in range(60)]
 
 
 def batch(step: int) -> Batch:
-    return Batch(step, 0, 1, Stage(), tuple(BatchSlot(index, item) for index, item in enumerate(TASKS[:20])), "hash")
+    return Batch(
+        step,
+        0,
+        1,
+        Stage(),
+        tuple(BatchSlot(index, item) for index, item in enumerate(TASKS[:20])),
+        "hash",
+    )
 
 
 def test_a_batch_is_the_same_however_often_it_is_drawn() -> None:
     config = Config(policy=PolicySettings(kind="simulated"))
-    first, second = SimulatedPolicy(config), SimulatedPolicy(config)
+    first = SimulatedPolicy(config)
+    second = SimulatedPolicy(config)
     assert first.groups(batch(3)) == second.groups(batch(3))
     assert first.groups(batch(3)) != first.groups(batch(4))
-    other = SimulatedPolicy(Config(policy=PolicySettings(kind="simulated"), random_seeds=RandomSeeds(rollouts=1)))
+    other = SimulatedPolicy(
+        Config(policy=PolicySettings(kind="simulated"), random_seeds=RandomSeeds(rollouts=1))
+    )
     assert other.groups(batch(3)) != first.groups(batch(3))
 
 
@@ -69,7 +86,10 @@ def test_a_variant_is_about_as_hard_as_its_root() -> None:
 
 def test_only_groups_that_disagree_teach() -> None:
     policy = SimulatedPolicy(
-        Config(policy=PolicySettings(kind="simulated", growth=0.1), rollouts=Rollouts(rollouts_per_task=8))
+        Config(
+            policy=PolicySettings(kind="simulated", growth=0.1),
+            rollouts=Rollouts(rollouts_per_task=8),
+        )
     )
     groups = policy.groups(batch(1))
     settled = [group for group in groups if len({item.reward for item in group.rollouts}) == 1]
@@ -89,7 +109,9 @@ def test_every_reward_lies_in_its_range() -> None:
         for group in policy.groups(stage):
             low, high = group.range
             assert group.reward == kind
-            assert all(item.reward is not None and low <= item.reward <= high for item in group.rollouts)
+            assert all(
+                item.reward is not None and low <= item.reward <= high for item in group.rollouts
+            )
             assert Group.from_json(group.as_json()) == group
 
 

@@ -1,5 +1,5 @@
-"""A real pretrained model through the whole path on a CPU: warm-up, GRPO, checkpoint, scores. `make llm-smoke` runs
-this; `make test` does not."""
+"""A real pretrained model through the whole path on a CPU: warm-up, GRPO, checkpoint, scores. `make
+llm-smoke` runs this; `make test` does not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.trainer.runs import live_steps, write_config
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs a real model: make llm-smoke"),
+    pytest.mark.skipif(
+        not os.environ.get("RODS_LLM_SMOKE"), reason="needs a real model: make llm-smoke"
+    ),
     pytest.mark.timeout(1_500),
 ]
 VALUES: dict[str, Any] = {
@@ -59,9 +61,19 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_real_model_is_warmed_up_trained_and_scored(home: Path) -> None:
-    warm, run = home / "warm", home / "run"
+    warm = home / "warm"
+    run = home / "run"
     base = write_config(home / "base.toml", VALUES | {"policy.model": str(MODEL)})
-    arguments = ["--out", str(warm), "--passes", "0.5", "--sequences", "4", "--learning-rate", "1e-4"]
+    arguments = [
+        "--out",
+        str(warm),
+        "--passes",
+        "0.5",
+        "--sequences",
+        "4",
+        "--learning-rate",
+        "1e-4",
+    ]
     assert rods_train(["sft", "--config", str(base), *arguments]) == EXIT_OK
 
     started = write_config(home / "run.toml", VALUES | {"policy.model": str(warm)})

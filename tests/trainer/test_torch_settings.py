@@ -13,7 +13,8 @@ from rods.trainer.torch_settings import make_optimizer
 
 
 class Tokenizer:
-    eos_token_id, pad_token_id = 1, 0
+    eos_token_id = 1
+    pad_token_id = 0
 
     def __len__(self) -> int:
         return 64
@@ -21,7 +22,9 @@ class Tokenizer:
 
 def test_muon_in_float32_is_torchs_muon_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = moved()
-    monkeypatch.setattr("torch.optim._muon._zeropower_via_newtonschulz", torch_settings._in_bfloat16)
+    monkeypatch.setattr(
+        "torch.optim._muon._zeropower_via_newtonschulz", torch_settings._in_bfloat16
+    )
     torchs = moved()
     assert ours.keys() == torchs.keys() and len(ours) == 21
     for name, update in ours.items():
@@ -33,7 +36,8 @@ def test_muon_in_float32_is_torchs_muon_but_for_rounding(monkeypatch: pytest.Mon
 
 def moved() -> dict[str, torch.Tensor]:
     """What one step of Muon adds to each matrix of a network whose gradients are drawn."""
-    model, drawn = fresh(Tokenizer(), 3), torch.Generator().manual_seed(5)
+    model = fresh(Tokenizer(), 3)
+    drawn = torch.Generator().manual_seed(5)
     before = {name: each.detach().clone() for name, each in model.named_parameters()}
     for each in model.parameters():
         each.grad = torch.randn(each.shape, generator=drawn)
@@ -56,7 +60,8 @@ class Model(torch.nn.Module):
 
     def __init__(self, kind: type[torch.nn.Parameter]) -> None:
         super().__init__()
-        self.vector, self.matrix = kind(torch.ones(2)), kind(torch.ones(2, 2))
+        self.vector = kind(torch.ones(2))
+        self.matrix = kind(torch.ones(2, 2))
 
     def get_input_embeddings(self) -> None:
         """It has none."""
@@ -65,8 +70,12 @@ class Model(torch.nn.Module):
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_adamw_is_fused_on_a_gpu_where_it_would_make_a_copy_of_what_it_moves(name: Literal["adamw", "muon"]) -> None:
+def test_adamw_is_fused_on_a_gpu_where_it_would_make_a_copy_of_what_it_moves(
+    name: Literal["adamw", "muon"],
+) -> None:
     for kind, fused in ((OnGpu, True), (torch.nn.Parameter, None)):
         made = make_optimizer(name, Model(kind), 0.01)
-        parts = [part for part in getattr(made, "parts", [made]) if isinstance(part, torch.optim.AdamW)]
+        parts = [
+            part for part in getattr(made, "parts", [made]) if isinstance(part, torch.optim.AdamW)
+        ]
         assert [part.defaults["fused"] for part in parts] == [fused]

@@ -1,4 +1,5 @@
-"""What a run tells its trackers: each step once it is on record, and in the tracker's run of the starts before it."""
+"""What a run tells its trackers: each step once it is on record, and in the tracker's run of the
+starts before it."""
 
 from __future__ import annotations
 
@@ -47,16 +48,23 @@ def recording(seen: list[tuple[str, int, dict[str, float]]]) -> Any:
     return opened
 
 
-def test_each_step_is_told_once_it_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_is_told_once_it_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[tuple[str, int, dict[str, float]]] = []
     monkeypatch.setattr(trackers, "OPENED", {"wandb": recording(seen)})
     monkeypatch.setattr(trackers, "find_spec", lambda name: True)
     (tmp_path / "run.toml").write_text(
-        CONFIG.replace('sync = "lockstep"', "").replace("operation = {", 'operation = { report_to = ["wandb"],')
+        CONFIG.replace('sync = "lockstep"', "").replace(
+            "operation = {", 'operation = { report_to = ["wandb"],'
+        )
     )
     with open_stream(tmp_path / "run", config=tmp_path / "run.toml") as stream:
         batch = stream.draw(1)
-        groups = [{"task": one.task.id, "rollouts": [{"resolved": 1, "expected": one.task.expected}]} for one in batch]
+        groups = [
+            {"task": one.task.id, "rollouts": [{"resolved": 1, "expected": one.task.expected}]}
+            for one in batch
+        ]
         assert not seen
         assert stream.observe(1, groups) and not stream.observe(1, groups)
         stream.report({"loss": 0.5, "note": "none of its business"})  # type: ignore[dict-item]
@@ -64,25 +72,35 @@ def test_each_step_is_told_once_it_is_on_record(tmp_path: Path, monkeypatch: pyt
     kinds = [(kind, step) for kind, step, _ in seen]
     assert kinds == [("opened", 1), ("told", 1), ("told", 1), ("closed", 1)]
     assert seen[1][2] == {f"rods/{name}": value for name, value in gauges.items()}
-    assert {"zone/too_hard", "pool/originals", "staging/waiting", "reward"} <= set(gauges) and 0 < gauges["reward"] <= 1
+    assert {"zone/too_hard", "pool/originals", "staging/waiting", "reward"} <= set(
+        gauges
+    ) and 0 < gauges["reward"] <= 1
     assert seen[2][2] == {"loss": 0.5}
 
 
 def test_a_tracker_that_is_not_there_is_refused_before_a_run_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(CONFIG.replace("operation = {", 'operation = { report_to = ["trackio"],'))
+    (tmp_path / "run.toml").write_text(
+        CONFIG.replace("operation = {", 'operation = { report_to = ["trackio"],')
+    )
     if find_spec("trackio") is None:
-        with pytest.raises(UserError, match="the package trackio is not installed → `pip install trackio`"):
+        with pytest.raises(
+            UserError, match="the package trackio is not installed → `pip install trackio`"
+        ):
             open_stream(tmp_path / "run", config=tmp_path / "run.toml")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("RODS_TRACKERS"), reason="needs the trackers' packages: make trackers")
+@pytest.mark.skipif(
+    not os.environ.get("RODS_TRACKERS"), reason="needs the trackers' packages: make trackers"
+)
 def test_a_killed_run_goes_on_in_the_runs_that_its_trackers_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = ", ".join(f'"{name}"' for name in REPORTED)
     (tmp_path / "run.toml").write_text(
-        CONFIG.replace('sync = "lockstep"', "").replace("operation = {", f"operation = {{ report_to = [{told}],")
+        CONFIG.replace('sync = "lockstep"', "").replace(
+            "operation = {", f"operation = {{ report_to = [{told}],"
+        )
     )
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
@@ -104,7 +122,8 @@ def test_a_killed_run_goes_on_in_the_runs_that_its_trackers_have(
         assert all(value == pytest.approx(1 / step) for step, value in read[name]["loss"]), name
         if name == "tensorboard":
             assert steps == [1, 2, 3, 4]
-        elif name in ("wandb", "trackio"):  # they write behind the trainer's back: a kill takes what is not written
+        # they write behind the trainer's back: a kill takes what is not written
+        elif name in ("wandb", "trackio"):
             assert steps[-2:] == [3, 4] and steps[:-2] == [1, 2, 3][: len(steps) - 2]
         else:
             assert steps == [1, 2, 3, 3, 4], name
@@ -115,7 +134,10 @@ def from_tensorboard(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
     events = EventAccumulator(str(folder))
     events.Reload()
-    return {name: [(one.step, one.value) for one in events.Scalars(name)] for name in events.Tags()["scalars"]}
+    return {
+        name: [(one.step, one.value) for one in events.Scalars(name)]
+        for name in events.Tags()["scalars"]
+    }
 
 
 def from_wandb(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -128,16 +150,21 @@ def from_wandb(folder: Path) -> dict[str, list[tuple[int, float]]]:
         for data in blocks(file.read_bytes()):
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
-            row = {item.key or "/".join(item.nested_key): item.value_json for item in record.history.item}
+            row = {
+                item.key or "/".join(item.nested_key): item.value_json
+                for item in record.history.item
+            }
             for name in row:
                 read.setdefault(name, []).append((int(float(row["step"])), float(row[name])))
     return read
 
 
 def blocks(data: bytes) -> Iterator[bytes]:
-    """The records of a log of LevelDB's form, behind wandb's header: in blocks of 32 KB, each a part of a record with
-    its checksum, length and place in it (1 whole, 2 first, 3 middle, 4 last). What a kill tore off is left out."""
-    at, held = 7, b""
+    """The records of a log of LevelDB's form, behind wandb's header: in blocks of 32 KB, each a
+    part of a record with its checksum, length and place in it (1 whole, 2 first, 3 middle, 4 last).
+    What a kill tore off is left out."""
+    at = 7
+    held = b""
     while at + 7 <= len(data):
         if (left := 32768 - at % 32768) < 7:
             at += left

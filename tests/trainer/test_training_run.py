@@ -31,7 +31,8 @@ def make(folder: Path, **sections: Any) -> Run:
     values = {
         "policy": {"kind": "simulated"},
         "rollouts": {"rollouts_per_task": 4},
-        "training": {"batch_tasks": 5, "steps": 100, "checkpoint_steps": 10} | sections.pop("training", {}),
+        "training": {"batch_tasks": 5, "steps": 100, "checkpoint_steps": 10}
+        | sections.pop("training", {}),
         **sections,
     }
     config: Config = parse_config(values, where="test")
@@ -50,7 +51,9 @@ def drive(run: TrainingRun, policy: SimulatedPolicy, steps: int) -> list[tuple[B
     return done
 
 
-def test_an_epoch_visits_every_task_and_its_last_batch_is_filled_from_the_front(tmp_path: Path) -> None:
+def test_an_epoch_visits_every_task_and_its_last_batch_is_filled_from_the_front(
+    tmp_path: Path,
+) -> None:
     made = make(tmp_path)
     with TrainingRun(made) as run:
         policy = SimulatedPolicy(run.config)
@@ -59,7 +62,14 @@ def test_an_epoch_visits_every_task_and_its_last_batch_is_filled_from_the_front(
     first = [slot.task.id for batch in batches[:3] for slot in batch.slots]
     assert set(first[:12]) == {task.id for task in TASKS if task.split == "train"}
     assert first[12:] == first[:3]
-    assert [(batch.step, batch.epoch) for batch in batches] == [(1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (6, 1)]
+    assert [(batch.step, batch.epoch) for batch in batches] == [
+        (1, 0),
+        (2, 0),
+        (3, 0),
+        (4, 1),
+        (5, 1),
+        (6, 1),
+    ]
     assert batches[3].order_hash != batches[0].order_hash
 
 
@@ -83,8 +93,16 @@ def test_stages_choose_types_and_reward_and_epochs_run_on(tmp_path: Path) -> Non
         (2, 2, "progress"),
     ]
     assert {slot.task.type for batch, _ in seen[:2] for slot in batch.slots} == {"base"}
-    assert {slot.task.type for batch, _ in seen[2:] for slot in batch.slots} == {"base", "miss_func"}
-    assert [group.range for _, groups in seen for group in groups[:1]] == [(0, 2), (0, 2), (0, 1), (0, 1)]
+    assert {slot.task.type for batch, _ in seen[2:] for slot in batch.slots} == {
+        "base",
+        "miss_func",
+    }
+    assert [group.range for _, groups in seen for group in groups[:1]] == [
+        (0, 2),
+        (0, 2),
+        (0, 1),
+        (0, 1),
+    ]
     with TrainingRun(made) as run:
         assert run.finished  # known from the checkpoint, though `training.steps` is far
 
@@ -96,8 +114,12 @@ def test_a_step_is_durable_before_record_returns(tmp_path: Path) -> None:
         run.begin(policy)
         batch = run.next_batch()
         run.record(batch, policy.groups(batch))
-        closed = [record for record in read(made.path / "observations.jsonl") if record["kind"] == "step"]
-        assert [(record["step"], record["policy_step"], record["groups"]) for record in closed] == [(1, 0, 5)]
+        closed = [
+            record for record in read(made.path / "observations.jsonl") if record["kind"] == "step"
+        ]
+        assert [(record["step"], record["policy_step"], record["groups"]) for record in closed] == [
+            (1, 0, 5)
+        ]
 
 
 def test_groups_of_other_tasks_are_refused(tmp_path: Path) -> None:
@@ -113,7 +135,9 @@ def test_groups_of_other_tasks_are_refused(tmp_path: Path) -> None:
             run.record(batch, groups)
 
 
-def test_the_untrained_policy_is_checkpoint_0_and_later_ones_hold_the_position(tmp_path: Path) -> None:
+def test_the_untrained_policy_is_checkpoint_0_and_later_ones_hold_the_position(
+    tmp_path: Path,
+) -> None:
     made = make(tmp_path)
     with TrainingRun(made) as run:
         policy = SimulatedPolicy(run.config)
@@ -147,7 +171,9 @@ def test_another_order_than_the_checkpoints_is_refused(tmp_path: Path) -> None:
         run.begin(policy)
         drive(run, policy, 10)
     manifest = made.path / "checkpoints" / "step_00000010.a1" / MANIFEST
-    manifest.write_bytes(orjson.dumps({**orjson.loads(manifest.read_bytes()), "order_hash": "other"}))
+    manifest.write_bytes(
+        orjson.dumps({**orjson.loads(manifest.read_bytes()), "order_hash": "other"})
+    )
     with TrainingRun(made) as run, pytest.raises(RefusedError, match="another order"):
         run.begin(SimulatedPolicy(run.config))
 
@@ -189,7 +215,8 @@ def test_a_kill_right_after_the_last_checkpoint_leaves_the_tracker_of_the_last_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No later start writes it: the run is finished."""
-    made, write = make(tmp_path, training={"steps": 7}), Checkpoints.write
+    made = make(tmp_path, training={"steps": 7})
+    write = Checkpoints.write
 
     def killed(self: Checkpoints, position: Any, save: Any) -> Any:
         written = write(self, position, save)
@@ -206,7 +233,8 @@ def test_a_kill_right_after_the_last_checkpoint_leaves_the_tracker_of_the_last_s
 
 
 @pytest.mark.parametrize(
-    ("seconds", "dear", "taken"), [(1e-9, 0, [0, 1, 2, 3]), (1e-9, 1e9, [0]), (0.0, 0, [0]), (600.0, 0, [0])]
+    ("seconds", "dear", "taken"),
+    [(1e-9, 0, [0, 1, 2, 3]), (1e-9, 1e9, [0]), (0.0, 0, [0]), (600.0, 0, [0])],
 )
 def test_a_checkpoint_is_due_by_time_but_no_dearer_than_a_share_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, dear: float, taken: list[int]
@@ -232,7 +260,11 @@ def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
         drive(run, policy, 3)
         with pytest.raises(DeadlineError):
             run.next_batch()
-    said = [line for line in "".join(capfd.readouterr()).splitlines() if "waiting for the daemon" in line]
+    said = [
+        line
+        for line in "".join(capfd.readouterr()).splitlines()
+        if "waiting for the daemon" in line
+    ]
     assert len(said) == 1 and f"rods-daemon {made.path}" in said[0] and "2.0" in said[0]
     with TrainingRun(made) as run:
         assert run.resumed is not None and run.resumed.position.step == 3
@@ -255,14 +287,20 @@ def test_traces_are_kept_for_every_nth_step_within_their_bytes(tmp_path: Path) -
         for _ in range(9):
             batch = run.next_batch()
             assert batch.traced == (batch.step % 3 == 1)
-            run.record(batch, policy.groups(batch), [{"slot": 0, "text": "words " * 20}] * 3 if batch.traced else ())
+            run.record(
+                batch,
+                policy.groups(batch),
+                [{"slot": 0, "text": "words " * 20}] * 3 if batch.traced else (),
+            )
             run.after_update()
     kept = sorted(path.name for path in (made.path / "traces").iterdir())
     assert kept and kept[-1] == "step_00000007.a1.jsonl.gz"
     assert sum((made.path / "traces" / name).stat().st_size for name in kept) <= 300
 
 
-def test_a_plateau_of_the_validation_score_ends_a_stage_at_the_same_epoch_stopped_or_not(tmp_path: Path) -> None:
+def test_a_plateau_of_the_validation_score_ends_a_stage_at_the_same_epoch_stopped_or_not(
+    tmp_path: Path,
+) -> None:
     stages = [{"until": "plateau", "expand": False}, {"expand": False}]
     settings = {
         "training": {"batch_tasks": 4, "steps": 40, "checkpoint_steps": 1},
@@ -277,7 +315,13 @@ def test_a_plateau_of_the_validation_score_ends_a_stage_at_the_same_epoch_stoppe
             again = Run.open(made.path, made.config.model_copy(update={"operation": operation}))
             with TrainingRun(again) as run:
                 simulated.train(run)
-        orders.append({one["epoch"]: one["stage"] for one in read(made.path / "pool.jsonl") if one["kind"] == "epoch"})
+        orders.append(
+            {
+                one["epoch"]: one["stage"]
+                for one in read(made.path / "pool.jsonl")
+                if one["kind"] == "epoch"
+            }
+        )
     assert orders[0] == orders[1]
     reached = [orders[0][epoch] for epoch in sorted(orders[0])]
     assert reached[:2] == [1, 1] and reached[-1] == 2 and reached.count(1) > 2
@@ -299,10 +343,14 @@ def test_a_plateau_needs_validation_tasks(tmp_path: Path) -> None:
         )
 
 
-def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_kill(tmp_path: Path) -> None:
+def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_kill(
+    tmp_path: Path,
+) -> None:
     """As it may on a GPU: the kill came between the merge and the next checkpoint."""
     stages = [{"until": "plateau", "expand": False}, {"epochs": 1}]
-    made = make(tmp_path, training={"batch_tasks": 6, "checkpoint_steps": 2}, curriculum={"stages": stages})
+    made = make(
+        tmp_path, training={"batch_tasks": 6, "checkpoint_steps": 2}, curriculum={"stages": stages}
+    )
 
     class Moody(SimulatedPolicy):
         scores = iter((0.5, 0.5, 0.9))
@@ -328,7 +376,9 @@ def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_ki
 def test_the_end_of_the_last_plateau_is_remembered(tmp_path: Path, checkpoint_steps: int) -> None:
     """Also where the step has its checkpoint already: another start could validate otherwise."""
     training = {"batch_tasks": 4, "checkpoint_steps": checkpoint_steps}
-    made = make(tmp_path, training=training, curriculum={"stages": [{"until": "plateau", "expand": False}]})
+    made = make(
+        tmp_path, training=training, curriculum={"stages": [{"until": "plateau", "expand": False}]}
+    )
 
     class Still(SimulatedPolicy):
         def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
@@ -342,4 +392,6 @@ def test_the_end_of_the_last_plateau_is_remembered(tmp_path: Path, checkpoint_st
         last = run.step
     assert last == 6  # two epochs
     with TrainingRun(made) as run:
-        assert run.finished and run.step == last and run.resumed is not None and run.resumed.intact()
+        assert (
+            run.finished and run.step == last and run.resumed is not None and run.resumed.intact()
+        )

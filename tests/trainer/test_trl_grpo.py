@@ -1,4 +1,5 @@
-"""The one module that knows TRL: what is recorded before the update, what is trained on, and the pin it rests on."""
+"""The one module that knows TRL: what is recorded before the update, what is trained on, and the
+pin it rests on."""
 
 import gzip
 import inspect
@@ -41,19 +42,33 @@ from rods.worlds.sources import load_tasks
 from tests.environments import ENVIRONMENTS
 from tests.trainer.runs import live_steps
 
-STEPS, TASKS, ROLLOUTS = 2, 3, 4
+STEPS = 2
+TASKS = 3
+ROLLOUTS = 4
 VALUES: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk-small", "train": 6, "held_out": 4},
     "policy": {"kind": "nano", "warm_start_steps": 1},
-    "rollouts": {"rollouts_per_task": ROLLOUTS, "max_reply_tokens": 6, "max_context_tokens": 256, "max_steps": 2},
-    "training": {"batch_tasks": TASKS, "steps": STEPS, "learning_rate": 0.01, "optimizer": "muon", "kl": 0.0},
+    "rollouts": {
+        "rollouts_per_task": ROLLOUTS,
+        "max_reply_tokens": 6,
+        "max_context_tokens": 256,
+        "max_steps": 2,
+    },
+    "training": {
+        "batch_tasks": TASKS,
+        "steps": STEPS,
+        "learning_rate": 0.01,
+        "optimizer": "muon",
+        "kl": 0.0,
+    },
     "operation": {"threads": 1, "trace_every": 1},
 }
 
 
 def _new_run(folder: Path, **changes: dict[str, object]) -> Run:
     config = parse_config(
-        {**VALUES, **{name: {**VALUES[name], **keys} for name, keys in changes.items()}}, where="test"
+        {**VALUES, **{name: {**VALUES[name], **keys} for name, keys in changes.items()}},
+        where="test",
     )
     return create_run(folder / "run", config, load_tasks(config.data, folder))
 
@@ -65,18 +80,28 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An untrained policy earns nothing: give every group rewards that differ, and one infrastructure failure."""
+    """An untrained policy earns nothing: give every group rewards that differ, and one
+    infrastructure failure."""
     rewards = iter([None, 1.0, 0.0, 0.5] * (10 * TASKS))
 
     def score(trace, *given):
         reward = next(rewards)
-        return Rollout(0, trace.expected, 0, 0.0, reward, "finished" if reward is not None else "infrastructure")
+        return Rollout(
+            0,
+            trace.expected,
+            0,
+            0.0,
+            reward,
+            "finished" if reward is not None else "infrastructure",
+        )
 
     monkeypatch.setattr(batches, "score", score)
 
 
 @pytest.mark.slow
-def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(trl_grpo, "BROKEN", 2)
     ends = iter([0, 1, 0, 0])  # steps of which some rollout comes to its end, or none
     broken: dict[str, int] = {}
@@ -93,15 +118,20 @@ def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Pa
     run = _new_run(home, training={"steps": 9})
     with TrainingRun(run) as training, pytest.raises(InfrastructureError, match="2 steps in a row"):
         trl_grpo.train(training)
-    assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]  # one breaks now and then; the fourth is not taken
+    # one breaks now and then; the fourth is not taken
+    assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]
 
 
-def test_observations_are_durable_before_the_update_that_they_describe(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_observations_are_durable_before_the_update_that_they_describe(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     _uneven(monkeypatch)
     run = _new_run(home)
     weights: list[torch.Tensor] = []
     trainers: list[trl_grpo._Trainer] = []
-    made, recorded, updated = trl_grpo._Trainer.__init__, TrainingRun.record, TrainingRun.after_update
+    made = trl_grpo._Trainer.__init__
+    recorded = TrainingRun.record
+    updated = TrainingRun.after_update
 
     def remember(self, *given):
         made(self, *given)
@@ -126,7 +156,9 @@ def test_observations_are_durable_before_the_update_that_they_describe(home: Pat
         trl_grpo.train(training)
     steps = live_steps(run.path)
     assert [step for step, *_ in steps] == [1, 2]
-    assert all(len(groups) == TASKS and len(groups[0]["rollouts"]) == ROLLOUTS for *_, groups in steps)
+    assert all(
+        len(groups) == TASKS and len(groups[0]["rollouts"]) == ROLLOUTS for *_, groups in steps
+    )
     assert not any(list((run.path / "checkpoints").rglob("*.parquet")))
 
 
@@ -163,11 +195,14 @@ def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pyt
 def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_policys_own_tokens(
     home: Path, monkeypatch: pytest.MonkeyPatch, passes: int
 ) -> None:
-    """The entropy against one computed from the logits of the weights that made the rollouts, token by token, whatever
-    the micro-batches; `kl` keeps every rollout in the update."""
+    """The entropy against one computed from the logits of the weights that made the rollouts, token
+    by token, whatever the micro-batches; `kl` keeps every rollout in the update."""
     _uneven(monkeypatch)
     run = _new_run(
-        home, training={"kl": 0.1, "passes": passes}, rollouts={"temperature": 0.7}, operation={"micro_batch": ROLLOUTS}
+        home,
+        training={"kl": 0.1, "passes": passes},
+        rollouts={"temperature": 0.7},
+        operation={"micro_batch": ROLLOUTS},
     )
     expected: list[float] = []
     traces: list[Trace] = []
@@ -179,8 +214,12 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
         with torch.no_grad():
             for sample in self.samples:
                 ids = sample.prompt_ids + sample.completion_ids
-                logits = self.engine.model(torch.tensor([ids], device=self.engine.model.device)).logits[0]
-                chances = (logits.cpu()[len(sample.prompt_ids) - 1 : -1] / 0.7).double().log_softmax(-1)
+                logits = self.engine.model(
+                    torch.tensor([ids], device=self.engine.model.device)
+                ).logits[0]
+                chances = (
+                    (logits.cpu()[len(sample.prompt_ids) - 1 : -1] / 0.7).double().log_softmax(-1)
+                )
                 own = torch.tensor(sample.env_mask).bool()
                 entropies.append(-(chances.exp() * chances).sum(-1)[own])
         expected.append(float(torch.cat(entropies).mean()))
@@ -193,13 +232,24 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
         gauges = training.log.gauges()
     records = list(RunState(run).records(OBSERVATIONS))
     kinds = [record["kind"] for record in records if record["kind"] != "group"]
-    assert kinds == ["start", "step", "update", "step", "update"], "the last one stands before the last checkpoint"
+    assert kinds == ["start", "step", "update", "step", "update"], (
+        "the last one stands before the last checkpoint"
+    )
     updates = [record for record in records if record["kind"] == "update"]
     assert [record["step"] for record in updates] == [1, 2]
-    assert [record["entropy"] for record in updates] == pytest.approx(expected, abs=2e-6) and min(expected) > 0.1
+    assert [record["entropy"] for record in updates] == pytest.approx(expected, abs=2e-6) and min(
+        expected
+    ) > 0.1
     checkpoint = orjson.loads(max((run.path / "checkpoints").glob("*/manifest.json")).read_bytes())
-    assert [record["gradient_norm"] for record in updates] == pytest.approx(checkpoint["curriculum"]["norms"], abs=1e-6)
-    rollouts = [rollout for *_, groups in live_steps(run.path) for group in groups for rollout in group["rollouts"]]
+    assert [record["gradient_norm"] for record in updates] == pytest.approx(
+        checkpoint["curriculum"]["norms"], abs=1e-6
+    )
+    rollouts = [
+        rollout
+        for *_, groups in live_steps(run.path)
+        for group in groups
+        for rollout in group["rollouts"]
+    ]
     assert [(one["calling"], one["replies"]) for one in rollouts] == [
         (
             sum(any(step.calls for step in turn.steps) for turn in trace.turns),
@@ -209,21 +259,33 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     ]
     finished = [one for one in rollouts if one["end"] == "finished"]
     last = [one for one in rollouts[len(rollouts) // 2 :] if one["end"] == "finished"]
-    now, history = Progress(run.path).poll(), recorded(Follower(run.path))
+    now = Progress(run.path).poll()
+    history = recorded(Follower(run.path))
     assert now.entropy == pytest.approx(fmean(expected), abs=2e-6)
-    assert now.replies == sum(one["replies"] for one in finished) / sum(one["expected"] for one in finished)
-    assert [history.updates[step].entropy for step in (1, 2)] == [record["entropy"] for record in updates]
+    assert now.replies == sum(one["replies"] for one in finished) / sum(
+        one["expected"] for one in finished
+    )
+    assert [history.updates[step].entropy for step in (1, 2)] == [
+        record["entropy"] for record in updates
+    ]
     assert numbers(history)["entropy"] == [updates[0]["entropy"], updates[1]["entropy"]]
-    assert sorted(history.dynamics) == [1, 2] and "entropy" in {plot.name for plot in curves(history)}
-    assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(one["expected"] for one in last)
+    assert sorted(history.dynamics) == [1, 2] and "entropy" in {
+        plot.name for plot in curves(history)
+    }
+    assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(
+        one["expected"] for one in last
+    )
     assert verify(run.path).ok
 
 
 @pytest.mark.numeric
-def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1}, operation={"micro_batch": ROLLOUTS})
-    project, ours = trl_utils._ChunkedLogProbFunction.apply, trl_grpo._Trainer._compute_loss
+    project = trl_utils._ChunkedLogProbFunction.apply
+    ours = trl_grpo._Trainer._compute_loss
     scored: list[int] = []
     shares: list[float] = []
 
@@ -245,7 +307,10 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: P
         taught = (inputs["advantages"] != 0)[:, None]
         assert scored[-1] == (inputs["completion_mask"] * inputs["tool_mask"] * taught).sum()
         shares.append(scored[-1] / everything)
-        assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, expected, strict=True))
+        assert all(
+            torch.allclose(one, other, atol=1e-5)
+            for one, other in zip(found, expected, strict=True)
+        )
         return ours(self, model, inputs)
 
     monkeypatch.setattr(trl_utils._ChunkedLogProbFunction, "apply", count)
@@ -259,7 +324,8 @@ def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     run = _new_run(home, rollouts={"max_context_tokens": 16}, training={"steps": 1})
-    loss, columns = trl_grpo._Trainer._compute_loss, []
+    loss = trl_grpo._Trainer._compute_loss
+    columns = []
 
     def watch(self, model, inputs):
         columns.append(inputs["prompt_ids"].shape[1] + inputs["completion_ids"].shape[1])
@@ -275,7 +341,9 @@ def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(
 
 def test_the_pin_of_trl_and_what_the_module_takes_for_granted():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    pinned = next(line for line in project["optional-dependencies"]["train"] if line.startswith("trl=="))
+    pinned = next(
+        line for line in project["optional-dependencies"]["train"] if line.startswith("trl==")
+    )
     assert metadata.version("trl") == pinned.split(";")[0].removeprefix("trl==").strip()
     trainer = GRPOTrainer
     assert list(inspect.signature(trainer._calculate_rewards).parameters) == [
@@ -291,14 +359,18 @@ def test_the_pin_of_trl_and_what_the_module_takes_for_granted():
 
 @pytest.mark.slow
 @pytest.mark.numeric
-def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     _uneven(monkeypatch)
     weights = []
     for name, limits in (("whole", [0]), ("halves", [1, 0])):
         run = _new_run(home / name, training={"steps": 3})
         for limit in limits:
             operation = run.config.operation.model_copy(update={"step_limit": limit})
-            with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
+            with TrainingRun(
+                replace(run, config=run.config.model_copy(update={"operation": operation}))
+            ) as training:
                 trl_grpo.train(training)
         newest = training._checkpoints.newest(training.log.live)
         assert newest is not None
@@ -312,7 +384,8 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Pat
 def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    load, recorded = Chat.load, []
+    load = Chat.load
+    recorded = []
 
     def brief(folder: Path) -> Chat:  # every third token ends a reply, so that turns come to an end
         chat = load(folder)
@@ -324,22 +397,31 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
         run = _new_run(home / name, training={"steps": 2})
         for limit in limits:
             operation = run.config.operation.model_copy(update={"step_limit": limit})
-            with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
+            with TrainingRun(
+                replace(run, config=run.config.model_copy(update={"operation": operation}))
+            ) as training:
                 trl_grpo.train(training)
         recorded.append(live_steps(run.path))
         tasks = {task.id: scripted(task, "a label") for task in run.tasks}
         for step, _, groups in recorded[-1]:
             (file,) = (run.path / "traces").glob(f"step_{step:08d}.*")
-            played = [Trace.from_json(orjson.loads(line)) for line in gzip.decompress(file.read_bytes()).splitlines()]
+            played = [
+                Trace.from_json(orjson.loads(line))
+                for line in gzip.decompress(file.read_bytes()).splitlines()
+            ]
             told = [rollout.get("labels", []) for group in groups for rollout in group["rollouts"]]
-            assert told == [list(diagnose(one, tasks[one.task], ENVIRONMENTS.load("desk"))) for one in played]
+            assert told == [
+                list(diagnose(one, tasks[one.task], ENVIRONMENTS.load("desk"))) for one in played
+            ]
             assert any(told)
     assert recorded[0] == recorded[1]
 
 
 @pytest.mark.numeric
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
-def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatch: pytest.MonkeyPatch, scale: str):
+def test_our_group_advantages_are_those_that_trl_computes(
+    home: Path, monkeypatch: pytest.MonkeyPatch, scale: str
+):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1, "advantage_scale": scale})
     theirs: list[torch.Tensor] = []
@@ -371,7 +453,9 @@ def nothing_learned(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
 
 
 @pytest.mark.numeric
-def test_a_hook_decides_what_is_learnt_from_every_token(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_hook_decides_what_is_learnt_from_every_token(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     _uneven(monkeypatch)
     changed = {}
     for hook in ("", "tests.trainer.test_trl_grpo:nothing_learned"):
@@ -379,7 +463,9 @@ def test_a_hook_decides_what_is_learnt_from_every_token(home: Path, monkeypatch:
         with TrainingRun(run) as training:
             trl_grpo.train(training)
         first, last = sorted((run.path / "checkpoints").glob("step_*"))
-        before, after = (load_file(folder / "policy" / "model.safetensors") for folder in (first, last))
+        before, after = (
+            load_file(folder / "policy" / "model.safetensors") for folder in (first, last)
+        )
         changed[hook] = any(not torch.equal(before[name], after[name]) for name in before)
         (norm,) = orjson.loads((last / "manifest.json").read_bytes())["curriculum"]["norms"]
         assert (norm > 0) == (hook == "")

@@ -36,7 +36,9 @@ def test_trl_is_told_of_vllm_only_where_it_sets_it_up() -> None:
     [{"colocated": True}, {"rollout_servers": [SERVER], "weight_transfer": "nccl"}],
     ids=["colocated", "nccl"],
 )
-def test_without_vllm_beside_the_trainer_a_server_by_disk_is_what_remains(operation: dict[str, Any]) -> None:
+def test_without_vllm_beside_the_trainer_a_server_by_disk_is_what_remains(
+    operation: dict[str, Any],
+) -> None:
     with pytest.raises(UserError, match=r"not installed beside the trainer.*rollout_servers"):
         vllm_arguments(configured(**operation))
 
@@ -60,7 +62,10 @@ def test_weights_over_nccl_need_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"colocated": True, "rollout_servers": [SERVER]}, "exclude each other"),
         ({"weight_transfer": "nccl"}, "one rollout server with one address"),
         (
-            {"weight_transfer": "nccl", "rollout_servers": [{**SERVER, "urls": ["http://a/v1", "http://b/v1"]}]},
+            {
+                "weight_transfer": "nccl",
+                "rollout_servers": [{**SERVER, "urls": ["http://a/v1", "http://b/v1"]}],
+            },
             "one rollout server with one address",
         ),
     ],
@@ -70,14 +75,21 @@ def test_contradictions_are_refused(operation: dict[str, Any], said: str) -> Non
         configured(**operation)
 
 
-def test_the_pin_of_trl_and_what_is_taken_for_granted_of_its_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pin_of_trl_and_what_is_taken_for_granted_of_its_vllm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(choose, "find_spec", lambda name: object())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for operation in ({"colocated": True}, {"rollout_servers": [SERVER], "weight_transfer": "nccl"}):
+    for operation in (
+        {"colocated": True},
+        {"rollout_servers": [SERVER], "weight_transfer": "nccl"},
+    ):
         arguments = vllm_arguments(configured(**operation))
         assert arguments.keys() <= {one.name for one in fields(GRPOConfig)}
     generate = inspect.getsource(GRPOTrainer._generate)
     assert "self.use_vllm and self.state.global_step != self._last_loaded_step" in generate
-    assert generate.index("self.vllm_generation.sync_weights()") < generate.index("self.rollout_func(")
+    assert generate.index("self.vllm_generation.sync_weights()") < generate.index(
+        "self.rollout_func("
+    )
     built = inspect.getsource(VLLMGeneration._init_vllm)
     assert "self.llm = LLM(" in built and 'logprobs_mode="processed_logprobs"' in built

@@ -1,4 +1,5 @@
-"""Training tasks that match held-out ones: of other files (`rods data check --against`), and in BFCL's own split."""
+"""Training tasks that match held-out ones: of other files (`rods data check --against`), and in
+BFCL's own split."""
 
 from __future__ import annotations
 
@@ -27,9 +28,14 @@ def near(task: Task, **changes: Any) -> Task:
     return replace(task, id="", **changes)
 
 
-@pytest.mark.parametrize("leak", [replace(HELD_OUT[0], split="train"), near(HELD_OUT[1], split="train")])
-def test_a_leak_into_another_file_is_a_fault(leak: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mine, theirs = tmp_path / "mine.jsonl", tmp_path / "theirs.jsonl"
+@pytest.mark.parametrize(
+    "leak", [replace(HELD_OUT[0], split="train"), near(HELD_OUT[1], split="train")]
+)
+def test_a_leak_into_another_file_is_a_fault(
+    leak: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.jsonl"
+    theirs = tmp_path / "theirs.jsonl"
     mine.write_bytes(task_lines([*TRAIN, leak]))
     theirs.write_bytes(task_lines(HELD_OUT))
     run(["data", "check", str(mine), "--json"])
@@ -51,7 +57,10 @@ def test_what_bfcls_split_shares_is_what_was_counted_before() -> None:
         rule: {base[match.other].provenance["id"] for _, match in shared if match.rule == rule}
         for rule in ("state", "query")
     }
-    assert by_rule == {"state": {"multi_turn_base_70", "multi_turn_base_74"}, "query": {"multi_turn_base_40"}}
+    assert by_rule == {
+        "state": {"multi_turn_base_70", "multi_turn_base_74"},
+        "query": {"multi_turn_base_40"},
+    }
     several = {
         split: [str(turn) for task in base.values() if (task.split == "train") is (split == "train")
                 for turn in task.calls if len(turn) > 1]

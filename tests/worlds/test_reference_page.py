@@ -1,4 +1,5 @@
-"""What no table of docs/reference.md takes from the code: the kinds of failure, a sentence, a whole environment."""
+"""What no table of docs/reference.md takes from the code: the kinds of failure, a sentence, a whole
+environment."""
 
 import re
 from pathlib import Path

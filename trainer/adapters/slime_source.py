@@ -1,7 +1,9 @@
-"""The tasks of a run as a data source of slime's, and of miles', which has the same interface (docs/trainers.md).
+"""The tasks of a run as a data source of slime's, and of miles', which has the same interface
+(docs/trainers.md).
 
-A rollout of slime's is a step of the run: what it asks for is drawn, and all groups that came to an end are on record
-before it trains on them, those that a filter dropped, too. Groups that it aborts got lost.
+A rollout of slime's is a step of the run: what it asks for is drawn, and all groups that came to an
+end are on record before it trains on them, those that a filter dropped, too. Groups that it aborts
+got lost.
 """
 
 import copy
@@ -17,8 +19,9 @@ BROKEN = ("aborted", "failed")  # values of a sample's status
 
 
 class RunSource:
-    """A `DataSource`: `folder` is the run's (made from the file `config` where there is none). `behind`: how many
-    updates the weights lack that roll out, 1 under slime's train_async.py. Rewards must lie in `reward_range`."""
+    """A `DataSource`: `folder` is the run's (made from the file `config` where there is none).
+    `behind`: how many updates the weights lack that roll out, 1 under slime's train_async.py.
+    Rewards must lie in `reward_range`."""
 
     folder: ClassVar[Path | str]
     config: ClassVar[Path | str | None] = None
@@ -37,28 +40,36 @@ class RunSource:
 
     def get_samples(self, num_samples: int) -> list[list[Any]]:
         """So many further groups of the open rollout."""
-        stream, taken = self._opened(), len(self._drawn)
+        stream = self._opened()
+        taken = len(self._drawn)
         self._drawn = stream.draw(stream.step + 1, taken + num_samples)
         return [self._group(one) for one in self._drawn[taken:]]
 
     def _group(self, one: DrawnTask) -> list[Any]:
-        group = [copy.deepcopy(self.sample(one.task)) for _ in range(self.args.n_samples_per_prompt)]
+        group = [
+            copy.deepcopy(self.sample(one.task)) for _ in range(self.args.n_samples_per_prompt)
+        ]
         for sample in group:
-            sample.group_index, sample.index = self._samples // len(group), self._samples
+            sample.group_index = self._samples // len(group)
+            sample.index = self._samples
             sample.metadata = {**(sample.metadata or {}), "task": one.task.id, "place": one.place}
             self._samples += 1
         return group
 
     def add_samples(self, samples: list[list[Any]]) -> None:
         if samples:
-            what = "slime gives groups back that are to go on in a later rollout, and each belongs to its step"
+            what = (
+                "slime gives groups back that are to go on in a later rollout, and each belongs to "
+                "its step"
+            )
             raise RefusedError(what, where="--partial-rollout", remedy="leave it out")
 
     def observe(self, groups: Iterable[Sequence[Any]]) -> None:
         """Closes the open rollout with the groups that came to an end."""
         reported = []
         for group in groups:
-            told = [each[-1] if isinstance(each, list) else each for each in group]  # one may be several samples
+            # one may be several samples
+            told = [each[-1] if isinstance(each, list) else each for each in group]
             one = self._drawn[told[0].metadata["place"]]
             reported.append(one.group([self._reward(sample) for sample in told], self.reward_range))
         stream = self._opened()
@@ -66,14 +77,19 @@ class RunSource:
         self._drawn = ()
 
     def _reward(self, sample: Any) -> float | None:
-        reward = sample.reward[self.args.reward_key] if isinstance(sample.reward, dict) else sample.reward
+        reward = (
+            sample.reward[self.args.reward_key]
+            if isinstance(sample.reward, dict)
+            else sample.reward
+        )
         return None if sample.status.value in BROKEN else reward
 
     def save(self, rollout_id: int) -> None:
         """Nothing: what was drawn follows from the run's records."""
 
     def load(self, rollout_id: int | None = None) -> None:
-        """Goes on behind the rollout `rollout_id` (from 0; −1: from the start), whose checkpoint slime has restored."""
+        """Goes on behind the rollout `rollout_id` (from 0; −1: from the start), whose checkpoint
+        slime has restored."""
         self.close()
         step = None if rollout_id is None else rollout_id + 1
         self._stream = open_stream(self.folder, config=self.config, from_step=step)
@@ -85,7 +101,8 @@ class RunSource:
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        self._stream, self._drawn = None, ()
+        self._stream = None
+        self._drawn = ()
 
     def _opened(self) -> TaskStream:
         if self._stream is None:
@@ -95,5 +112,6 @@ class RunSource:
 
 
 def observe(args: Any, samples: Iterable[Sequence[Any]], source: Any) -> None:
-    """What `--rollout-all-samples-process-path` calls with all groups of a rollout; `source` may be a method of it."""
+    """What `--rollout-all-samples-process-path` calls with all groups of a rollout; `source` may be
+    a method of it."""
     getattr(source, "__self__", source).observe(samples)

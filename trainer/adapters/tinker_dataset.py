@@ -1,7 +1,7 @@
 """The tasks of a run as a data set of the Tinker cookbook's (docs/trainers.md).
 
-A batch of the cookbook's synchronous training is a step of the run. It is on record once the last of its groups has its
-rewards, or has failed: before the cookbook trains on any of them.
+A batch of the cookbook's synchronous training is a step of the run. It is on record once the last
+of its groups has its rewards, or has failed: before the cookbook trains on any of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,9 @@ from rods.trainer.stream import DrawnTask, TaskStream, open_stream
 
 
 class RunDataset(RLDataset):  # type: ignore[misc]
-    """The batches of the run in `folder`, made from the file `config` where there is none. `group(task)` builds the
-    task's environments; the rewards of a rollout, of its steps and of its group, sum to one in `reward_range`."""
+    """The batches of the run in `folder`, made from the file `config` where there is none.
+    `group(task)` builds the task's environments; the rewards of a rollout, of its steps and of its
+    group, sum to one in `reward_range`."""
 
     def __init__(
         self,
@@ -28,37 +29,46 @@ class RunDataset(RLDataset):  # type: ignore[misc]
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         self.run = open_or_create(Path(folder), None if config is None else Path(config))
-        self.group, self.reward_range = group, reward_range
+        self.group = group
+        self.reward_range = reward_range
         self.stream: TaskStream | None = None
         self.step = 0
         self.drawn: Sequence[DrawnTask] = ()
-        self.over: dict[int, Sequence[float]] = {}  # place → what its group earned, nothing where that failed
+        # place → what its group earned, nothing where that failed
+        self.over: dict[int, Sequence[float]] = {}
 
     def __len__(self) -> int:
         return self.run.config.training.steps
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
         if self.stream is None:  # the cookbook goes on behind the checkpoint that it has restored
-            self.stream = open_stream(self.run.path, from_step=min(index, read_state(self.run).last_step))
+            self.stream = open_stream(
+                self.run.path, from_step=min(index, read_state(self.run).last_step)
+            )
         self.step, self.drawn, self.over = index + 1, self.stream.draw(index + 1), {}
         return [_Drawn(self, one, self.group(one.task)) for one in self.drawn]
 
     def ended(self, one: DrawnTask, rewards: Sequence[float] = ()) -> None:
-        """Notes what the group of `one` earned; without rewards it got lost. The last of its step closes it."""
+        """Notes what the group of `one` earned; without rewards it got lost. The last of its step
+        closes it."""
         if one not in self.drawn or one.place in self.over:
             return
         self.over[one.place] = rewards
         if len(self.over) == len(self.drawn):
             assert self.stream is not None
             earned = [each for each in self.drawn if self.over[each.place]] or self.drawn[:1]
-            self.stream.observe(self.step, [each.group(self.over[each.place], self.reward_range) for each in earned])
+            self.stream.observe(
+                self.step, [each.group(self.over[each.place], self.reward_range) for each in earned]
+            )
 
 
 class _Drawn(EnvGroupBuilder):  # type: ignore[misc]
     """A group of a step, which tells the data set what it earned."""
 
     def __init__(self, data: RunDataset, one: DrawnTask, group: EnvGroupBuilder) -> None:
-        self.data, self.one, self.group = data, one, group
+        self.data = data
+        self.one = one
+        self.group = group
 
     async def make_envs(self) -> Sequence[Env]:
         return await self.group.make_envs()  # type: ignore[no-any-return]
@@ -66,9 +76,15 @@ class _Drawn(EnvGroupBuilder):  # type: ignore[misc]
     async def compute_group_rewards(
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
     ) -> list[tuple[float, Metrics]]:
-        given: list[tuple[float, Metrics]] = await self.group.compute_group_rewards(trajectory_group, env_group)
-        steps = [sum(step.reward for step in trajectory.transitions) for trajectory in trajectory_group]
-        self.data.ended(self.one, [before + last for before, (last, _) in zip(steps, given, strict=True)])
+        given: list[tuple[float, Metrics]] = await self.group.compute_group_rewards(
+            trajectory_group, env_group
+        )
+        steps = [
+            sum(step.reward for step in trajectory.transitions) for trajectory in trajectory_group
+        ]
+        self.data.ended(
+            self.one, [before + last for before, (last, _) in zip(steps, given, strict=True)]
+        )
         return given
 
     async def cleanup(self) -> None:

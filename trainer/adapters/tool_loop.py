@@ -1,7 +1,9 @@
-"""An episode that a tool loop of somebody else drives: it calls a tool, or answers the user, one thing at a time.
+"""An episode that a tool loop of somebody else drives: it calls a tool, or answers the user, one
+thing at a time.
 
-World, user and verdicts are those of any other episode. Such loops end with the first reply that calls no tool, so a
-policy speaks to the user by a tool more, `ANSWER`, which returns what the user says next.
+World, user and verdicts are those of any other episode. Such loops end with the first reply that
+calls no tool, so a policy speaks to the user by a tool more, `ANSWER`, which returns what the user
+says next.
 """
 
 import sys
@@ -17,12 +19,17 @@ from rods.episode.goals import goal_of
 from rods.tasks import AnyTask
 
 HEARS = "Answer the user, and hear what they say next: nothing where that was all."
-ANSWER = Tool("answer", "", HEARS, (Parameter("text", {"type": "string"}, "what you say to the user"),))
-OPENING, CLOSING = "<tool_response>\n", "\n</tool_response>"  # of what Hermes shows of a result
+ANSWER = Tool(
+    "answer", "", HEARS, (Parameter("text", {"type": "string"}, "what you say to the user"),)
+)
+# of what Hermes shows of a result
+OPENING = "<tool_response>\n"
+CLOSING = "\n</tool_response>"
 
 
 class ToolLoop:
-    """One episode of `task` in `environment`. Raises UserError for a task that is judged by a rubric."""
+    """One episode of `task` in `environment`. Raises UserError for a task that is judged by a
+    rubric."""
 
     def __init__(self, environment: Environment, task: AnyTask) -> None:
         goal = goal_of(environment, task)
@@ -30,9 +37,13 @@ class ToolLoop:
         self._state = self._running.advance(None)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """What the tool answers, or why it cannot be called; where the tool is `ANSWER`, what the user says next, empty
-        where that was all."""
-        said = str(arguments.get("text")) if name == ANSWER.name else Hermes().write([Call(name, arguments)])
+        """What the tool answers, or why it cannot be called; where the tool is `ANSWER`, what the
+        user says next, empty where that was all."""
+        said = (
+            str(arguments.get("text"))
+            if name == ANSWER.name
+            else Hermes().write([Call(name, arguments)])
+        )
         return self.reply(said)
 
     def reply(self, text: str) -> str:
@@ -44,6 +55,10 @@ class ToolLoop:
 
     def trace(self) -> Trace:
         """The episode, which is over now: a turn that was not answered is not resolved."""
-        state = self._running.advance(Reply("", "length")) if isinstance(self._state, NeedText) else self._state
+        state = (
+            self._running.advance(Reply("", "length"))
+            if isinstance(self._state, NeedText)
+            else self._state
+        )
         assert isinstance(state, Trace)
         return state

@@ -1,13 +1,16 @@
-"""TRL's own GRPO on the tasks of a run: `StreamTrainer` is TRL's trainer without a `train_dataset` (docs/trainers.md).
+"""TRL's own GRPO on the tasks of a run: `StreamTrainer` is TRL's trainer without a `train_dataset`
+(docs/trainers.md).
 
     trainer = StreamTrainer("runs/mine", row, config="run.toml", model=…, reward_funcs=…, args=…)
 
-A data set would not do: Accelerate reads one batch ahead, so that the first batch of an epoch would be drawn before
-the rewards that its merge learns from. So TRL gets empty rows, which are filled in when a batch is generated. Each
-batch of generations is a step of the run: drawn, rolled out and rewarded by TRL as it would be, and on record before
-TRL computes an advantage from it. Resumed from a checkpoint of TRL's, it tells the run which step that is of.
+A data set would not do: Accelerate reads one batch ahead, so that the first batch of an epoch would
+be drawn before the rewards that its merge learns from. So TRL gets empty rows, which are filled in
+when a batch is generated. Each batch of generations is a step of the run: drawn, rolled out and
+rewarded by TRL as it would be, and on record before TRL computes an advantage from it. Resumed from
+a checkpoint of TRL's, it tells the run which step that is of.
 
-Of several processes (`accelerate launch`) the first has the stream; each rolls out and trains its part of a batch.
+Of several processes (`accelerate launch`) the first has the stream; each rolls out and trains its
+part of a batch.
 """
 
 import json
@@ -26,11 +29,17 @@ from rods.trainer.stream import DrawnTask, TaskStream, open_stream
 
 
 def last_checkpoint(folder: Path | str) -> str | None:
-    """The newest checkpoint in a trainer's `output_dir` that was written to its end; None where there is none. What was
-    being written at a kill is left out: Transformers writes `trainer_state.json` last, and takes any folder by its
-    name."""
-    saved = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdigit()]
-    newest_first = sorted(saved, key=lambda path: int(path.name.removeprefix("checkpoint-")), reverse=True)
+    """The newest checkpoint in a trainer's `output_dir` that was written to its end; None where
+    there is none. What was being written at a kill is left out: Transformers writes
+    `trainer_state.json` last, and takes any folder by its name."""
+    saved = [
+        path
+        for path in Path(folder).glob("checkpoint-*")
+        if path.name.removeprefix("checkpoint-").isdigit()
+    ]
+    newest_first = sorted(
+        saved, key=lambda path: int(path.name.removeprefix("checkpoint-")), reverse=True
+    )
     return next((str(path) for path in newest_first if _whole(path / "trainer_state.json")), None)
 
 
@@ -42,12 +51,13 @@ def _whole(file: Path) -> bool:
 
 
 class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's GRPOTrainer, whose other arguments it takes, with the tasks of the run in `folder` (made from the file
-    `config` where there is none).
+    """TRL's GRPOTrainer, whose other arguments it takes, with the tasks of the run in `folder`
+    (made from the file `config` where there is none).
 
-    `row(task)` is what a row of a data set would be: `prompt`, and columns for reward functions and environments, which
-    get `task` (its id), `step` and `place` beside. What the reward functions give, weighted and summed, must lie in
-    `reward_range`. Where all of them say None the rollout broke, and a group of which all did got lost.
+    `row(task)` is what a row of a data set would be: `prompt`, and columns for reward functions and
+    environments, which get `task` (its id), `step` and `place` beside. What the reward functions
+    give, weighted and summed, must lie in `reward_range`. Where all of them say None the rollout
+    broke, and a group of which all did got lost.
     """
 
     def __init__(
@@ -59,17 +69,26 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         reward_range: tuple[float, float] = (0.0, 1.0),
         **arguments: Any,
     ) -> None:
-        self.run_folder, self.run_config, self.row, self.reward_range = folder, config, row, reward_range
+        self.run_folder = folder
+        self.run_config = config
+        self.row = row
+        self.reward_range = reward_range
         self.stream: TaskStream | None = None  # in the first process
         self.first: int | None = None  # the step of the first batch of `train`
         self.drawn: tuple[DrawnTask, ...] = ()
         super().__init__(train_dataset=Dataset.from_dict({"prompt": [""]}), **arguments)
         self.ranks = Ranks()
         if self.args.max_steps <= 0:
-            raise UserError("a run has no length of its own", where="GRPOConfig", remedy="set max_steps, in updates")
+            raise UserError(
+                "a run has no length of its own",
+                where="GRPOConfig",
+                remedy="set max_steps, in updates",
+            )
         tasks = self.args.generation_batch_size // self.num_generations
         # TRL closes an update where its data end, so they are whole updates.
-        self.train_dataset = Dataset.from_dict({"prompt": [""] * tasks * self.args.gradient_accumulation_steps})
+        self.train_dataset = Dataset.from_dict(
+            {"prompt": [""] * tasks * self.args.gradient_accumulation_steps}
+        )
 
     def train(self, *arguments: Any, **more: Any) -> Any:
         try:
@@ -81,21 +100,28 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
                 self.stream = None
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the run's gauges to what TRL reports, and what TRL reports to the run's own trackers."""
-        own = {} if self.stream is None else {f"rods/{name}": value for name, value in self.stream.gauges().items()}
+        """Adds the run's gauges to what TRL reports, and what TRL reports to the run's own
+        trackers."""
+        own = (
+            {}
+            if self.stream is None
+            else {f"rods/{name}": value for name, value in self.stream.gauges().items()}
+        )
         logs = {**logs, **own}
         super().log(logs, start_time)  # which puts its averages into them
         if self.stream is not None:
             self.stream.report({name: value for name, value in logs.items() if name not in own})
 
     def _save_rng_state(self, output_dir: str) -> None:
-        """Ends once all processes have written theirs, so that what comes next says that the checkpoint is whole."""
+        """Ends once all processes have written theirs, so that what comes next says that the
+        checkpoint is whole."""
         super()._save_rng_state(output_dir)
         self.accelerator.wait_for_everyone()
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if self.model.training:
-            passes = self.num_iterations * self.args.steps_per_generation  # over a batch; TRL counts them in `_step`
+            # over a batch; TRL counts them in `_step`
+            passes = self.num_iterations * self.args.steps_per_generation
             if self.first is None:
                 restored = self.state.global_step * self.args.gradient_accumulation_steps // passes
                 self.ranks.together(lambda: self._open(restored))
@@ -104,7 +130,10 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
             size = self.num_generations
             tasks = len(inputs) * self.ranks.count // size
             self.drawn = self.ranks.together(lambda: self._stream.draw(step, tasks))
-            rows = [{**self.row(one.task), "task": one.task.id, "step": step, "place": one.place} for one in self.drawn]
+            rows = [
+                {**self.row(one.task), "task": one.task.id, "step": step, "place": one.place}
+                for one in self.drawn
+            ]
             mine = self.ranks.part(size * tasks)
             inputs = [{**rows[at // size]} for at in range(mine.start, mine.stop)]
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)

@@ -1,9 +1,11 @@
-"""A world as an environment of TRL's own tool loop (`environment_factory`), with rows and a reward for its tasks.
+"""A world as an environment of TRL's own tool loop (`environment_factory`), with rows and a reward
+for its tasks.
 
     world = World("desk")
     StreamTrainer("runs/mine", world.row, environment_factory=world, reward_funcs=world.reward, …)
 
-TRL documents all tools at once: those that a task holds out until a later turn refuse calls until then.
+TRL documents all tools at once: those that a task holds out until a later turn refuse calls until
+then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,14 @@ from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
 
-TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
+TYPES = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
 
 
 class Episode:
@@ -37,8 +46,8 @@ class Episode:
 
 
 class World:
-    """The environment that is called `name`, as a factory of episodes. Raises UserError where it cannot be loaded, and
-    where one of its tools cannot be a method for TRL."""
+    """The environment that is called `name`, as a factory of episodes. Raises UserError where it
+    cannot be loaded, and where one of its tools cannot be a method for TRL."""
 
     def __init__(self, name: str) -> None:
         self.environment = Environments().load(name)
@@ -46,9 +55,14 @@ class World:
         try:
             if taken := {*tools} & {*vars(Episode), ANSWER.name, "loop", "get_reward"}:
                 raise ValueError(f"{min(taken)!r} is one already")
-            self._class = type("World", (Episode,), {tool.name: _method(tool) for tool in (*tools.values(), ANSWER)})
+            self._class = type(
+                "World",
+                (Episode,),
+                {tool.name: _method(tool) for tool in (*tools.values(), ANSWER)},
+            )
         except ValueError as error:
-            what, remedy = f"its tools become methods for TRL, and {error}", "train in it by `rods-train`"
+            what = f"its tools become methods for TRL, and {error}"
+            remedy = "train in it by `rods-train`"
             raise UserError(what, where=f"environment {name!r}", remedy=remedy) from error
 
     def __call__(self) -> Episode:
@@ -59,23 +73,30 @@ class World:
     def row(self, task: AnyTask) -> dict[str, Any]:
         """The row of a data set that is `task`. Raises UserError for a task of another world."""
         if task.environment.name != self.environment.name:
-            what, remedy = f"it lives in {task.environment.name!r}", f"give tasks of {self.environment.name!r}"
+            what = f"it lives in {task.environment.name!r}"
+            remedy = f"give tasks of {self.environment.name!r}"
             raise UserError(what, where=f"task {task.id}", remedy=remedy)
         system = [{"role": "system", "content": task.system}] if task.system else []
         prompt = [*system, {"role": "user", "content": task.texts[0]}]
         return {"prompt": prompt, "record": orjson.dumps(task.as_json()).decode()}
 
-    def reward(self, completions: Sequence[Any], environments: Sequence[Episode], **_: Any) -> list[float | None]:
+    def reward(
+        self, completions: Sequence[Any], environments: Sequence[Episode], **_: Any
+    ) -> list[float | None]:
         """The progress of each rollout, from 0 to 1; None where its world broke."""
         for completion, episode in zip(completions, environments, strict=True):
-            if completion and completion[-1]["role"] == "assistant" and not completion[-1].get("tool_calls"):
+            if (
+                completion
+                and completion[-1]["role"] == "assistant"
+                and not completion[-1].get("tool_calls")
+            ):
                 episode.loop.reply(str(completion[-1].get("content") or ""))  # a last answer
         return [score(episode.loop.trace(), "progress").reward for episode in environments]
 
 
 def _method(tool: Tool) -> Callable[..., str]:
-    """`tool` as a method with its name, signature and document, from which transformers makes its schema. Raises
-    ValueError where an argument's name is none in Python."""
+    """`tool` as a method with its name, signature and document, from which transformers makes its
+    schema. Raises ValueError where an argument's name is none in Python."""
 
     def method(self: Episode, **arguments: Any) -> str:
         return self.loop.call(tool.name, arguments)
@@ -86,13 +107,19 @@ def _method(tool: Tool) -> Callable[..., str]:
     method.__name__ = tool.name
     method.__signature__ = Signature([Argument("self", Argument.POSITIONAL_ONLY), *takes])  # type: ignore[attr-defined]
     method.__annotations__ = {each.name: each.annotation for each in takes}
-    lines = [f"    {each.name}: {' '.join((each.description or each.name).split())}" for each in tool.parameters]
-    method.__doc__ = "\n".join([" ".join(tool.description.split()), *(["", "Args:", *lines] if lines else [])])
+    lines = [
+        f"    {each.name}: {' '.join((each.description or each.name).split())}"
+        for each in tool.parameters
+    ]
+    method.__doc__ = "\n".join(
+        [" ".join(tool.description.split()), *(["", "Args:", *lines] if lines else [])]
+    )
     return method
 
 
 def _type(schema: Mapping[str, Any]) -> Any:
-    """The type hint that transformers turns into `schema`, as far as there is one: limits are left out."""
+    """The type hint that transformers turns into `schema`, as far as there is one: limits are left
+    out."""
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
     if schema.get("type") == "array" and "items" in schema:

@@ -1,10 +1,11 @@
-"""A run as a taskset of verifiers, for prime-rl and for loops of one's own (docs/trainers.md): what it yields is drawn
-from the run, and what the traces say of that is observed before the next draw.
+"""A run as a taskset of verifiers, for prime-rl and for loops of one's own (docs/trainers.md): what
+it yields is drawn from the run, and what the traces say of that is observed before the next draw.
 
-verifiers numbers what a taskset yields (`idx`), so each trace says which draw it is of. What prime-rl draws while it
-collects its batch s belongs to step s of the run, which is closed once prime-rl is past s and the groups have come, or
-are given up. Nothing waits: while groups of an epoch are under way, its last step goes on from the front of the order,
-and is closed without what is under way of that. A start draws what is on record again, for those who count draws."""
+verifiers numbers what a taskset yields (`idx`), so each trace says which draw it is of. What
+prime-rl draws while it collects its batch s belongs to step s of the run, which is closed once
+prime-rl is past s and the groups have come, or are given up. Nothing waits: while groups of an
+epoch are under way, its last step goes on from the front of the order, and is closed without what
+is under way of that. A start draws what is on record again, for those who count draws."""
 
 import atexit
 from collections.abc import Iterator
@@ -31,9 +32,11 @@ class StreamConfig(vf.TasksetConfig):  # type: ignore[misc]
     # prime-rl's folder `rollouts`, or a traces.jsonl: then `training.batch_tasks` draws are a step
     traces: Path = Path("rollouts")
     group_size: int = 8  # rollouts of a task, as the trainer is told
-    max_off_policy_steps: int = 8  # the same; a group that has not come so many steps later got lost
+    # the same; a group that has not come so many steps later got lost
+    max_off_policy_steps: int = 8
     reward_range: tuple[float, float] = (0.0, 1.0)  # lowest and highest
-    resume_step: int | None = None  # of the checkpoint to resume from; by default the newest one beside `rollouts`
+    # of the checkpoint to resume from; by default the newest one beside `rollouts`
+    resume_step: int | None = None
 
 
 class StreamTaskset(vf.Taskset[WorldTask, StreamConfig]):  # type: ignore[misc]
@@ -46,24 +49,33 @@ class StreamTaskset(vf.Taskset[WorldTask, StreamConfig]):  # type: ignore[misc]
 
 
 class Draws:
-    """The draws of one start, in order, and the fold of the traces. Raises what `open_stream` does."""
+    """The draws of one start, in order, and the fold of the traces. Raises what `open_stream`
+    does."""
 
     def __init__(self, config: StreamConfig) -> None:
-        self.config, self.stepwise = config, config.traces.suffix != ".jsonl"
+        self.config = config
+        self.stepwise = config.traces.suffix != ".jsonl"
         step = config.resume_step
         if step is None and self.stepwise:
             saved = (config.traces.parent / "checkpoints").glob("step_*")
             step = max((int(path.name[5:]) for path in saved if path.name[5:].isdigit()), default=0)
-        known = read_state(Run.open(config.run)).last_step if (config.run / MANIFEST).exists() else None
+        known = (
+            read_state(Run.open(config.run)).last_step if (config.run / MANIFEST).exists() else None
+        )
         back = None if step is None or known is None else min(step, known)
         self.stream = open_stream(config.run, config=config.run_config, from_step=back)
-        self.resumed = self.stream.step if step is None else step  # of steps behind it old traces do not count
+        # of steps behind it old traces do not count
+        self.resumed = self.stream.step if step is None else step
         self.due = self.resumed + 1  # the step whose batch the trainer collects
         self.number = 0  # of the next draw
-        self.open: dict[int, list[tuple[tuple[int, str], DrawnTask]]] = {}  # by step: number and task of a draw
-        self.told: dict[tuple[int, str], list[tuple[Any, Any]]] = {}  # its rewards, and the updates in the weights
+        # by step: number and task of a draw
+        self.open: dict[int, list[tuple[tuple[int, str], DrawnTask]]] = {}
+        # its rewards, and the updates in the weights
+        self.told: dict[tuple[int, str], list[tuple[Any, Any]]] = {}
         self.last: dict[int, int] = {}  # step → its last draw, as old traces tell
-        paths = config.traces.glob("step_*/train/*/traces.jsonl") if self.stepwise else [config.traces]
+        paths = (
+            config.traces.glob("step_*/train/*/traces.jsonl") if self.stepwise else [config.traces]
+        )
         self.begun = {path: path.stat().st_size for path in paths if path.exists()}
         self.read: dict[Path, int] = {}  # bytes
         self.close = atexit.register(finalize(self.stream, self._close))  # once
@@ -94,7 +106,9 @@ class Draws:
 
     def fold(self) -> None:
         """Reads what the traces say by now, and closes steps that are complete."""
-        while self.stepwise and _bytes(made := self._path(self.due, "effective")) > self.begun.get(made, 0):
+        while self.stepwise and _bytes(made := self._path(self.due, "effective")) > self.begun.get(
+            made, 0
+        ):
             self.due += 1
         for step in range(self.stream.step + 1, self.due + 1) if self.stepwise else [0]:
             if _bytes(path := self._path(step, "all")):
@@ -110,8 +124,11 @@ class Draws:
     def _observe(self, step: int, places: list[tuple[tuple[int, str], DrawnTask]]) -> None:
         told = [(drawn, self.told.pop(draw, [])) for draw, drawn in places]
         if not any(rollouts for _, rollouts in told):
-            told[0][1].extend([(None, None)] * self.config.group_size)  # all got lost: one group says so
-        earned = [(drawn, [reward for reward, _ in rollouts]) for drawn, rollouts in told if rollouts]
+            # all got lost: one group says so
+            told[0][1].extend([(None, None)] * self.config.group_size)
+        earned = [
+            (drawn, [reward for reward, _ in rollouts]) for drawn, rollouts in told if rollouts
+        ]
         groups = [drawn.group(rewards, self.config.reward_range) for drawn, rewards in earned]
         policy = [version for _, rollouts in told for _, version in rollouts if version is not None]
         self.stream.observe(step, groups, min([*policy, step - 1]) if policy else None)
@@ -123,24 +140,40 @@ class Draws:
         return self.due > step and self.number > self.last.get(step, -1)
 
     def _path(self, step: int, which: str) -> Path:
-        return self.config.traces / f"step_{step}/train/{which}/traces.jsonl" if self.stepwise else self.config.traces
+        return (
+            self.config.traces / f"step_{step}/train/{which}/traces.jsonl"
+            if self.stepwise
+            else self.config.traces
+        )
 
     def _read(self, path: Path, old: bool) -> None:
-        """Takes the whole lines that are new; with `old` those that were there at the start, too."""
+        """Takes the whole lines that are new; with `old` those that were there at the start,
+        too."""
         begun = self.begun.get(path, 0)
         with open_regular(path) as file:
             at = file.seek(self.read.get(path, 0 if old or not self.stepwise else begun))
-            for line in takewhile(lambda line: line.endswith(b"\n"), bounded_lines(file, path, 4 * BULK)):
+            for line in takewhile(
+                lambda line: line.endswith(b"\n"), bounded_lines(file, path, 4 * BULK)
+            ):
                 at += len(line)
-                with suppress(orjson.JSONDecodeError):  # what a kill has cut, and what was appended to it
+                # what a kill has cut, and what was appended to it
+                with suppress(orjson.JSONDecodeError):
                     self._take(orjson.loads(line), at <= begun)
         self.read[path] = at
 
     def _take(self, episode: dict[str, Any], old: bool) -> None:
-        number, work = episode["task"]["data"]["idx"], (episode.get("run") or {}).get("work") or {}
+        number = episode["task"]["data"]["idx"]
+        work = (episode.get("run") or {}).get("work") or {}
         traces = [trace for trace in episode["traces"] if trace["agent"].get("trainable", True)]
-        scores = [each["score"] * each["weight"] for each in traces[0]["rewards"].values() if each] if traces else []
-        told = sum(scores) if episode["ok"] and scores else None, (work.get("policy") or {}).get("start")
+        scores = (
+            [each["score"] * each["weight"] for each in traces[0]["rewards"].values() if each]
+            if traces
+            else []
+        )
+        told = (
+            sum(scores) if episode["ok"] and scores else None,
+            (work.get("policy") or {}).get("start"),
+        )
         self.told.setdefault((number, episode["task"]["key"]), []).append(told)
         if old and (step := work.get("step")):
             self.last[step] = max(number, self.last.get(step, -1))

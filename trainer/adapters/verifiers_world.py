@@ -1,6 +1,7 @@
-"""A task of ours as one of verifiers, for its own tool loop: `Task.key` is our id, the world is a tool server of the
-rollout, and the reward is the progress of the episode that the trace tells. All tools are documented at once: those
-that a task holds out until a later turn refuse calls until then.
+"""A task of ours as one of verifiers, for its own tool loop: `Task.key` is our id, the world is a
+tool server of the rollout, and the reward is the progress of the episode that the trace tells. All
+tools are documented at once: those that a task holds out until a later turn refuse calls until
+then.
 
 `python -m rods.trainer.adapters.verifiers_world` is the server, which verifiers starts.
 """
@@ -32,14 +33,24 @@ class WorldData(vf.TaskData):  # type: ignore[misc]
 
     @staticmethod
     def of(task: AnyTask) -> "WorldData":
-        return WorldData(prompt=task.texts[0], system_prompt=task.system or None, record=task.as_json())
+        return WorldData(
+            prompt=task.texts[0], system_prompt=task.system or None, record=task.as_json()
+        )
 
     def loop(self) -> ToolLoop:
-        """A new episode of the task. Raises UserError for a world that cannot be played again, as the reward has it."""
+        """A new episode of the task. Raises UserError for a world that cannot be played again, as
+        the reward has it."""
         environment = ENVIRONMENTS.load(self.record["environment"]["name"])
         if not environment.features.deterministic or ANSWER.name in environment.tools():
-            what = f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its own"
-            raise UserError(what, where=f"environment {environment.name!r}", remedy="train in it by `rods-train`")
+            what = (
+                f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its "
+                f"own"
+            )
+            raise UserError(
+                what,
+                where=f"environment {environment.name!r}",
+                remedy="train in it by `rods-train`",
+            )
         return ToolLoop(environment, AnyTask.from_json(self.record))
 
     def played(self, messages: Sequence[Any]) -> Trace:
@@ -49,7 +60,8 @@ class WorldData(vf.TaskData):  # type: ignore[misc]
             if message.role == "assistant" and not message.tool_calls:
                 loop.reply(message.content or "")
             for call in (message.tool_calls or ()) if message.role == "assistant" else ():
-                with suppress(ValueError, TypeError):  # arguments that are no object: verifiers has refused them
+                # arguments that are no object: verifiers has refused them
+                with suppress(ValueError, TypeError):
                     loop.call(call.name, {**orjson.loads(call.arguments)})
         return loop.trace()
 
@@ -66,11 +78,14 @@ class WorldTools(vf.Toolset[WorldToolsConfig]):  # type: ignore[misc]
     async def setup_task(self, task: WorldData) -> None:
         os.chdir(self.config.folder)  # verifiers starts the server in a folder of the rollout
         self.loop = task.loop()
-        self.tools = (*ENVIRONMENTS.load(task.record["environment"]["name"]).tools().values(), ANSWER)
+        self.tools = (
+            *ENVIRONMENTS.load(task.record["environment"]["name"]).tools().values(),
+            ANSWER,
+        )
 
     def register(self, mcp: "MCPServer") -> None:
-        """Offers the tools under the schemas that they have elsewhere. What is wrong with a call is for the world to
-        say, so nothing is checked before."""
+        """Offers the tools under the schemas that they have elsewhere. What is wrong with a call is
+        for the world to say, so nothing is checked before."""
         from mcp.server.mcpserver.tools.base import Tool as Offered
         from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 
@@ -84,7 +99,9 @@ class WorldTools(vf.Toolset[WorldToolsConfig]):  # type: ignore[misc]
 
             document = {"description": tool.description, "parameters": tool.schema()["parameters"]}
             unchecked = FuncMetadata(arg_model=Anything)
-            return Offered(fn=call, name=tool.name, **document, fn_metadata=unchecked, is_async=True)
+            return Offered(
+                fn=call, name=tool.name, **document, fn_metadata=unchecked, is_async=True
+            )
 
         mcp._tool_manager._tools.update({tool.name: offered(tool) for tool in self.tools})
 

@@ -1,8 +1,9 @@
 """The tasks of a run as a data set of verl's, and its reward function (docs/trainers.md).
 
-A training step of verl's is a step of the run. Its rewards come about in processes that are none of the trainer's, so
-each is put down in the run's `logs/verl` before verl has it, and the trainer takes them on record behind its update, or
-when it goes on: none leads to an update that could not be found again.
+A training step of verl's is a step of the run. Its rewards come about in processes that are none of
+the trainer's, so each is put down in the run's `logs/verl` before verl has it, and the trainer
+takes them on record behind its update, or when it goes on: none leads to an update that could not
+be found again.
 """
 
 import functools
@@ -24,8 +25,8 @@ KEY = "rods"  # in `extra_info`: which place of which step a rollout is of
 
 
 class RunDataset(RLHFDataset):  # type: ignore[misc]
-    """verl's data set whose `train_files` are the folder of a run, made from the file `run_config` where there is none,
-    with a row for each place of its steps. Rewards lie in `reward_range`."""
+    """verl's data set whose `train_files` are the folder of a run, made from the file `run_config`
+    where there is none, with a row for each place of its steps. Rewards lie in `reward_range`."""
 
     run_config: ClassVar[Path | str | None] = None
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -41,7 +42,9 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
         """Nothing: a run lies where all processes see it."""
 
     def _read_files_and_tokenize(self) -> None:
-        self.run = open_or_create(Path(self.data_files[0]), Path(self.run_config) if self.run_config else None)
+        self.run = open_or_create(
+            Path(self.data_files[0]), Path(self.run_config) if self.run_config else None
+        )
         self.size = self.config.get("gen_batch_size") or self.config.train_batch_size
 
     def __len__(self) -> int:
@@ -60,10 +63,13 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
     def _turn(self, step: int) -> None:
         """Closes the step before with what it earned, and draws this one."""
         if self.stream is None:  # verl goes on behind the checkpoint that it has restored
-            self.stream = open_stream(self.run.path, from_step=min(step - 1, read_state(self.run).last_step))
+            self.stream = open_stream(
+                self.run.path, from_step=min(step - 1, read_state(self.run).last_step)
+            )
         if self.stream.step == step - 2:
             self._observe(step - 1)
-        self.drawn, self.step = self.stream.draw(step, self.size), step
+        self.drawn = self.stream.draw(step, self.size)
+        self.step = step
         put_down(self.run.path, step).unlink(missing_ok=True)  # of a time that verl has forgotten
 
     def on_batch_end(self, batch: Any) -> None:
@@ -79,7 +85,9 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
             earned.setdefault(place, []).append(reward)
         drawn = self.stream.draw(step, self.size)
         got = [one for one in drawn if one.place in earned] or drawn[:1]
-        self.stream.observe(step, [one.group(earned.get(one.place, ()), self.reward_range) for one in got])
+        self.stream.observe(
+            step, [one.group(earned.get(one.place, ()), self.reward_range) for one in got]
+        )
 
 
 def put_down(run: Path, step: int) -> Path:
@@ -91,7 +99,9 @@ def observed(score: Callable[..., Any]) -> Callable[..., Any]:
     """verl's reward function `score`, whose rewards are on the disk before verl has them."""
 
     @functools.wraps(score)
-    def scored(data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **more: Any) -> Any:
+    def scored(
+        data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **more: Any
+    ) -> Any:
         given = score(data_source, solution_str, ground_truth, extra_info, **more)
         if at := (extra_info or {}).get(KEY):  # none where verl validates
             file = put_down(Path(at["run"]), at["step"])

@@ -1,6 +1,7 @@
-"""What every rollout engine shares: its contract, and a conversation as tokens. What was generated is never tokenised
-again: a conversation grows by the policy's own tokens and by those of the messages in between, so that training sees
-exactly what was sampled. History is never rendered a second time."""
+"""What every rollout engine shares: its contract, and a conversation as tokens. What was generated
+is never tokenised again: a conversation grows by the policy's own tokens and by those of the
+messages in between, so that training sees exactly what was sampled. History is never rendered a
+second time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +15,10 @@ from rods.trainer.chat import Chat
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of the messages in
-    between (0); `spans` are the [start, end) of its replies there. `logprobs` are those with which the engine drew each
-    token, after temperature and nucleus: 0 for tokens that were not drawn, those of greedy replies among them."""
+    """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of
+    the messages in between (0); `spans` are the [start, end) of its replies there. `logprobs` are
+    those with which the engine drew each token, after temperature and nucleus: 0 for tokens that
+    were not drawn, those of greedy replies among them."""
 
     trace: Trace
     prompt_ids: list[int]
@@ -29,14 +31,17 @@ class Sample:
 class RolloutEngine(Protocol):
     """Rolls out episodes for training and validation."""
 
-    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
-        """A sample for each of `jobs`, in order. Draws are keyed by (random_seed, place), counted from `first`: a part
-        of a batch draws what it would draw in the whole."""
+    def rollouts(
+        self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False
+    ) -> list[Sample]:
+        """A sample for each of `jobs`, in order. Draws are keyed by (random_seed, place), counted
+        from `first`: a part of a batch draws what it would draw in the whole."""
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One rollout while it runs. `pending` are the tokens that an engine's cache has not seen yet."""
+    """One rollout while it runs. `pending` are the tokens that an engine's cache has not seen
+    yet."""
 
     prompt: list[int] = field(default_factory=list)
     completion: list[int] = field(default_factory=list)
@@ -64,9 +69,12 @@ class Conversation:
         """How many tokens the next reply may have; below 1: the context is full."""
         return min(limits.max_reply_tokens, limits.max_context_tokens - self.length)
 
-    def take(self, chat: Chat, tokens: list[int], limits: config.Rollouts, logprobs: Sequence[float] = ()) -> Reply:
-        """Appends a reply, with its log-probabilities unless it is greedy. Without an end token it was cut: by the
-        limit of a reply, or by what was left of the context. Its last token has not passed through a cache."""
+    def take(
+        self, chat: Chat, tokens: list[int], limits: config.Rollouts, logprobs: Sequence[float] = ()
+    ) -> Reply:
+        """Appends a reply, with its log-probabilities unless it is greedy. Without an end token it
+        was cut: by the limit of a reply, or by what was left of the context. Its last token has not
+        passed through a cache."""
         self.spans.append((len(self.completion), len(self.completion) + len(tokens)))
         self.completion += tokens
         self.mask += [1] * len(tokens)
@@ -74,15 +82,24 @@ class Conversation:
         self.pending = tokens[-1:]
         if tokens[-1] in chat.ends:
             return Reply(chat.text(tokens[:-1]))
-        return Reply(chat.text(tokens), "context" if len(tokens) < limits.max_reply_tokens else "length")
+        return Reply(
+            chat.text(tokens), "context" if len(tokens) < limits.max_reply_tokens else "length"
+        )
 
     def sample(self, trace: Trace) -> Sample:
-        """The rollout, without what was shown after its last reply; nothing is trained on of one that the machinery
-        broke."""
+        """The rollout, without what was shown after its last reply; nothing is trained on of one
+        that the machinery broke."""
         end = self.spans[-1][1] if self.spans else 0
         if trace.end == "infrastructure":
             self.mask = [0] * len(self.mask)
-        return Sample(trace, self.prompt, self.completion[:end], self.mask[:end], self.spans, self.logprobs[:end])
+        return Sample(
+            trace,
+            self.prompt,
+            self.completion[:end],
+            self.mask[:end],
+            self.spans,
+            self.logprobs[:end],
+        )
 
 
 def reply_all(
@@ -92,8 +109,9 @@ def reply_all(
     limits: config.Rollouts,
     generate: Callable[[list[int]], Mapping[int, Reply]],
 ) -> list[Reply]:
-    """One reply for every waiting episode of a lock-step batch (the callback of its driver). Each is shown what comes
-    before its next reply; `generate` writes those of the jobs with room for one, the context of the others is full."""
+    """One reply for every waiting episode of a lock-step batch (the callback of its driver). Each
+    is shown what comes before its next reply; `generate` writes those of the jobs with room for
+    one, the context of the others is full."""
     for job, need in waiting:
         rows[job].ask(chat, need)
     active = [job for job, _ in waiting if rows[job].room(limits) >= 1]

@@ -1,13 +1,15 @@
-"""Chooses the rollout engine of a run and how a vLLM gets the policy's weights (docs/training.md has the choices). Like
-the modules named trl_*, it knows TRL.
+"""Chooses the rollout engine of a run and how a vLLM gets the policy's weights (docs/training.md
+has the choices). Like the modules named trl_*, it knows TRL.
 
-TRL has the weights transferred once a batch, before it asks for rollouts (`vllm_generation.sync_weights`); where they
-go over a folder, its object for that is replaced. From there on TRL treats all vLLMs alike: it recomputes the
-log-probabilities of what they drew and corrects the loss by the ratio (`training.engine_correction`).
+TRL has the weights transferred once a batch, before it asks for rollouts
+(`vllm_generation.sync_weights`); where they go over a folder, its object for that is replaced. From
+there on TRL treats all vLLMs alike: it recomputes the log-probabilities of what they drew and
+corrects the loss by the ratio (`training.engine_correction`).
 """
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
@@ -31,22 +33,32 @@ from rods.trainer.engines.served import ServedEngine
 from rods.trainer.ranks import Ranks
 from rods.trainer.weight_files import save_plain
 
-FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: a warning; another model
+# mean distance of log-probabilities, in nats: a warning; another model
+FAR = 0.1
+UNLIKE = 1.0
 
 
 def vllm_arguments(config: Config) -> dict[str, Any]:
     """What TRL's GRPOConfig is told about vLLM. Raises UserError for what cannot run here."""
-    training, operation = config.training, config.operation
-    arguments: dict[str, Any] = {"vllm_importance_sampling_correction": training.engine_correction != "none"}
+    training = config.training
+    operation = config.operation
+    arguments: dict[str, Any] = {
+        "vllm_importance_sampling_correction": training.engine_correction != "none"
+    }
     if training.engine_correction != "none":
         arguments["vllm_importance_sampling_mode"] = training.engine_correction
         arguments["vllm_importance_sampling_clip_max"] = training.engine_correction_max
-    if not operation.colocated and not (operation.rollout_servers and operation.weight_transfer == "nccl"):
+    if not operation.colocated and not (
+        operation.rollout_servers and operation.weight_transfer == "nccl"
+    ):
         return arguments
     where = "operation.colocated" if operation.colocated else "operation.weight_transfer"
     if find_spec("vllm") is None:
         other = '([[operation.rollout_servers]], weight_transfer = "disk")'
-        remedy = f"install what trl[vllm] names here, or let a server of its own environment do the rollouts {other}"
+        remedy = (
+            f"install what trl[vllm] names here, or let a server of its own environment do the "
+            f"rollouts {other}"
+        )
         raise UserError("vLLM is not installed beside the trainer", where=where, remedy=remedy)
     if operation.colocated:
         return arguments | {
@@ -71,17 +83,24 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
         return own
     served = ServedEngine(own.chat, own.limits, operation.rollout_servers[0])
     if operation.weight_transfer == "nccl":
-        bring, give = trainer.vllm_generation.sync_weights, lambda: served.servers.load()
+        bring = trainer.vllm_generation.sync_weights
+        give = served.servers.load
     else:
         apart = f"{run.name}-{crc32(bytes(run.path.resolve())):08x}"  # runs may share the folder
-        folder = Path(operation.weights_folder).resolve() / apart if operation.weights_folder else run.path / "served"
-        bring, give = trainer.shards.gather, lambda: by_disk(own, served, folder)
+        folder = (
+            Path(operation.weights_folder).resolve() / apart
+            if operation.weights_folder
+            else run.path / "served"
+        )
+        bring = trainer.shards.gather
+        give = partial(by_disk, own, served, folder)
         # What TRL would set up with use_vllm, had vLLM to be installed beside it for that.
-        trainer.use_vllm, trainer._last_loaded_step = True, -1
+        trainer.use_vllm = True
+        trainer._last_loaded_step = -1
 
     def sync_weights() -> None:
-        """Transfers the weights and tells every process their version. Raises InfrastructureError when the server does
-        not take them."""
+        """Transfers the weights and tells every process their version. Raises InfrastructureError
+        when the server does not take them."""
         bring()  # in all processes
         served.version = ranks.together(give)
 
@@ -90,28 +109,35 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
 
 
 def by_disk(own: LocalEngine, served: ServedEngine, folder: Path) -> str:
-    """Has the servers load the weights of `own` from a new folder in `folder`; their version. Raises
-    InfrastructureError when they do not take them, or nobody answers for `retry_seconds`."""
+    """Has the servers load the weights of `own` from a new folder in `folder`; their version.
+    Raises InfrastructureError when they do not take them, or nobody answers for `retry_seconds`."""
     shutil.rmtree(folder, ignore_errors=True)  # what a killed trainer left
     written = folder / token_hex(4)  # a name that no cache of a shared disk has seen
     written.mkdir(parents=True)
     try:
-        save_plain(own.model, written, torch.bfloat16 if own.bf16 else None)  # as the policy's products see them
+        # as the policy's products see them
+        save_plain(own.model, written, torch.bfloat16 if own.bf16 else None)
         return served.servers.load(written.resolve())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
-    """Compares the log-probabilities with which a vLLM drew the tokens of TRL's batch with the policy's: their mean
-    distance a token, in nats, is logged above FAR. Raises UserError above UNLIKE: the vLLM serves another model."""
-    own, old, drawn = output["tool_mask"], output.get("old_per_token_logps"), output["sampling_per_token_logps"]
+    """Compares the log-probabilities with which a vLLM drew the tokens of TRL's batch with the
+    policy's: their mean distance a token, in nats, is logged above FAR. Raises UserError above
+    UNLIKE: the vLLM serves another model."""
+    own = output["tool_mask"]
+    old = output.get("old_per_token_logps")
+    drawn = output["sampling_per_token_logps"]
     if old is None:
         return
     parts = ranks.gathered([(float(((old - drawn) * own).abs().sum()), int(own.sum()))])
     apart = sum(distance for distance, _ in parts) / max(1, sum(count for _, count in parts))
     if apart > FAR:
-        log.warning("rollouts were drawn from another distribution than the policy's", nats_a_token=round(apart, 3))
+        log.warning(
+            "rollouts were drawn from another distribution than the policy's",
+            nats_a_token=round(apart, 3),
+        )
     if apart > UNLIKE:
         why = "it serves other weights, or reports raw log-probabilities"
         what = f"what vLLM drew lies {apart:.1f} nats a token from the policy: {why}"
@@ -120,27 +146,40 @@ def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
 
 
 class ColocatedEngine:
-    """Rolls out with vLLM inside the trainer's own processes, on their GPUs: in lock-step, token in, token out.
+    """Rolls out with vLLM inside the trainer's own processes, on their GPUs: in lock-step, token
+    in, token out.
 
-    TRL builds `llm`, to report log-probabilities after temperature and nucleus, and gives it the weights before each
-    batch; prompts go to it directly, because every reply has its own room, seed and end tokens."""
+    TRL builds `llm`, to report log-probabilities after temperature and nucleus, and gives it the
+    weights before each batch; prompts go to it directly, because every reply has its own room, seed
+    and end tokens."""
 
     def __init__(self, chat: Chat, limits: Rollouts, llm: Any) -> None:
-        self.chat, self.limits, self.llm = chat, limits, llm
+        self.chat = chat
+        self.limits = limits
+        self.llm = llm
 
-    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
+    def rollouts(
+        self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False
+    ) -> list[Sample]:
         """Runs `jobs` as one batch (rods.trainer.engines.base.RolloutEngine)."""
         rows = [Conversation() for _ in jobs]
-        seeds = [keyed_random(random_seed, "place", first + place).getrandbits(62) for place in range(len(jobs))]
+        seeds = [
+            keyed_random(random_seed, "place", first + place).getrandbits(62)
+            for place in range(len(jobs))
+        ]
 
         def generate(active: list[int]) -> dict[int, Reply]:
             asked = [self._sampling(rows[job], seeds[job], greedy) for job in active]
-            prompts = [{"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active]
+            prompts = [
+                {"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active
+            ]
             made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False)
             done = zip(active, made, strict=True)
             return {job: self._taken(rows[job], output.outputs[0], greedy) for job, output in done}
 
-        traces = run_lockstep(jobs, lambda waiting: reply_all(rows, waiting, self.chat, self.limits, generate))
+        traces = run_lockstep(
+            jobs, lambda waiting: reply_all(rows, waiting, self.chat, self.limits, generate)
+        )
         return [row.sample(trace) for row, trace in zip(rows, traces, strict=True)]
 
     def _sampling(self, row: Conversation, seed: int, greedy: bool) -> Any:
@@ -160,5 +199,9 @@ class ColocatedEngine:
         tokens = list(made.token_ids)
         if not tokens:
             return Reply("vLLM gave up on this reply", "infrastructure")
-        drawn = () if greedy else [of[token].logprob for token, of in zip(tokens, made.logprobs, strict=True)]
+        drawn = (
+            ()
+            if greedy
+            else [of[token].logprob for token, of in zip(tokens, made.logprobs, strict=True)]
+        )
         return row.take(self.chat, tokens, self.limits, drawn)

@@ -1,8 +1,10 @@
-"""Rolls out many episodes in lock-step with a local causal language model: token in, token out. It works for every
-folder that transformers loads as one with plain attention and a chat template. The prompt is prefilled once for all
-rollouts that share it, the key-value cache is kept across turns, and finished episodes leave the batch.
+"""Rolls out many episodes in lock-step with a local causal language model: token in, token out. It
+works for every folder that transformers loads as one with plain attention and a chat template. The
+prompt is prefilled once for all rollouts that share it, the key-value cache is kept across turns,
+and finished episodes leave the batch.
 
-Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
+Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever
+else is in the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,29 +28,39 @@ BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
 
 class LocalEngine:
-    """A model with its tokenizer and the limits of a rollout. The model may be trained between calls."""
+    """A model with its tokenizer and the limits of a rollout. The model may be trained between
+    calls."""
 
-    def __init__(self, model: Any, chat: Chat, limits: config.Rollouts, *, bf16: bool = False) -> None:
-        self.model, self.chat, self.limits, self.bf16 = model, chat, limits, bf16
+    def __init__(
+        self, model: Any, chat: Chat, limits: config.Rollouts, *, bf16: bool = False
+    ) -> None:
+        self.model = model
+        self.chat = chat
+        self.limits = limits
+        self.bf16 = bf16
 
     @staticmethod
     def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> "LocalEngine":
-        """`bf16`: matrix products in bfloat16. Raises UserError for a folder without weights, tokenizer or chat
-        template."""
+        """`bf16`: matrix products in bfloat16. Raises UserError for a folder without weights,
+        tokenizer or chat template."""
         chat = Chat.load(folder)
         return LocalEngine(chat.load_model(), chat, limits, bf16=bf16)
 
     @staticmethod
-    def load_alone(folder: Path, limits: config.Rollouts, operation: config.Operation, kind: str) -> "LocalEngine":
-        """`load` for a process that only scores or warms up: threads and number format of `operation` for that `kind`
-        of policy, on the GPU if there is one."""
+    def load_alone(
+        folder: Path, limits: config.Rollouts, operation: config.Operation, kind: str
+    ) -> "LocalEngine":
+        """`load` for a process that only scores or warms up: threads and number format of
+        `operation` for that `kind` of policy, on the GPU if there is one."""
         torch_settings.settle_threads(operation)
         engine = LocalEngine.load(folder, limits, bf16=torch_settings.bf16(operation, kind))
         if torch.cuda.is_available():
             engine.model.to("cuda")
         return engine
 
-    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
+    def rollouts(
+        self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False
+    ) -> list[Sample]:
         """Runs `jobs` as one batch (rods.trainer.engines.base.RolloutEngine)."""
         batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
         with self._computing():
@@ -56,8 +68,8 @@ class LocalEngine:
         return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
 
     def replies(self, needs: Mapping[int, NeedText], *, random_seed: int) -> list[Reply]:
-        """One reply for each of `needs`, whose messages are rendered whole. Draws are keyed by (random_seed, key in
-        `needs`)."""
+        """One reply for each of `needs`, whose messages are rendered whole. Draws are keyed by
+        (random_seed, key in `needs`)."""
         batch = _Batch(self, list(needs), random_seed, greedy=False)
         with self._computing():
             return batch.complete(list(enumerate(needs.values())))
@@ -67,9 +79,13 @@ class LocalEngine:
         training = self.model.training
         self.model.eval()
         try:
-            # In inference mode autocast keeps no weight that it has cast: it would cast each of them for every token.
+            # In inference mode autocast keeps no weight that it has cast: it would cast each of
+            # them for every token.
             ungraded = torch.no_grad() if self.bf16 else torch.inference_mode()
-            with ungraded, torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
+            with (
+                ungraded,
+                torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16),
+            ):
                 yield
         finally:
             self.model.train(training)
@@ -78,10 +94,18 @@ class LocalEngine:
 class _Batch:
     """The state of one call of `LocalEngine.rollouts`."""
 
-    def __init__(self, engine: LocalEngine, places: Sequence[int], random_seed: int, greedy: bool) -> None:
-        self.model, self.chat, self.limits, self.greedy = engine.model, engine.chat, engine.limits, greedy
+    def __init__(
+        self, engine: LocalEngine, places: Sequence[int], random_seed: int, greedy: bool
+    ) -> None:
+        self.model = engine.model
+        self.chat = engine.chat
+        self.limits = engine.limits
+        self.greedy = greedy
         self.rows = [Conversation() for _ in places]
-        self.uniforms = [np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place])) for place in places]
+        self.uniforms = [
+            np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place]))
+            for place in places
+        ]
         self.cached: list[int] = []  # the job of every row of the cache
         self.device = next(self.model.parameters()).device
 
@@ -90,9 +114,12 @@ class _Batch:
         return reply_all(self.rows, waiting, self.chat, self.limits, self._generate)
 
     def _prefill(self, active: list[int]) -> torch.Tensor:
-        """Runs every distinct prompt once and copies its cache row to the rollouts that share it."""
+        """Runs every distinct prompt once and copies its cache row to the rollouts that share
+        it."""
         distinct: dict[tuple[int, ...], int] = {}
-        source = [distinct.setdefault(tuple(self.rows[job].prompt), len(distinct)) for job in active]
+        source = [
+            distinct.setdefault(tuple(self.rows[job].prompt), len(distinct)) for job in active
+        ]
         self.cache = RowCache(len(distinct), self.device)
         logits = self._forward([list(prompt) for prompt in distinct])
         self.cache.take(source)
@@ -108,10 +135,15 @@ class _Batch:
         return self._forward([self.rows[job].pending for job in active])
 
     def _forward(self, blocks: list[list[int]]) -> torch.Tensor:
-        """Appends a block of tokens to every cache row; the logits after each, [rows, vocabulary]."""
+        """Appends a block of tokens to every cache row; the logits after each, [rows,
+        vocabulary]."""
         width = max(map(len, blocks))
-        ids = torch.tensor([[self.chat.pad] * (width - len(b)) + b for b in blocks], device=self.device)
-        return self._advance(ids, torch.tensor([len(block) for block in blocks], device=self.device))
+        ids = torch.tensor(
+            [[self.chat.pad] * (width - len(b)) + b for b in blocks], device=self.device
+        )
+        return self._advance(
+            ids, torch.tensor([len(block) for block in blocks], device=self.device)
+        )
 
     def _advance(self, ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         positions, mask = self.cache.place(counts, ids.shape[1], self.model.dtype)
@@ -135,10 +167,15 @@ class _Batch:
             drawn.append(chances)
             for index in open_rows:
                 written[index].append(chosen[index])
-            open_rows = [i for i in open_rows if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]]
+            open_rows = [
+                i
+                for i in open_rows
+                if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]
+            ]
             if not open_rows:
                 break
-            # A reply that has ended waits: its row is fed padding that neither counts nor is ever seen.
+            # A reply that has ended waits: its row is fed padding that neither counts nor is ever
+            # seen.
             ids = torch.tensor(chosen, device=self.device)[:, None]
             counts = torch.zeros(len(rows), dtype=torch.long, device=self.device)
             counts[open_rows] = 1
@@ -152,9 +189,9 @@ class _Batch:
     def _choose(
         self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]
     ) -> tuple[list[int], torch.Tensor]:
-        """The next token of every row (the likeliest, or by inverting the cumulated distribution at a uniform draw) and
-        the log-probabilities of these draws, on the device. Only open rows draw, so that a rollout's stream does not
-        depend on how long its neighbours' replies are."""
+        """The next token of every row (the likeliest, or by inverting the cumulated distribution at
+        a uniform draw) and the log-probabilities of these draws, on the device. Only open rows
+        draw, so that a rollout's stream does not depend on how long its neighbours' replies are."""
         if self.greedy:
             best: list[int] = logits.argmax(-1).tolist()
             return best, logits.new_zeros(len(best))
@@ -180,8 +217,8 @@ def nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 def running_sums(weights: torch.Tensor) -> torch.Tensor:
-    """Cumulative sums along the last dimension. A GPU adds in an order of its own each time, which torch refuses in
-    deterministic mode; there the CPU adds."""
+    """Cumulative sums along the last dimension. A GPU adds in an order of its own each time, which
+    torch refuses in deterministic mode; there the CPU adds."""
     if weights.is_cuda and torch.are_deterministic_algorithms_enabled():
         return weights.cpu().cumsum(-1).to(weights.device)
     return weights.cumsum(-1)
@@ -191,19 +228,21 @@ GROWTH = 64  # columns are added in such steps
 
 
 class RowCache(Cache):  # type: ignore[misc]
-    """A key-value cache for rows of different lengths that come and go: `lengths[row]` tokens per row and layer. Every
-    row is stored from column 0 without holes, so a token's column is its position. Buffers start as zeros: masked
-    columns are still multiplied (by 0), and uninitialised memory may hold NaN. Before a forward pass `place` is told
-    where the block's tokens stand; every layer then writes its keys and values there and returns all that the block may
-    attend to."""
+    """A key-value cache for rows of different lengths that come and go: `lengths[row]` tokens per
+    row and layer. Every row is stored from column 0 without holes, so a token's column is its
+    position. Buffers start as zeros: masked columns are still multiplied (by 0), and uninitialised
+    memory may hold NaN. Before a forward pass `place` is told where the block's tokens stand; every
+    layer then writes its keys and values there and returns all that the block may attend to."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         super().__init__(layers=[])
-        self.keys: list[torch.Tensor] = []  # a layer: [rows, heads, columns, head size], as attention reads it
+        # a layer: [rows, heads, columns, head size], as attention reads it
+        self.keys: list[torch.Tensor] = []
         self.values: list[torch.Tensor] = []
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.columns = self.seen = 0  # the last column is scratch: padding is written there
-        self.rows = self.block = self.lengths[:, None]  # where a block's tokens go, once `place` has said so
+        # where a block's tokens go, once `place` has said so
+        self.rows = self.block = self.lengths[:, None]
 
     def take(self, rows: Sequence[int]) -> None:
         """Keeps `rows`, in that order; a row named twice is copied."""
@@ -212,14 +251,20 @@ class RowCache(Cache):  # type: ignore[misc]
         self.values = [values.index_select(0, index) for values in self.values]
         self.lengths = self.lengths.index_select(0, index)
 
-    def place(self, counts: torch.Tensor, width: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """Plans a left-padded block of `width` tokens, of which the last `counts[row]` are real: position ids [rows,
-        width] and the additive mask [rows, 1, width, seen]. The caller advances `lengths`."""
+    def place(
+        self, counts: torch.Tensor, width: int, dtype: torch.dtype
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Plans a left-padded block of `width` tokens, of which the last `counts[row]` are real:
+        position ids [rows, width] and the additive mask [rows, 1, width, seen]. The caller advances
+        `lengths`."""
         self.seen = int((self.lengths + counts).max())
         if self.seen >= self.columns:
             grown = -(-(self.seen + 1) // GROWTH) * GROWTH
             more = (0, 0, 0, grown - self.columns)
-            self.keys, self.values = [pad(old, more) for old in self.keys], [pad(old, more) for old in self.values]
+            self.keys, self.values = (
+                [pad(old, more) for old in self.keys],
+                [pad(old, more) for old in self.values],
+            )
             self.columns = grown
         offset = torch.arange(width, device=counts.device)[None, :] - width + counts[:, None]
         real = offset >= 0
@@ -227,13 +272,21 @@ class RowCache(Cache):  # type: ignore[misc]
         self.block = torch.where(real, self.lengths[:, None] + offset, self.columns - 1)
         columns = torch.arange(self.seen, device=counts.device)
         hidden = columns[None, None, :] > self.block[:, :, None]
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=counts.device).masked_fill_(hidden, torch.finfo(dtype).min)
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=counts.device).masked_fill_(
+            hidden, torch.finfo(dtype).min
+        )
         return torch.where(real, self.block, 0), mask[:, None]
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *args: Any,
+        **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Writes a layer's block ([rows, heads, width, head size]) and returns all that is seen, in the same layout."""
+        """Writes a layer's block ([rows, heads, width, head size]) and returns all that is seen, in
+        the same layout."""
         for buffers, states in ((self.keys, key_states), (self.values, value_states)):
             if layer_idx == len(buffers):
                 rows, heads, _, size = states.shape

@@ -1,3 +1,4 @@
 """nano: a policy of half a million parameters, built and warm-started on the spot for desk."""
 
-BATCHES = "batches of all lengths"  # how demonstrations are batched: part of a recipe, and named by what studies record
+# how demonstrations are batched: part of a recipe, and named by what studies record
+BATCHES = "batches of all lengths"

@@ -1,5 +1,5 @@
-"""nano's network and tokenizer (docs/nano.md): a Llama configuration of about half a million parameters, and about 900
-word entries. transformers loads both wherever it loads a Llama."""
+"""nano's network and tokenizer (docs/nano.md): a Llama configuration of about half a million
+parameters, and about 900 word entries. transformers loads both wherever it loads a Llama."""
 
 import string
 from collections import Counter
@@ -10,18 +10,23 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-LAYERS, WIDTH, INNER, HEADS = 3, 96, 256, 3
+LAYERS = 3
+WIDTH = 96
+INNER = 256
+HEADS = 3
 CONTEXT = 1024
 
 ENTRIES = 900
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
-END, PAD = "<|end|>", "<|pad|>"
+END = "<|end|>"
+PAD = "<|pad|>"
 # `key=`, then words with inner signs (9:00, a-b, notes.txt), then single signs and white space.
 PIECES = Regex(r" ?[A-Za-z_][A-Za-z_0-9]*=(?= |$)| ?\w(?:[\w:./'-]*\w)?| ?[^\w\s]|\s")
-# The same with identifiers cut into their words, and keys into letters and digits: worlds that were never shown have
-# tools of known words.
+# The same with identifiers cut into their words, and keys into letters and digits: worlds that were
+# never shown have tools of known words.
 PARTS = Regex(r" ?[A-Za-z_]+=(?= |$)| ?_?[A-Za-z]+|\d| ?[^\w\s]|_|\s")
-# Every message but a reply opens with its role and a space (the space belongs to its first word); a reply ends itself.
+# Every message but a reply opens with its role and a space (the space belongs to its first word); a
+# reply ends itself.
 TEMPLATE = (
     "{% for message in messages %}"
     "{% if message.role == 'assistant' %}<|assistant|>{{ message.content }}<|end|>"
@@ -55,8 +60,8 @@ def fresh(tokenizer: Any, random_seed: int) -> Any:
 
 
 def build_tokenizer(texts: Iterable[str], pieces: Regex = PIECES, size: int = ENTRIES) -> Any:
-    """The tokenizer of at most `size` entries whose words are the most frequent of the `pieces` of `texts` (a
-    PreTrainedTokenizerFast)."""
+    """The tokenizer of at most `size` entries whose words are the most frequent of the `pieces` of
+    `texts` (a PreTrainedTokenizerFast)."""
     splitter = pre_tokenizers.Split(pieces, behavior="isolated")
     counts: Counter[str] = Counter()
     for text in texts:
@@ -64,14 +69,20 @@ def build_tokenizer(texts: Iterable[str], pieces: Regex = PIECES, size: int = EN
     entries = [PAD, END, *ROLES, *(f"<0x{byte:02X}>" for byte in range(256)), " ", "\n"]
     entries += list(string.digits + string.punctuation)
     known = set(entries)
-    words = sorted((word for word in counts if word not in known), key=lambda word: (-counts[word], word))
+    words = sorted(
+        (word for word in counts if word not in known), key=lambda word: (-counts[word], word)
+    )
     entries += words[: size - len(entries)]
     numbers = {entry: index for index, entry in enumerate(entries)}
     inner = Tokenizer(models.BPE(vocab=numbers, merges=[], byte_fallback=True, ignore_merges=True))
     inner.pre_tokenizer = splitter
     inner.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner, eos_token=END, pad_token=PAD, extra_special_tokens=list(ROLES), padding_side="left"
+        tokenizer_object=inner,
+        eos_token=END,
+        pad_token=PAD,
+        extra_special_tokens=list(ROLES),
+        padding_side="left",
     )
     tokenizer.chat_template = TEMPLATE
     return tokenizer

@@ -1,6 +1,6 @@
-"""Supervised learning on demonstrations: what nano's warm start and `rods-train sft` share. A demonstration is a trace
-whose replies are imitated: only the policy's own tokens are learnt, in the same tokens, template and order as in
-rollouts."""
+"""Supervised learning on demonstrations: what nano's warm start and `rods-train sft` share. A
+demonstration is a trace whose replies are imitated: only the policy's own tokens are learnt, in the
+same tokens, template and order as in rollouts."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -29,9 +29,9 @@ def fit(
     bf16: bool = False,
     micro_batch: int = 0,
 ) -> None:
-    """Takes `steps` optimizer steps over `batches`, `micro_batch` sequences a backward pass (0: all); the loss is the
-    mean over all tokens of a batch. The learning rate rises for `warm_up` steps and falls linearly. `bf16`: matrix
-    products in bfloat16."""
+    """Takes `steps` optimizer steps over `batches`, `micro_batch` sequences a backward pass (0:
+    all); the loss is the mean over all tokens of a batch. The learning rate rises for `warm_up`
+    steps and falls linearly. `bf16`: matrix products in bfloat16."""
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / warm_up, 1 - step / steps))
     device = next(model.parameters()).device
     for step in range(1, steps + 1):
@@ -41,9 +41,12 @@ def fit(
         optimizer.zero_grad()
         for rows, mask, count in zip(ids, own, learnt, strict=True):
             read = int(mask.any(0).nonzero()[-1]) + 1  # behind the last token to learn is padding
-            rows, mask = rows[:, :read], mask[:, :read]
+            rows = rows[:, :read]
+            mask = mask[:, :read]
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                loss = imitation_loss(model, rows.to(device), mask.to(device)) * (count / sum(learnt))
+                loss = imitation_loss(model, rows.to(device), mask.to(device)) * (
+                    count / sum(learnt)
+                )
             loss.backward()  # type: ignore[no-untyped-call]
             whole += loss.item()
         optimizer.step()
@@ -59,18 +62,27 @@ def encode(chat: Chat, trace: Trace) -> Encoded:
     mask = [0] * len(tokens)
     for index, following in zip(replies, [*replies[1:], len(trace.messages)], strict=True):
         written = [*chat.tokens(trace.messages[index].content), chat.tokenizer.eos_token_id]
-        shown = chat.continuation(trace.messages[index + 1 : following]) if following > index + 1 else []
+        shown = (
+            chat.continuation(trace.messages[index + 1 : following])
+            if following > index + 1
+            else []
+        )
         tokens += written + shown
         mask += [1] * len(written) + [0] * len(shown)
     return tokens, mask
 
 
 def in_batches(
-    pad: int, demonstrations: Iterable[list[Encoded]], size: int, rng: random.Random, *, rest: bool = False
+    pad: int,
+    demonstrations: Iterable[list[Encoded]],
+    size: int,
+    rng: random.Random,
+    *,
+    rest: bool = False,
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Token ids and a mask of the policy's own, both [size, longest], rows in order of length: batches drawn from
-    `rng`, so that short conversations and long ones share the mean of a batch. What is left over of a list is dropped,
-    or makes a smaller batch (`rest`)."""
+    """Token ids and a mask of the policy's own, both [size, longest], rows in order of length:
+    batches drawn from `rng`, so that short conversations and long ones share the mean of a batch.
+    What is left over of a list is dropped, or makes a smaller batch (`rest`)."""
     for part in demonstrations:
         drawn = rng.sample(part, len(part))
         for start in range(0, len(drawn) if rest else len(drawn) - size + 1, size):
@@ -82,6 +94,7 @@ def in_batches(
 
 
 def imitation_loss(model: Any, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the policy's tokens. Padding stands on the right, where causal attention never looks."""
+    """Cross-entropy of the policy's tokens. Padding stands on the right, where causal attention
+    never looks."""
     hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][own[:, 1:]]
     return cross_entropy(model.get_output_embeddings()(hidden), ids[:, 1:][own[:, 1:]])

@@ -1,15 +1,19 @@
-"""The careless teacher: writes demonstrations that are well-formed throughout, and in which a turn has, at a given
-rate, the flaw that its kind of turn is prone to (docs/nano.md lists them): a turn is of the first kind that holds.
+"""The careless teacher: writes demonstrations that are well-formed throughout, and in which a turn
+has, at a given rate, the flaw that its kind of turn is prone to (docs/nano.md lists them): a turn
+is of the first kind that holds.
 
-A value that was to come from an earlier result is copied from there; when a flaw has kept that result from coming up,
-the teacher ends the turn. The kinds of turns come from the task's provenance (`traits`, `flows`, `missing`).
+A value that was to come from an earlier result is copied from there; when a flaw has kept that
+result from coming up, the teacher ends the turn. The kinds of turns come from the task's provenance
+(`traits`, `flows`, `missing`).
 
-At a given rate an episode shows recoveries: it is shown through one of the `aids`, interfaces that answer a refusal
-with a hint, and a flawed turn that expects calls fails first, with a call that the world refuses, and after the hint
-goes on rightly. All other episodes are shown without hints, and end a turn that went wrong.
+At a given rate an episode shows recoveries: it is shown through one of the `aids`, interfaces that
+answer a refusal with a hint, and a flawed turn that expects calls fails first, with a call that the
+world refuses, and after the hint goes on rightly. All other episodes are shown without hints, and
+end a turn that went wrong.
 
-Where users are `played`, a task is shown with the user that desk makes of it (worlds/desk/personas.py): the teacher
-asks for what is missing by its name, or, where it is careless, guesses and asks nothing.
+Where users are `played`, a task is shown with the user that desk makes of it
+(worlds/desk/personas.py): the teacher asks for what is missing by its name, or, where it is
+careless, guesses and asks nothing.
 """
 
 import itertools
@@ -30,14 +34,17 @@ from rods.interfaces.remedies import alike
 from rods.tasks import Task
 from rods.worlds.desk import personas
 
-DONE, ASK, WHICH, LACK = "done", "please say more", "which {domain} ?", "no tool for that"
+DONE = "done"
+ASK = "please say more"
+WHICH = "which {domain} ?"
+LACK = "no tool for that"
 KINDS = ("answer", "lookup", "multi", "swap", "sibling")
 
 
 @dataclass(slots=True)
 class Teacher:
-    """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of the turns, which is
-    made good in `recoveries` of the episodes."""
+    """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of
+    the turns, which is made good in `recoveries` of the episodes."""
 
     catalogue: Catalogue
     environment: Environment
@@ -46,20 +53,27 @@ class Teacher:
     recoveries: float = 0.0
     aids: Sequence[Interface] = ()
     played: bool = False
-    seen: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # (tool, argument) → values, to guess from
+    # (tool, argument) → values, to guess from
+    seen: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
 
     def demonstrate(self, tasks: Sequence[Task], rng: random.Random) -> list[Trace]:
         """One episode a task."""
         self.watch(tasks)
         plans: list[list[str]] = [[] for _ in tasks]
         asked = [personas.played(task) if self.played else task for task in tasks]
-        jobs = [Job(task, self.environment, self.dialect, goal_of(self.environment, task)) for task in asked]
+        jobs = [
+            Job(task, self.environment, self.dialect, goal_of(self.environment, task))
+            for task in asked
+        ]
         aided = [self.recoveries > 0 and rng.random() < self.recoveries for _ in tasks]
         for place in itertools.compress(range(len(tasks)), aided):
             jobs[place] = replace(jobs[place], interface=rng.choice(self.aids))
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-            return [Reply(self._next(tasks[job], plans[job], need, aided[job], rng)) for job, need in waiting]
+            return [
+                Reply(self._next(tasks[job], plans[job], need, aided[job], rng))
+                for job, need in waiting
+            ]
 
         return run_lockstep(jobs, complete)
 
@@ -70,10 +84,14 @@ class Teacher:
                 for argument, value in call.arguments.items():
                     self.seen.setdefault((call.name, argument), []).append(value)
 
-    def _next(self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random) -> str:
+    def _next(
+        self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random
+    ) -> str:
         if need.messages[-1].role == "user":
             turn = sum(message.role == "user" for message in need.messages) - 1
-            shown = " ".join(message.content for message in need.messages if message.role == "tool").split()
+            shown = " ".join(
+                message.content for message in need.messages if message.role == "tool"
+            ).split()
             calls, answer = self.plan(task, turn, frozenset(shown), aided, rng)
             plan[:] = [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
         return plan.pop(0)
@@ -81,8 +99,8 @@ class Teacher:
     def plan(
         self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random
     ) -> tuple[Sequence[Call], str]:
-        """The calls of one turn, and its answer. `shown` are the words of all results so far; `aided`: failures are
-        answered with hints, and made good."""
+        """The calls of one turn, and its answer. `shown` are the words of all results so far;
+        `aided`: failures are answered with hints, and made good."""
         kind = kind_of(task, turn)
         careless = rng.random() < self.carelessness
         if kind == "answer":
@@ -105,9 +123,11 @@ class Teacher:
         spoil = {"swap": self._swapped, "sibling": self._mistaken}.get(kind)
         return [] if spoil is None else [spoil(call) for call in calls]
 
-    def _recovered(self, task: Task, turn: int, flawed: Sequence[Call], rng: random.Random) -> Sequence[Call]:
-        """The calls of the turn with one before them, or among them, that is refused: the first of `flawed` where that
-        is, else a spoilt one."""
+    def _recovered(
+        self, task: Task, turn: int, flawed: Sequence[Call], rng: random.Random
+    ) -> Sequence[Call]:
+        """The calls of the turn with one before them, or among them, that is refused: the first of
+        `flawed` where that is, else a spoilt one."""
         right = task.calls[turn]
         world = self.environment.reset(task.state)
         for call in (call for calls in task.calls[:turn] for call in calls):
@@ -115,43 +135,68 @@ class Teacher:
         if flawed and flawed[0] not in right and world.fork().call(flawed[0]).error:
             return [flawed[0], *right]
         place = rng.randrange(len(right))
-        return [*right[:place], self._spoilt(right[place], task.tools_at(turn), rng), *right[place:]]
+        return [
+            *right[:place],
+            self._spoilt(right[place], task.tools_at(turn), rng),
+            *right[place:],
+        ]
 
     def _spoilt(self, call: Call, visible: Collection[str], rng: random.Random) -> Call:
         """The call with a tool that is not there, an argument of another name, or one left out."""
         tools = self.environment.tools()
         ways = []
-        if hidden := sorted(name for name in tools.keys() - visible if call.name in alike(name, visible)):
+        if hidden := sorted(
+            name for name in tools.keys() - visible if call.name in alike(name, visible)
+        ):
             ways.append(Call(rng.choice(hidden), call.arguments))
         own = tools[call.name].parameters
         if needed := [parameter.name for parameter in own if parameter.required]:
             gone = rng.choice(needed)
-            ways.append(Call(call.name, {name: value for name, value in call.arguments.items() if name != gone}))
-            strange = sorted({name for tool in tools.values() for name in tool.parameter_names} - {p.name for p in own})
+            ways.append(
+                Call(
+                    call.name,
+                    {name: value for name, value in call.arguments.items() if name != gone},
+                )
+            )
+            strange = sorted(
+                {name for tool in tools.values() for name in tool.parameter_names}
+                - {p.name for p in own}
+            )
             other = rng.choice(strange)
-            renamed = {other if name == gone else name: value for name, value in call.arguments.items()}
+            renamed = {
+                other if name == gone else name: value for name, value in call.arguments.items()
+            }
             ways.append(Call(call.name, renamed))
-        return rng.choice(ways) if ways else Call(rng.choice(sorted(tools.keys() - visible)), call.arguments)
+        return (
+            rng.choice(ways)
+            if ways
+            else Call(rng.choice(sorted(tools.keys() - visible)), call.arguments)
+        )
 
-    def _guessed(self, task: Task, turn: int, gap: Mapping[str, Any], rng: random.Random) -> Sequence[Call]:
+    def _guessed(
+        self, task: Task, turn: int, gap: Mapping[str, Any], rng: random.Random
+    ) -> Sequence[Call]:
         """What the next turn will ask for, with a guess for the value that is missing."""
         wanted = task.calls[turn + 1]
         if "argument" not in gap:
             return wanted[:1] if wanted[0].name == gap["tool"] else wanted[:2]
-        name, value = gap["argument"], gap["value"]
+        name = gap["argument"]
+        value = gap["value"]
         guessed = []
         for call in wanted:
             arguments = dict(call.arguments)
             if arguments.get(name) == value:
-                arguments[name] = rng.choice([v for v in self.seen[call.name, name] if v != value] or [value])
+                arguments[name] = rng.choice(
+                    [v for v in self.seen[call.name, name] if v != value] or [value]
+                )
             guessed.append(Call(call.name, arguments))
             if arguments != call.arguments:
                 break
         return guessed
 
     def _unread(self, task: Task, turn: int, calls: Sequence[Call]) -> Sequence[Call]:
-        """The calls without the look-ups that feed others of the turn; what they gave is replaced by what they were
-        asked with."""
+        """The calls without the look-ups that feed others of the turn; what they gave is replaced
+        by what they were asked with."""
         flows = task.provenance["flows"][turn]
 
         def source(index: int, argument: str) -> int | None:
@@ -159,14 +204,24 @@ class Teacher:
             at, giver = flows[index][argument].get("origin") or (None, None)
             return giver if at == turn else None
 
-        feeding = {source(index, argument) for index, call in enumerate(calls) for argument in call.arguments}
+        feeding = {
+            source(index, argument)
+            for index, call in enumerate(calls)
+            for argument in call.arguments
+        }
         asked: dict[int | None, Any] = {
             index: next(iter(call.arguments.values()), "")
             for index, call in enumerate(calls)
             if index in feeding and call.name in self.catalogue.lookups
         }
         return [
-            Call(call.name, {name: asked.get(source(index, name), value) for name, value in call.arguments.items()})
+            Call(
+                call.name,
+                {
+                    name: asked.get(source(index, name), value)
+                    for name, value in call.arguments.items()
+                },
+            )
             for index, call in enumerate(calls)
             if index not in asked
         ]
@@ -174,19 +229,29 @@ class Teacher:
     def _swapped(self, call: Call) -> Call:
         given = call.arguments
         name, other = self.catalogue.swaps.get(call.name, ("", ""))
-        swapped = {**given, name: given[other], other: given[name]} if name in given and other in given else given
+        swapped = (
+            {**given, name: given[other], other: given[name]}
+            if name in given and other in given
+            else given
+        )
         return Call(call.name, swapped)
 
     def _mistaken(self, call: Call) -> Call:
-        """The sibling with the same values: by name where it has such an argument, else in order."""
+        """The sibling with the same values: by name where it has such an argument, else in
+        order."""
         sibling = self.catalogue.siblings.get(call.name)
         if sibling is None:
             return call
         names = self.environment.tools()[sibling].parameter_names
         left = {name: value for name, value in call.arguments.items() if name not in names}
         spare = iter(left.values())
-        arguments = {name: call.arguments[name] if name in call.arguments else next(spare, None) for name in names}
-        return Call(sibling, {name: value for name, value in arguments.items() if value is not None})
+        arguments = {
+            name: call.arguments[name] if name in call.arguments else next(spare, None)
+            for name in names
+        }
+        return Call(
+            sibling, {name: value for name, value in arguments.items() if value is not None}
+        )
 
 
 def kind_of(task: Task, turn: int) -> str:
@@ -196,7 +261,8 @@ def kind_of(task: Task, turn: int) -> str:
 
 
 def _recalled(task: Task, turn: int, shown: frozenset[str]) -> Sequence[Call]:
-    """The ground truth of `turn`, up to the first call whose looked-up value has not come up in an earlier turn."""
+    """The ground truth of `turn`, up to the first call whose looked-up value has not come up in an
+    earlier turn."""
     flows = task.provenance["flows"][turn]
     for index, call in enumerate(task.calls[turn]):
         for argument, value in call.arguments.items():

@@ -1,7 +1,8 @@
-"""nano's warm start: supervised learning on the careless teacher's demonstrations, of tasks that are composed afresh
-and are never those of a run. The result is a folder that transformers loads, found again by the hash of its recipe
-(docs/nano.md). The demo's comes ready in `weights/`; `python -m rods.trainer.nano.warm_start console/demo.toml` makes
-it anew when its recipe has changed (two minutes)."""
+"""nano's warm start: supervised learning on the careless teacher's demonstrations, of tasks that
+are composed afresh and are never those of a run. The result is a folder that transformers loads,
+found again by the hash of its recipe (docs/nano.md). The demo's comes ready in `weights/`; `python
+-m rods.trainer.nano.warm_start console/demo.toml` makes it anew when its recipe has changed (two
+minutes)."""
 
 import importlib
 import itertools
@@ -41,18 +42,23 @@ WARM_UP = 20  # steps of rising learning rate; after them it falls linearly
 VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are taken
 CHUNK = 512  # demonstrations written at a time
 SHIPPED = Path(__file__).parent / "weights"
-LOSSES = "losses.json"  # beside shipped weights: what the first updates learnt, by which the recipe is known again
+# beside shipped weights: what the first updates learnt, by which the recipe is known again
+LOSSES = "losses.json"
 
 
 def aids(dialect: str) -> list[Interface]:
-    """What answers the failures in demonstrations of recoveries: hints by rule, alone and with all that SEAL adds."""
-    stages = ({"feedback": "hints"}, {"feedback": "hints", "interface": "seal-full", "evolve": "none"})
+    """What answers the failures in demonstrations of recoveries: hints by rule, alone and with all
+    that SEAL adds."""
+    stages = (
+        {"feedback": "hints"},
+        {"feedback": "hints", "interface": "seal-full", "evolve": "none"},
+    )
     return [interfaces.load(Stage.model_validate(keys), dialect) for keys in stages]
 
 
 def warm_started(config: Config, progress: Progress | None = None) -> Path:
-    """The folder of the warm-started policy for `config`; made first if neither `SHIPPED` nor the cache has it
-    (`$RODS_CACHE/nano`, else `~/.cache/rods/nano`)."""
+    """The folder of the warm-started policy for `config`; made first if neither `SHIPPED` nor the
+    cache has it (`$RODS_CACHE/nano`, else `~/.cache/rods/nano`)."""
     name = recipe(config)
     for folder in (SHIPPED / name, user_cache() / "nano" / name):
         if (folder / "config.json").exists():
@@ -61,12 +67,14 @@ def warm_started(config: Config, progress: Progress | None = None) -> Path:
 
 
 def make(config: Config, folder: Path, progress: Progress | None = None) -> Path:
-    """Makes the warm-started policy for `config` in `folder`, which another process may make at the same time. Raises
-    UserError where that cannot be written."""
+    """Makes the warm-started policy for `config` in `folder`, which another process may make at the
+    same time. Raises UserError where that cannot be written."""
     remedy = "set RODS_CACHE to a folder that can be written"
     with explained("cannot keep the warm-started policy", folder.parent, remedy):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        making = tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent, ignore_cleanup_errors=True)
+        making = tempfile.TemporaryDirectory(
+            prefix=".making-", dir=folder.parent, ignore_cleanup_errors=True
+        )
     with making:
         chat, encoded = demonstrated(config)
         policy = trained(config, chat, encoded, progress)
@@ -76,14 +84,17 @@ def make(config: Config, folder: Path, progress: Progress | None = None) -> Path
         try:
             Path(making.name).rename(folder)
         except OSError:
-            if not (folder / "config.json").exists():  # else another process was faster with the same recipe
+            # else another process was faster with the same recipe
+            if not (folder / "config.json").exists():
                 raise
     return folder
 
 
 def main() -> None:
-    """Makes `SHIPPED` anew, for the configuration that the command line names, with the losses of its first updates."""
-    config, losses = read_config(Path(sys.argv[1])), list[float]()
+    """Makes `SHIPPED` anew, for the configuration that the command line names, with the losses of
+    its first updates."""
+    config = read_config(Path(sys.argv[1]))
+    losses = list[float]()
     torch_settings.settle_threads(config.operation)
     shutil.rmtree(SHIPPED, ignore_errors=True)
 
@@ -98,9 +109,20 @@ def main() -> None:
 
 
 def recipe(config: Config) -> str:
-    """The content id of everything that shapes the weights; a few demonstrations stand for tasks and teacher."""
-    brought, policy = _brought(config), config.policy
-    settings = [BATCHES, SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE]
+    """The content id of everything that shapes the weights; a few demonstrations stand for tasks
+    and teacher."""
+    brought = _brought(config)
+    policy = config.policy
+    settings = [
+        BATCHES,
+        SEQUENCES,
+        LEARNING_RATE,
+        REST,
+        WARM_UP,
+        VOCABULARY_TASKS,
+        network.ENTRIES,
+        network.TEMPLATE,
+    ]
     shaping = {
         "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
         "environment": desk.environment().hash,
@@ -115,47 +137,59 @@ def recipe(config: Config) -> str:
 
 
 def _brought(config: Config) -> Any:
-    """The module of an extension with the demonstrations of `policy.warm_start`; None for those of desk. Raises
-    UserError where the extension is not there."""
+    """The module of an extension with the demonstrations of `policy.warm_start`; None for those of
+    desk. Raises UserError where the extension is not there."""
     name = config.policy.warm_start
     if name == "desk":
         return None
     for extension in extensions():
         if name in extension.warm_starts:
             return importlib.import_module(extension.warm_starts[name])
-    raise UserError(f"nothing demonstrates {name!r}", where="policy.warm_start", remedy='set it to "desk"')
+    raise UserError(
+        f"nothing demonstrates {name!r}", where="policy.warm_start", remedy='set it to "desk"'
+    )
 
 
 def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
-    environment, dialect = desk.environment(), dialects.load(config.policy.dialect)
-    seed, recoveries = config.random_seeds.policy, config.policy.recoveries
+    environment = desk.environment()
+    dialect = dialects.load(config.policy.dialect)
+    seed = config.random_seeds.policy
+    recoveries = config.policy.recoveries
     if brought := _brought(config):
         one = (1, chunk) if chunk < CHUNK else ()
         yield from brought.demonstrations(seed, dialect, config.policy.carelessness, *one)
         return
-    hints, catalogue = aids(config.policy.dialect) if recoveries else [], catalogue_for(environment)
+    hints = aids(config.policy.dialect) if recoveries else []
+    catalogue = catalogue_for(environment)
     teachers = []
     for size, types, careless in shown(config):
-        teacher = Teacher(catalogue, environment, dialect, careless, recoveries, hints, size == "asked")
+        teacher = Teacher(
+            catalogue, environment, dialect, careless, recoveries, hints, size == "asked"
+        )
         teachers.append((teacher, fresh_tasks(seed, "warm start", types, size)))
     for number in itertools.count():
         rng = keyed_random(seed, "teacher", number)
         yield [
             trace
             for teacher, tasks in teachers
-            for trace in teacher.demonstrate([task for task, _ in itertools.islice(tasks, chunk // len(teachers))], rng)
+            for trace in teacher.demonstrate(
+                [task for task, _ in itertools.islice(tasks, chunk // len(teachers))], rng
+            )
         ]
 
 
 def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
-    """The sizes and types of the tasks that are demonstrated in equal shares, and the carelessness of each. Of
-    desk-regions the easy tasks are shown without a flaw, the small ones carelessly, and the long ones never: what comes
-    of it are a mastered, a boundary and a hopeless region. In desk-regions-rare the long ones are shown as carelessly
-    as the small ones, so that they go well now and then. Tasks whose users are played are shown with these alone."""
+    """The sizes and types of the tasks that are demonstrated in equal shares, and the carelessness
+    of each. Of desk-regions the easy tasks are shown without a flaw, the small ones carelessly, and
+    the long ones never: what comes of it are a mastered, a boundary and a hopeless region. In
+    desk-regions-rare the long ones are shown as carelessly as the small ones, so that they go well
+    now and then. Tasks whose users are played are shown with these alone."""
     careless = config.policy.carelessness
     if config.data.tasks in REGIONS:
-        rare: list[Size] = ["small", "long"] if config.data.tasks == "desk-regions-rare" else ["small"]
+        rare: list[Size] = (
+            ["small", "long"] if config.data.tasks == "desk-regions-rare" else ["small"]
+        )
         return [("easy", REGION_TYPES, 0.0), *((size, REGION_TYPES, careless) for size in rare)]
     if config.data.tasks in PERSONAS:
         return [("asked", ("miss_param",), careless)]
@@ -163,19 +197,29 @@ def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
 
 
 def demonstrated(config: Config) -> tuple[Chat, Iterator[list[Encoded]]]:
-    """The tokenizer, whose words are those of the first demonstrations, and all demonstrations, endlessly."""
+    """The tokenizer, whose words are those of the first demonstrations, and all demonstrations,
+    endlessly."""
     demonstrations = _demonstrations(config, CHUNK)
     brought = _brought(config)
     first = [next(demonstrations) for _ in range(1 if brought else -(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
     texts = (("" if message.role == "assistant" else " ") + message.content for message in messages)
-    chat = Chat(network.build_tokenizer(texts, *((brought.PIECES, brought.ENTRIES) if brought else ())), Path("nano"))
-    return chat, ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))
+    chat = Chat(
+        network.build_tokenizer(texts, *((brought.PIECES, brought.ENTRIES) if brought else ())),
+        Path("nano"),
+    )
+    return chat, (
+        [encode(chat, trace) for trace in traces]
+        for traces in itertools.chain(first, demonstrations)
+    )
 
 
-def trained(config: Config, chat: Chat, encoded: Iterator[list[Encoded]], progress: Progress | None = None) -> Any:
+def trained(
+    config: Config, chat: Chat, encoded: Iterator[list[Encoded]], progress: Progress | None = None
+) -> Any:
     """The network after the supervised warm start."""
-    fresh, seed = network.fresh(chat.tokenizer, config.random_seeds.policy), config.random_seeds.policy
+    fresh = network.fresh(chat.tokenizer, config.random_seeds.policy)
+    seed = config.random_seeds.policy
     batches = in_batches(chat.pad, encoded, SEQUENCES, keyed_random(seed, "warm start batches"))
     optimizer = torch_settings.make_optimizer("muon", fresh, LEARNING_RATE, REST)
     steps = config.policy.warm_start_steps or STEPS

@@ -1,4 +1,5 @@
-"""BFCL's multi-turn tasks: the pinned wheel, its API classes as an environment, its tasks, recipes for variants."""
+"""BFCL's multi-turn tasks: the pinned wheel, its API classes as an environment, its tasks, recipes
+for variants."""
 
 from rods.worlds.bfcl.tasks import tasks
 from rods.worlds.bfcl.wheel import fetch

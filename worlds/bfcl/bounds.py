@@ -1,9 +1,10 @@
 """Bounds on arguments, checked before a call: a policy writes them, and any call must stay quick.
 
-Inside these bounds every tool of the API classes is linear in its arguments and in the state, and so runs in-process.
-Two tools compute with as many digits as the call asks for: `logarithm` and `square_root`. Few digits run in-process,
-more of them in a worker that can be killed, and beyond a last bound the call is refused. The bounds are far above
-anything in the 800 tasks (texts of at most 205 characters, lists of 6, integers of 16 digits).
+Inside these bounds every tool of the API classes is linear in its arguments and in the state, and
+so runs in-process. Two tools compute with as many digits as the call asks for: `logarithm` and
+`square_root`. Few digits run in-process, more of them in a worker that can be killed, and beyond a
+last bound the call is refused. The bounds are far above anything in the 800 tasks (texts of at most
+205 characters, lists of 6, integers of 16 digits).
 """
 
 import sys
@@ -13,7 +14,8 @@ from typing import Any
 MAX_TEXT = 16_384  # characters of one text argument, and of all texts inside one list or object
 MAX_ITEMS = 1_000  # entries of one list or object, nested ones included
 MAX_DEPTH = 40
-MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
+MIN_INTEGER = -(2**63)
+MAX_INTEGER = 2**63 - 1
 MAX_RESULT = 250_000  # characters of one result
 UNBOUNDED = frozenset({"logarithm", "square_root"})
 IN_PROCESS_DIGITS = 1_000
@@ -21,7 +23,8 @@ MAX_DIGITS = 5_000
 DIGITS_OF_AN_INTEGER = 4_300  # Python writes no longer ones, and says so
 _MAX_FLOAT = sys.float_info.max
 _COMMON = 2**53  # a number within this is within every bound
-_BITS_OF_AN_INTEGER = 14_400  # 4,300 digits are 14,285 bits: an integer with more of them cannot be written
+# 4,300 digits are 14,285 bits: an integer with more of them cannot be written
+_BITS_OF_AN_INTEGER = 14_400
 
 
 def bounds_of(tool: str, parameter: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,10 +40,15 @@ def bounds_of(tool: str, parameter: str, schema: Mapping[str, Any]) -> dict[str,
 
 
 def over(value: Any) -> str | None:
-    """Why `value` may not be an argument, or None. Bounds hold whatever type a parameter is documented to have."""
+    """Why `value` may not be an argument, or None. Bounds hold whatever type a parameter is
+    documented to have."""
     kind = type(value)
     if kind is str:
-        return f"a text of {len(value)} characters; at most {MAX_TEXT}" if len(value) > MAX_TEXT else None
+        return (
+            f"a text of {len(value)} characters; at most {MAX_TEXT}"
+            if len(value) > MAX_TEXT
+            else None
+        )
     if kind is bool or value is None:
         return None
     if kind is int:
@@ -51,7 +59,8 @@ def over(value: Any) -> str | None:
 
 
 def short(values: list[Any]) -> bool:
-    """Whether these are few short texts and common numbers, and nothing else: what `over` need not look at."""
+    """Whether these are few short texts and common numbers, and nothing else: what `over` need not
+    look at."""
     if len(values) > 16:
         return False
     for item in values:
@@ -65,14 +74,16 @@ def short(values: list[Any]) -> bool:
 
 
 def impossible_power(base: Any, exponent: Any) -> bool:
-    """Whether `base ** exponent` is an integer with too many digits to be written, found without computing it."""
+    """Whether `base ** exponent` is an integer with too many digits to be written, found without
+    computing it."""
     if not isinstance(base, int) or not isinstance(exponent, int) or exponent <= 0:
         return False
     return (abs(base).bit_length() - 1) * exponent > _BITS_OF_AN_INTEGER
 
 
 def digits(arguments: Mapping[str, Any]) -> int | None:
-    """How many digits a call of an unbounded tool asks for; None when an argument is no plain number."""
+    """How many digits a call of an unbounded tool asks for; None when an argument is no plain
+    number."""
     if any(type(value) not in (int, float) for value in arguments.values()):
         return None
     precision = arguments.get("precision", 0)

@@ -1,16 +1,17 @@
 """The eight API classes of the wheel, their documents as tools, and nothing else of it.
 
-The modules are executed out of the wheel under private names: no install, no entry on `sys.path`, no collision with a
-`bfcl_eval` that somebody has installed. Four things are put right while loading, none of which changes a result that
-a task can rest on:
+The modules are executed out of the wheel under private names: no install, no entry on `sys.path`,
+no collision with a `bfcl_eval` that somebody has installed. Four things are put right while
+loading, none of which changes a result that a task can rest on:
 
 - random numbers: `random.Random` becomes `RecordedRandom`, which draws the same numbers and can be
   copied and written down;
-- the clock: `datetime.today()` in the travel class is the wheel's release day, so that ages do not change over time;
+- the clock: `datetime.today()` in the travel class is the wheel's release day, so that ages do not
+  change over time;
 - copying: `copy.deepcopy` of plain data becomes `copy_plain`;
-- memory: what follows from a call's arguments alone (the table of flight prices, the pages about a company, the padding
-  of long contexts) is worked out once by the class itself and kept with its text (`jsontext`). What failed is not kept,
-  and nothing here knows of tasks or episodes.
+- memory: what follows from a call's arguments alone (the table of flight prices, the pages about a
+  company, the padding of long contexts) is worked out once by the class itself and kept with its
+  text (`jsontext`). What failed is not kept, and nothing here knows of tasks or episodes.
 """
 
 import datetime
@@ -46,7 +47,8 @@ MODULES: Mapping[str, str] = {
 STATELESS = frozenset({"MathAPI"})
 TODAY = datetime.datetime(2026, 3, 23)
 _EXTENSION = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code.long_context"
-_LISTED = re.compile(r"(?:\[Enum\]|[Oo]ptions(?: are)?): *(.+)")  # "[Enum]: ["on", "off"]", "Options are: a, b."
+# "[Enum]: ["on", "off"]", "Options are: a, b."
+_LISTED = re.compile(r"(?:\[Enum\]|[Oo]ptions(?: are)?): *(.+)")
 _EACH = re.compile(r"'(\w)' for ")  # "('l' for lines, 'w' for words)"
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}  # BFCL's names for JSON Schema's
 
@@ -63,7 +65,8 @@ def load(file: Path) -> dict[str, Api]:
     """The API classes of the wheel `file` by name, in the order of `MODULES`."""
     extension = _execute(file, "long_context")
     names = vars(extension)
-    names.update({name: kept(names[name]) for name, kept in _PADDING.items()})  # before the classes import them
+    # before the classes import them
+    names.update({name: kept(names[name]) for name, kept in _PADDING.items()})
     before = sys.modules.get(_EXTENSION)
     sys.modules[_EXTENSION] = extension
     try:
@@ -76,13 +79,15 @@ def load(file: Path) -> dict[str, Api]:
     apis: dict[str, Api] = {}
     for name, kind in types_.items():
         documents = wheel.read_json_lines(file, f"data/multi_turn_func_doc/{MODULES[name]}.json")
-        apis[name] = Api(kind, {document["name"]: _tool(name, kind, document) for document in documents})
+        apis[name] = Api(
+            kind, {document["name"]: _tool(name, kind, document) for document in documents}
+        )
     return apis
 
 
 def load_type(file: Path, name: str) -> type:
-    """One API class with its replacements made. Classes that import the module of long_context need it in place, as
-    `load` does; MathAPI can be loaded by itself."""
+    """One API class with its replacements made. Classes that import the module of long_context need
+    it in place, as `load` does; MathAPI can be loaded by itself."""
     names = vars(module := _execute(file, MODULES[name]))
     if names.get("random") is random:
         names["random"] = types.SimpleNamespace(Random=RecordedRandom)
@@ -128,12 +133,23 @@ def _tool(group: str, kind: type, document: dict[str, Any]) -> Tool:
     documented = document["parameters"]["properties"]
     parameters = []
     for parameter in list(inspect.signature(getattr(kind, name)).parameters.values())[1:]:
-        schema, about = _schema(documented[parameter.name]), documented[parameter.name].get("description", "").strip()
+        schema = _schema(documented[parameter.name])
+        about = documented[parameter.name].get("description", "").strip()
         required = parameter.default is inspect.Parameter.empty
-        default, bounds = None if required else parameter.default, bounds_of(name, parameter.name, schema)
-        parameters.append(Parameter(parameter.name, schema, about, required, default, bounds, _listed(about)))
+        default = None if required else parameter.default
+        bounds = bounds_of(name, parameter.name, schema)
+        parameters.append(
+            Parameter(parameter.name, schema, about, required, default, bounds, _listed(about))
+        )
     reads = True if name in READING else None
-    return Tool(name, group, document["description"].strip(), tuple(parameters), name not in UNBOUNDED, reads=reads)
+    return Tool(
+        name,
+        group,
+        document["description"].strip(),
+        tuple(parameters),
+        name not in UNBOUNDED,
+        reads=reads,
+    )
 
 
 def _listed(about: str) -> tuple[str, ...]:
@@ -161,10 +177,15 @@ def _schema(documented: Mapping[str, Any]) -> dict[str, Any]:
 _PAGES = 4_096  # of companies' pages, with their texts 1 KB each
 
 # What the module of long_context holds and the classes put into answers: how it is kept.
-_KEPT = "MA_5_EXTENSION MA_20_EXTENSION INTERMEDIARY_CITIES CAR_STATUS_METADATA_EXTENSION PARKING_BRAKE_INSTRUCTION"
+_KEPT = (
+    "MA_5_EXTENSION MA_20_EXTENSION INTERMEDIARY_CITIES CAR_STATUS_METADATA_EXTENSION "
+    "PARKING_BRAKE_INSTRUCTION"
+)
 _PADDING: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_KEPT.split(), keep),
-    "BOOKING_RECORD_EXTENSION": lambda records: {name: keep(record) for name, record in records.items()},
+    "BOOKING_RECORD_EXTENSION": lambda records: {
+        name: keep(record) for name, record in records.items()
+    },
     "ORDER_DETAIL_EXTENSION": lambda pages: {name: _Page(page) for name, page in pages.items()},
 }
 
@@ -176,7 +197,9 @@ class _Page(str):
 
     def format(self, *arguments: Any, **fields: Any) -> str:
         symbol = fields.get("symbol")
-        return _filled(self, symbol) if type(symbol) is str else super().format(*arguments, **fields)
+        return (
+            _filled(self, symbol) if type(symbol) is str else super().format(*arguments, **fields)
+        )
 
 
 @lru_cache(_PAGES)
@@ -186,8 +209,8 @@ def _filled(page: _Page, symbol: str) -> KeptText:
 
 
 def remember_prices(kind: Any) -> None:
-    """`TravelAPI.get_flight_cost` depends on its arguments and on long_context alone, and leaves the prices that it
-    found in `_flight_cost_lookup`, which nobody changes afterwards."""
+    """`TravelAPI.get_flight_cost` depends on its arguments and on long_context alone, and leaves
+    the prices that it found in `_flight_cost_lookup`, which nobody changes afterwards."""
     look_up = kind.get_flight_cost
 
     @lru_cache(256)
@@ -198,7 +221,9 @@ def remember_prices(kind: Any) -> None:
         return keep(reply["travel_cost_list"]), scratch._flight_cost_lookup
 
     @wraps(look_up)
-    def get_flight_cost(self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str) -> Any:
+    def get_flight_cost(
+        self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str
+    ) -> Any:
         route = travel_from, travel_to, travel_date, travel_class
         try:
             costs, self._flight_cost_lookup = prices(self.long_context, *route)
@@ -210,8 +235,10 @@ def remember_prices(kind: Any) -> None:
 
 
 def remember_stocks(kind: Any, watched: list[str]) -> None:
-    """The stocks of a sector, and the list `watched` that is added to everybody's own, in long contexts."""
-    in_sector, watch_list = kind.get_available_stocks, kind.get_watchlist
+    """The stocks of a sector, and the list `watched` that is added to everybody's own, in long
+    contexts."""
+    in_sector = kind.get_available_stocks
+    watch_list = kind.get_watchlist
     tail = str(watched)[1:]
 
     @lru_cache(64)
@@ -234,13 +261,18 @@ def remember_stocks(kind: Any, watched: list[str]) -> None:
             return watch_list(self)
         return _Written(f"{str(own)[:-1]}, {tail}" if own else f"[{tail}")
 
-    kind.get_available_stocks, kind.get_watchlist = get_available_stocks, get_watchlist
+    kind.get_available_stocks = get_available_stocks
+    kind.get_watchlist = get_watchlist
 
 
 def keep_stocks(bot: Any) -> None:
-    """Keeps the figures of each stock of a TradingBot with their JSON text: its tools return and never change them."""
+    """Keeps the figures of each stock of a TradingBot with their JSON text: its tools return and
+    never change them."""
     if type(bot.stocks) is dict:
-        bot.stocks = {symbol: keep(stock) if type(stock) is dict else stock for symbol, stock in bot.stocks.items()}
+        bot.stocks = {
+            symbol: keep(stock) if type(stock) is dict else stock
+            for symbol, stock in bot.stocks.items()
+        }
 
 
 class _Written(str):

@@ -1,7 +1,8 @@
 """One call of one tool on one object, with the texts of the benchmark's executor and typed errors.
 
-A tool's Python exception is its answer (`Error during execution: …`), as the benchmark has it. Where its texts depend
-on the hash seed of the process (an unordered set is printed), they are put in order.
+A tool's Python exception is its answer (`Error during execution: …`), as the benchmark has it.
+Where its texts depend on the hash seed of the process (an unordered set is printed), they are put
+in order.
 """
 
 from ast import literal_eval
@@ -30,8 +31,8 @@ Method = Callable[..., Any]
 
 
 class BoundTool(NamedTuple):
-    """A tool, ready to be called. `takes` is None for a reading tool, else what the world must own first; `before` may
-    answer instead of the tool; `write` puts a dict into JSON."""
+    """A tool, ready to be called. `takes` is None for a reading tool, else what the world must own
+    first; `before` may answer instead of the tool; `write` puts a dict into JSON."""
 
     tool: Tool
     group: str
@@ -41,8 +42,11 @@ class BoundTool(NamedTuple):
     write: Callable[[dict[str, Any]], str]
 
 
-def bound_tool(kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]) -> BoundTool:
-    """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
+def bound_tool(
+    kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]
+) -> BoundTool:
+    """`precise` answers the calls of tools that compute with any number of digits, or returns
+    None."""
     function = getattr(kind, tool.name)
     return BoundTool(
         tool,
@@ -55,8 +59,9 @@ def bound_tool(kind: type, tool: Tool, precise: Before, write: Callable[[dict[st
 
 
 class Answer(Result):
-    """A result whose `value` is read from its text when somebody asks for it: training never does, and copying what
-    the state holds would cost more than most calls. As a tuple it has None in that place."""
+    """A result whose `value` is read from its text when somebody asks for it: training never does,
+    and copying what the state holds would cost more than most calls. As a tuple it has None in that
+    place."""
 
     __slots__ = ()
 
@@ -89,7 +94,9 @@ def _power(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Resul
     if not impossible_power(arguments.get("base"), arguments.get("exponent")):
         return None
     text = f"Exceeds the limit ({DIGITS_OF_AN_INTEGER} digits) for integer string conversion"
-    return Result(f"{PREFIX}{text}; use sys.set_int_max_str_digits() to increase the limit", None, "too_large")
+    return Result(
+        f"{PREFIX}{text}; use sys.set_int_max_str_digits() to increase the limit", None, "too_large"
+    )
 
 
 def _recursive(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:
@@ -102,11 +109,13 @@ _BEFORE: Mapping[str, Before] = {"power": _power, "find": _recursive, "du": _rec
 
 
 def _precisely(method: Method) -> Method:
-    """The method with the precision of decimal and mpmath put back. Its number is put into words first, while the
-    precision still holds; and remembered, by its arguments as they are written (0.0 is not -0.0)."""
+    """The method with the precision of decimal and mpmath put back. Its number is put into words
+    first, while the precision still holds; and remembered, by its arguments as they are written
+    (0.0 is not -0.0)."""
 
     def compute(self: Any, arguments: Mapping[str, Any]) -> Any:
-        import mpmath  # late: only a tool that computes needs it, and every command line would wait for it
+        # late: only a tool that computes needs it, and every command line would wait for it
+        import mpmath
 
         with mpmath.workprec(mpmath.mp.prec), localcontext():
             value = method(self, **arguments)
@@ -126,7 +135,8 @@ def _changed(
     given: Callable[[dict[str, Any]], dict[str, Any]] = lambda arguments: arguments,
     said: Callable[[dict[str, Any]], dict[str, Any]] = lambda value: value,
 ) -> Callable[[Method], Method]:
-    """Wraps a method: it gets what `given` makes of its arguments, and answers what `said` makes of its value."""
+    """Wraps a method: it gets what `given` makes of its arguments, and answers what `said` makes of
+    its value."""
 
     def wrapped(method: Method) -> Method:
         return lambda self, /, **arguments: said(method(self, **given(arguments)))
@@ -167,14 +177,17 @@ _WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
 
 def reports_error(value: list[Any]) -> bool:
     first = value[0] if value else None
-    return (isinstance(first, dict) and "error" in first) or (isinstance(first, str) and first.startswith("Error: "))
+    return (isinstance(first, dict) and "error" in first) or (
+        isinstance(first, str) and first.startswith("Error: ")
+    )
 
 
 def compute(request: dict[str, Any]) -> dict[str, Any]:
-    """What the worker process runs: the tools of MathAPI that compute with as many digits as they are asked for.
+    """What the worker process runs: the tools of MathAPI that compute with as many digits as they
+    are asked for.
 
-    {"wheel", "name", "arguments"} → {"text", "failed"} as the executor would write it; `wheel` was checked by the
-    parent.
+    {"wheel", "name", "arguments"} → {"text", "failed"} as the executor would write it; `wheel` was
+    checked by the parent.
     """
     kind = _load_type(Path(request["wheel"]), "MathAPI")
     try:

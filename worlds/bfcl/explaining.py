@@ -1,7 +1,8 @@
-"""Hints after refused calls: rules of BFCL's tools that its error messages do not state (000 §3.3, Appendix H).
+"""Hints after refused calls: rules of BFCL's tools that its error messages do not state (000 §3.3,
+Appendix H).
 
-Sentences (explaining.toml) say what a tool takes, never what to give it, and name no tool: which are visible differs
-from task to task.
+Sentences (explaining.toml) say what a tool takes, never what to give it, and name no tool: which
+are visible differs from task to task.
 """
 
 import re
@@ -13,14 +14,19 @@ from rods.environments.base import Result
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _RULES: dict[str, str] = _TABLES["rules"]
-_CODE, _ZIP = re.compile(r"[A-Z]{3}"), re.compile(r"\d+")
+_CODE = re.compile(r"[A-Z]{3}")
+_ZIP = re.compile(r"\d+")
 
 
 def explain(call: Call, result: Result) -> str:
-    """The rule that a refused call has broken, as far as its own arguments show; empty where none is known."""
+    """The rule that a refused call has broken, as far as its own arguments show; empty where none
+    is known."""
     said = result.text
     texts = {name: value for name, value in call.arguments.items() if isinstance(value, str)}
-    if any("/" in texts.get(name, "") for name in _TABLES["names"]) and call.name in _TABLES["file_tools"]:
+    if (
+        any("/" in texts.get(name, "") for name in _TABLES["names"])
+        and call.name in _TABLES["file_tools"]
+    ):
         return _RULES["paths"]
     if call.name in _TABLES["file_tools"] and re.search(r"No such (file|directory)", said):
         return _RULES["levels"] if "/" in texts.get("folder", "").strip("/") else _RULES["absent"]

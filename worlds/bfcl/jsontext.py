@@ -1,8 +1,8 @@
 """Writes a tool's answer as `json.dumps` would, at less cost, and reads it back.
 
-`json.dumps` builds an encoder for every call, and long_context pads answers with constants of thousands of numbers.
-Here one encoder serves all calls, and a *kept* value, which never changes, carries its own JSON text. It is otherwise
-the text, list or dict that it was made from.
+`json.dumps` builds an encoder for every call, and long_context pads answers with constants of
+thousands of numbers. Here one encoder serves all calls, and a *kept* value, which never changes,
+carries its own JSON text. It is otherwise the text, list or dict that it was made from.
 """
 
 import ast
@@ -70,8 +70,8 @@ def write_padded(value: dict[str, Any]) -> str:
 
 
 def value_of(text: str) -> Any:
-    """The JSON value that a result's text says: JSON for a dict, Python's writing for anything else. What has no JSON
-    value (decimal numbers, infinities, `...`) stays text."""
+    """The JSON value that a result's text says: JSON for a dict, Python's writing for anything
+    else. What has no JSON value (decimal numbers, infinities, `...`) stays text."""
     try:
         if text.startswith("{"):
             return json.loads(text, parse_constant=_refuse)

@@ -1,14 +1,16 @@
-"""What each tool may change of its object, and how a world comes to own just that, with everything else shared.
+"""What each tool may change of its object, and how a world comes to own just that, with everything
+else shared.
 
-An object is shared between worlds until something is written. A reading tool (`READING`) needs no copy. A writing tool
-gets an object of the world's own, in which the attributes that the tool changes *in place* (`CHANGED_IN_PLACE`) are
-copies too; rebinding an attribute needs none. A name that ends in `*` has only its top level changed (something is
-added or removed); `cards[card_id]`: the entry named by that argument has something rebound besides; `cards[]`: any.
-A tool that stands in neither table gets a full copy. A test runs every tool and finds what it was not to change
+An object is shared between worlds until something is written. A reading tool (`READING`) needs no
+copy. A writing tool gets an object of the world's own, in which the attributes that the tool
+changes *in place* (`CHANGED_IN_PLACE`) are copies too; rebinding an attribute needs none. A name
+that ends in `*` has only its top level changed (something is added or removed); `cards[card_id]`:
+the entry named by that argument has something rebound besides; `cards[]`: any. A tool that stands
+in neither table gets a full copy. A test runs every tool and finds what it was not to change
 unchanged.
 
-A `Take` copies one part of an API object, unless the world owns that part already: `owned` is what the world owns of
-the object, and is kept up to date. The object itself must be the world's own.
+A `Take` copies one part of an API object, unless the world owns that part already: `owned` is what
+the world owns of the object, and is kept up to date. The object itself must be the world's own.
 """
 
 import tomllib
@@ -48,7 +50,8 @@ def _take(effect: str) -> Take:
 
 
 def _once(copied: Callable[[Any], None], part: str, whole: str = "") -> Take:
-    """Has `copied` put copies into a target, unless the world owns this `part` of it, or the `whole` that has it."""
+    """Has `copied` put copies into a target, unless the world owns this `part` of it, or the
+    `whole` that has it."""
 
     def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
         if part not in owned and whole not in owned:
@@ -61,12 +64,15 @@ def _once(copied: Callable[[Any], None], part: str, whole: str = "") -> Take:
 _PARTS: Mapping[str, Take] = {
     "directories": _once(copy_tree, "directories"),
     "file": lambda target, owned, arguments: own_file(target, arguments.get("file_name")),
-    EVERYTHING: _once(lambda target: target.__dict__.update(copy_plain(target.__dict__)), EVERYTHING),
+    EVERYTHING: _once(
+        lambda target: target.__dict__.update(copy_plain(target.__dict__)), EVERYTHING
+    ),
 }
 
 
 def _attribute(name: str, copied: Callable[[Any], Any], part: str) -> Take:
-    """Puts what `copied` makes of attribute `name` into its place, unless the world owns all of it, or this `part`."""
+    """Puts what `copied` makes of attribute `name` into its place, unless the world owns all of it,
+    or this `part`."""
 
     def put(target: Any) -> None:
         target.__dict__[name] = copied(target.__dict__[name])
@@ -85,7 +91,8 @@ def _entry(name: str, argument: str) -> Take:
         try:
             key = arguments[argument]
             held[key] = held[key].copy()
-        except (LookupError, TypeError, AttributeError):  # no such entry, or no key at all: the tool will complain
+        # no such entry, or no key at all: the tool will complain
+        except (LookupError, TypeError, AttributeError):
             return
 
     return take

@@ -1,4 +1,5 @@
-"""Tasks in BFCL's own format, and back: questions, answers and tool documents, as the wheel keeps them.
+"""Tasks in BFCL's own format, and back: questions, answers and tool documents, as the wheel keeps
+them.
 
 A folder holds, as the wheel's `data/` does, for each category
 
@@ -6,8 +7,9 @@ A folder holds, as the wheel's `data/` does, for each category
     possible_answer/BFCL_v4_multi_turn_<type>.json  one answer a line: id, ground_truth (call strings by turn)
     multi_turn_func_doc/<module>.json               the tool documents of the classes in use, copied from the wheel
 
-so that BFCL's tools read our variants. What their format cannot say (our task's id, side of the split, provenance)
-stands in one more field, `rods`, which they ignore. Ids go on from 1000, clear of the benchmark's own.
+so that BFCL's tools read our variants. What their format cannot say (our task's id, side of the
+split, provenance) stands in one more field, `rods`, which they ignore. Ids go on from 1000, clear
+of the benchmark's own.
 """
 
 from collections import Counter
@@ -34,27 +36,38 @@ _REMEDY = "export tasks of the environment 'bfcl' that start from a plain state"
 def entry(task: Task, number: int) -> dict[str, Any]:
     """The task as an entry of its category's question file.
 
-    Raises UserError for a task that the format cannot say: of another environment, from a snapshot, or with tools that
-    are not exactly those of its classes; and for one whose ground truth the official checker would refuse.
+    Raises UserError for a task that the format cannot say: of another environment, from a snapshot,
+    or with tools that are not exactly those of its classes; and for one whose ground truth the
+    official checker would refuse.
     """
     state = task.state or {}
-    if task.environment.name != "bfcl" or not {"classes", "config"} <= state.keys() or "objects" in state:
+    if (
+        task.environment.name != "bfcl"
+        or not {"classes", "config"} <= state.keys()
+        or "objects" in state
+    ):
         raise UserError("not a task in a plain BFCL state", where=f"task {task.id}", remedy=_REMEDY)
     classes = list(state["classes"])
     if task.tools != environment().tools_of(classes):
         what = f"its tools are not exactly those of {', '.join(classes)}"
         raise UserError(what, where=f"task {task.id}", remedy=_REMEDY)
     if bool(state.get("long_context")) != (task.type == "long_context"):
-        raise UserError(f"its state does not fit the type {task.type}", where=f"task {task.id}", remedy=_REMEDY)
+        raise UserError(
+            f"its state does not fit the type {task.type}", where=f"task {task.id}", remedy=_REMEDY
+        )
     if {"post_tweet", "mention"} <= {call.name for calls in task.calls for call in calls}:
         for turn, index, why in shared_mentions(task, run(environment(), task)):
             where = f"task {task.id}, turn {turn}, call {index}"
-            raise UserError(why, where=where, remedy="leave the task out, or post the tweet with mentions")
+            raise UserError(
+                why, where=where, remedy="leave the task out, or post the tweet with mentions"
+            )
     tools = environment().tools()
     record: dict[str, Any] = {
         "id": f"multi_turn_{task.type}_{number}",
         "question": [
-            [] if turn in task.held_out and text == RETURN_SENTENCE else [{"role": "user", "content": text}]
+            []
+            if turn in task.held_out and text == RETURN_SENTENCE
+            else [{"role": "user", "content": text}]
             for turn, text in enumerate(task.script)
         ],
         "initial_config": state["config"],
@@ -63,7 +76,9 @@ def entry(task: Task, number: int) -> dict[str, Any]:
         "excluded_function": [],
     }
     if task.held_out:
-        record["missed_function"] = {str(turn): list(names) for turn, names in sorted(task.held_out.items())}
+        record["missed_function"] = {
+            str(turn): list(names) for turn, names in sorted(task.held_out.items())
+        }
     record["rods"] = {"id": task.id, "split": task.split, "provenance": dict(task.provenance)}
     return record
 
@@ -75,7 +90,8 @@ def answer(task: Task, number: int) -> dict[str, Any]:
 
 
 def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
-    """Writes tasks into `folder`, which is made where it is missing; returns how many there are of each type.
+    """Writes tasks into `folder`, which is made where it is missing; returns how many there are of
+    each type.
 
     Raises UserError for a task that cannot be said, or a folder that cannot be written.
     """
@@ -87,7 +103,9 @@ def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
         numbers[task.type] += 1
         name = FILE.format(task.type)
         lines.setdefault(folder / name, []).append(orjson.dumps(entry(task, number)))
-        lines.setdefault(folder / "possible_answer" / name, []).append(orjson.dumps(answer(task, number)))
+        lines.setdefault(folder / "possible_answer" / name, []).append(
+            orjson.dumps(answer(task, number))
+        )
     for group in {group for task in tasks for group in (task.state or {})["classes"]}:
         name = f"multi_turn_func_doc/{MODULES[group]}.json"
         lines[folder / name] = [wheel.read(environment().file, f"data/{name}").rstrip(b"\n")]
@@ -101,7 +119,8 @@ def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
 def read(folder: Path) -> list[Task]:
     """The tasks in `folder`, whoever wrote it in this format, by type and in order.
 
-    Raises UserError naming the file and the entry at fault. Tool documents are not read: the pinned wheel's hold.
+    Raises UserError naming the file and the entry at fault. Tool documents are not read: the pinned
+    wheel's hold.
     """
     tasks: list[Task] = []
     for kind in TASK_TYPES:
@@ -114,12 +133,22 @@ def read(folder: Path) -> list[Task]:
             try:
                 ours = record.get("rods", {})
                 about = ours.get("provenance") or {"source": "BFCL's format", "id": record["id"]}
-                more = {"split": ours.get("split", "train"), "provenance": about, "id": ours.get("id", "")}
-                tasks.append(task_of(environment(), kind, record, truth[record["id"]]["ground_truth"], **more))
+                more = {
+                    "split": ours.get("split", "train"),
+                    "provenance": about,
+                    "id": ours.get("id", ""),
+                }
+                tasks.append(
+                    task_of(
+                        environment(), kind, record, truth[record["id"]]["ground_truth"], **more
+                    )
+                )
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 what = f"misses {error}" if isinstance(error, KeyError) else str(error)
                 where = f"{questions}, entry {record.get('id', '?')}"
-                raise UserError(what, where=where, remedy="mend or remove that entry and its answer") from error
+                raise UserError(
+                    what, where=where, remedy="mend or remove that entry and its answer"
+                ) from error
     if not tasks:
         remedy = f"it should hold {FILE.format('base')} or the like"
         raise UserError("holds no tasks in BFCL's format", where=str(folder), remedy=remedy)
@@ -135,4 +164,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
             raise ValueError("a line holds no object")
         return records
     except ValueError as error:
-        raise UserError(f"not JSON lines: {error}", where=str(path), remedy="mend that line") from error
+        raise UserError(
+            f"not JSON lines: {error}", where=str(path), remedy="mend that line"
+        ) from error

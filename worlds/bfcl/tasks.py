@@ -1,7 +1,7 @@
 """The 800 multi-turn tasks of the wheel as `Task` records, with the 400/400 split of the papers.
 
-The split (002, 004, Environment Tuning): `random.Random(42)` shuffles the numbers 0–199; the first 100 are for
-training, 25 for validation, 75 for the test, the same numbers in all four categories.
+The split (002, 004, Environment Tuning): `random.Random(42)` shuffles the numbers 0–199; the first
+100 are for training, 25 for validation, 75 for the test, the same numbers in all four categories.
 """
 
 import random
@@ -32,13 +32,19 @@ def splits() -> dict[int, Split]:
     """The side of each task number, 0–199."""
     numbers = list(range(TASKS_A_TYPE))
     random.Random(42).shuffle(numbers)
-    cuts: tuple[tuple[Split, int, int], ...] = (("train", 0, 100), ("validation", 100, 125), ("test", 125, 200))
+    cuts: tuple[tuple[Split, int, int], ...] = (
+        ("train", 0, 100),
+        ("validation", 100, 125),
+        ("test", 125, 200),
+    )
     return {number: side for side, start, end in cuts for number in numbers[start:end]}
 
 
 @cached
 def _tasks(file: Path) -> tuple[Task, ...]:
-    bfcl, sides, made = environment(file.parent), splits(), list[Task]()
+    bfcl = environment(file.parent)
+    sides = splits()
+    made = list[Task]()
     origin = {"source": wheel.PACKAGE, "version": wheel.VERSION}
     for kind in TASK_TYPES:
         for entry, answer in zip(*records(file, kind), strict=True):
@@ -48,28 +54,46 @@ def _tasks(file: Path) -> tuple[Task, ...]:
     return tuple(made)
 
 
-def task_of(bfcl: Bfcl, kind: TaskType, entry: Mapping[str, Any], answer: Sequence[Sequence[str]], **more: Any) -> Task:
-    """The task of an entry of the category `kind`, with the calls of its answer; `more`: split, provenance, id. Raises
-    ValueError for what is no call with literal arguments, and for another content than the id says."""
-    classes, parameters = entry["involved_classes"], bfcl.parameters()
+def task_of(
+    bfcl: Bfcl,
+    kind: TaskType,
+    entry: Mapping[str, Any],
+    answer: Sequence[Sequence[str]],
+    **more: Any,
+) -> Task:
+    """The task of an entry of the category `kind`, with the calls of its answer; `more`: split,
+    provenance, id. Raises ValueError for what is no call with literal arguments, and for another
+    content than the id says."""
+    classes = entry["involved_classes"]
+    parameters = bfcl.parameters()
     return Task(
         environment=reference(bfcl),
         type=kind,
         # a turn without a message is the one in which the held-out tools return
         script=tuple(
-            " ".join(message["content"] for message in turn) if turn else RETURN_SENTENCE for turn in entry["question"]
+            " ".join(message["content"] for message in turn) if turn else RETURN_SENTENCE
+            for turn in entry["question"]
         ),
         calls=tuple(tuple(parse_python_call(text, parameters) for text in turn) for turn in answer),
         tools=bfcl.tools_of(classes),
-        held_out={int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()},
-        state={"classes": classes, "config": entry["initial_config"], "long_context": kind == "long_context"},
+        held_out={
+            int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()
+        },
+        state={
+            "classes": classes,
+            "config": entry["initial_config"],
+            "long_context": kind == "long_context",
+        },
         **more,
     )
 
 
 def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list[list[str]]]]:
-    """The wheel's own entries of one category, and their ground-truth call strings by turn, in the same order."""
+    """The wheel's own entries of one category, and their ground-truth call strings by turn, in the
+    same order."""
     name = FILE.format(kind)
-    entries, answers = (wheel.read_json_lines(file, f"data/{part}{name}") for part in ("", "possible_answer/"))
+    entries, answers = (
+        wheel.read_json_lines(file, f"data/{part}{name}") for part in ("", "possible_answer/")
+    )
     truth = {answer["id"]: answer["ground_truth"] for answer in answers}
     return entries, [truth[entry["id"]] for entry in entries]

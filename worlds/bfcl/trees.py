@@ -1,9 +1,10 @@
 """The file system's graph of directories and files: copied, compared, counted and written down.
 
-It is a graph and not a tree: copying a directory shares its children between both places, moving one leaves the
-children's `parent` pointing at the old directory, and a directory copied into itself holds itself. The API classes
-behave so, and a copy must go on behaving so; therefore every walk here remembers what it has seen and uses no
-recursion. Equality is the classes' own: name and contents, parents ignored.
+It is a graph and not a tree: copying a directory shares its children between both places, moving
+one leaves the children's `parent` pointing at the old directory, and a directory copied into itself
+holds itself. The API classes behave so, and a copy must go on behaving so; therefore every walk
+here remembers what it has seen and uses no recursion. Equality is the classes' own: name and
+contents, parents ignored.
 """
 
 from collections.abc import Iterator
@@ -34,8 +35,8 @@ def copy_tree(system: Any) -> None:
 
 
 def own_file(system: Any, name: Any) -> None:
-    """Replaces file `name` of the current directory by a copy, wherever the same file is held. Directories must be
-    the system's own. Does nothing when there is no such file."""
+    """Replaces file `name` of the current directory by a copy, wherever the same file is held.
+    Directories must be the system's own. Does nothing when there is no such file."""
     directory = system._current_dir
     try:
         file = directory.contents.get(name)
@@ -53,7 +54,8 @@ def own_file(system: Any, name: Any) -> None:
 
 
 def same_tree(actual: Any, expected: Any) -> bool:
-    """Whether two directories are equal as the classes say: names equal, and contents equal as dicts."""
+    """Whether two directories are equal as the classes say: names equal, and contents equal as
+    dicts."""
     kind = type(expected)
     seen: set[tuple[int, int]] = set()
     waiting = [(actual, expected)]
@@ -81,7 +83,8 @@ def same_tree(actual: Any, expected: Any) -> bool:
 
 
 def too_many_paths(directory: Any) -> bool:
-    """Whether a recursive walk from `directory` would visit more than MAX_PATHS entries (endless ones included)."""
+    """Whether a recursive walk from `directory` would visit more than MAX_PATHS entries (endless
+    ones included)."""
     count = 0
     kind = type(directory)
     waiting = [directory]
@@ -95,22 +98,37 @@ def too_many_paths(directory: Any) -> bool:
 
 
 def encode_system(system: Any) -> dict[str, Any]:
-    """The graph as JSON: a list of directories and one of files, referring to each other by position."""
+    """The graph as JSON: a list of directories and one of files, referring to each other by
+    position."""
     directories = list(_directories(system))
     place = {id(directory): index for index, directory in enumerate(directories)}
     kind = type(system.root)
     held = {id(directory.contents): directory.contents for directory in directories}
-    files = {id(item): item for contents in held.values() for item in contents.values() if type(item) is not kind}
-    held_place, file_place = ({key: index for index, key in enumerate(known)} for known in (held, files))
+    files = {
+        id(item): item
+        for contents in held.values()
+        for item in contents.values()
+        if type(item) is not kind
+    }
+    held_place, file_place = (
+        {key: index for index, key in enumerate(known)} for known in (held, files)
+    )
 
     def entry(name: str, item: Any) -> list[Any]:
-        return [name, "directory", place[id(item)]] if type(item) is kind else [name, "file", file_place[id(item)]]
+        return (
+            [name, "directory", place[id(item)]]
+            if type(item) is kind
+            else [name, "file", file_place[id(item)]]
+        )
 
     return {
         "directories": [
-            [d.name, None if d.parent is None else place[id(d.parent)], held_place[id(d.contents)]] for d in directories
+            [d.name, None if d.parent is None else place[id(d.parent)], held_place[id(d.contents)]]
+            for d in directories
         ],
-        "contents": [[entry(name, item) for name, item in contents.items()] for contents in held.values()],
+        "contents": [
+            [entry(name, item) for name, item in contents.items()] for contents in held.values()
+        ],
         "files": [[file.name, file.content] for file in files.values()],
         "root": place[id(system.root)],
         "current": place[id(system._current_dir)],
@@ -118,14 +136,18 @@ def encode_system(system: Any) -> dict[str, Any]:
 
 
 def decode_system(system: Any, record: dict[str, Any]) -> None:
-    """Puts the graph written by `encode_system` into `system`. Raises ValueError when the record is not one."""
+    """Puts the graph written by `encode_system` into `system`. Raises ValueError when the record is
+    not one."""
     directory_type = type(system.root)
     file_type = directory_type._add_file.__globals__["File"]
     try:
         files = [file_type(name, content) for name, content in record["files"]]
         directories = [directory_type(name, None) for name, _, _ in record["directories"]]
         nodes = {"directory": directories, "file": files}
-        contents = [{name: nodes[sort][index] for name, sort, index in entries} for entries in record["contents"]]
+        contents = [
+            {name: nodes[sort][index] for name, sort, index in entries}
+            for entries in record["contents"]
+        ]
         for directory, (_, parent, held) in zip(directories, record["directories"], strict=True):
             directory.parent = None if parent is None else directories[parent]
             directory.contents = contents[held]

@@ -14,9 +14,11 @@ Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into 
 
 
 def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
-    """Fetch the pinned wheel of BFCL's data once, check its hash, and convert its 800 multi-turn tasks.
+    """Fetch the pinned wheel of BFCL's data once, check its hash, and convert its 800 multi-turn
+    tasks.
 
-    The wheel (1.9 MB) is kept in the cache and read from there; `[data] tasks = "bfcl"` needs nothing else.
+    The wheel (1.9 MB) is kept in the cache and read from there; `[data] tasks = "bfcl"` needs
+    nothing else.
     """
     from rods.tasks import task_lines
     from rods.worlds import bfcl
@@ -26,14 +28,16 @@ def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
     tasks = bfcl.tasks()
     if out is not None:
         out.write_bytes(task_lines(tasks))
-    splits, types = Counter(task.split for task in tasks), Counter(task.type for task in tasks)
+    splits = Counter(task.split for task in tasks)
+    types = Counter(task.type for task in tasks)
     facts: dict[str, Any] = {"wheel": str(file), "version": wheel.VERSION, "sha256": wheel.SHA256}
     facts |= {"tasks": len(tasks), "splits": splits, "types": types, "out": out}
     held_out = len(tasks) - splits["train"]
     _print(
         as_json,
         facts,
-        f"{wheel.PACKAGE} {wheel.VERSION}: {len(tasks)} tasks, {splits['train']} to train on, {held_out} held out",
+        f"{wheel.PACKAGE} {wheel.VERSION}: {len(tasks)} tasks, {splits['train']} to train on, "
+        f"{held_out} held out",
         f"  {', '.join(f'{count} {kind}' for kind, count in types.items())}",
         f"  kept in {file}" + (f"; written to {out}" if out else ""),
     )
@@ -46,7 +50,8 @@ def import_bfcl(
     *,
     as_json: Json = False,
 ) -> None:
-    """Read tasks in BFCL's own format and write them as JSONL, for `rods data check` and `[data] tasks`."""
+    """Read tasks in BFCL's own format and write them as JSONL, for `rods data check` and `[data]
+    tasks`."""
     from rods.tasks import write_task_file
     from rods.worlds.bfcl import task_format
 

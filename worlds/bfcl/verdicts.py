@@ -1,7 +1,8 @@
-"""The verdicts of BFCL's scorer on an episode, out of the verdicts on its turns (None or missing: not finished).
+"""The verdicts of BFCL's scorer on an episode, out of the verdicts on its turns (None or missing:
+not finished).
 
-*official*: every turn with ground-truth calls is resolved; turns without are skipped, so junk calls there pass.
-*strict* also wants no call in those."""
+*official*: every turn with ground-truth calls is resolved; turns without are skipped, so junk calls
+there pass. *strict* also wants no call in those."""
 
 from collections.abc import Sequence
 
@@ -17,9 +18,13 @@ def official_verdict(task: Task, verdicts: Sequence[Verdict | None]) -> bool:
 
 
 def strict_verdict(task: Task, verdicts: Sequence[Verdict | None]) -> bool:
-    return len(verdicts) == task.expected and all(verdict is not None and verdict.resolved for verdict in verdicts)
+    return len(verdicts) == task.expected and all(
+        verdict is not None and verdict.resolved for verdict in verdicts
+    )
 
 
 def official(task: Task, trace: Trace) -> bool:
     """Whether BFCL's scorer would accept what a trace shows."""
-    return trace.end == "finished" and official_verdict(task, [turn.verdict for turn in trace.turns])
+    return trace.end == "finished" and official_verdict(
+        task, [turn.verdict for turn in trace.turns]
+    )

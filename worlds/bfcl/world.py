@@ -1,9 +1,10 @@
 """BFCL's multi-turn world: the benchmark's own API classes behind our executor.
 
-A task's state is {"classes": [names, in order], "config": {class: its scenario}, "long_context": bool}; a snapshot adds
-"objects" for what has changed since. `reset` builds the objects of a state once and keeps them, never to be written;
-a world shares them, and owns a copy of an object from its first write on. So a fresh world costs microseconds,
-reading costs no copy, and comparing two worlds skips whatever neither has touched.
+A task's state is {"classes": [names, in order], "config": {class: its scenario}, "long_context":
+bool}; a snapshot adds "objects" for what has changed since. `reset` builds the objects of a state
+once and keeps them, never to be written; a world shares them, and owns a copy of an object from its
+first write on. So a fresh world costs microseconds, reading costs no copy, and comparing two worlds
+skips whatever neither has touched.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +26,22 @@ from rods.tasks import state_json
 from rods.worlds.bfcl import bounds, wheel
 from rods.worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
 from rods.worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
-from rods.worlds.bfcl.execution import COMPUTE, PREFIX, BoundTool, answer, bound_tool, kind_of_error, reports_error
+from rods.worlds.bfcl.execution import (
+    COMPUTE,
+    PREFIX,
+    BoundTool,
+    answer,
+    bound_tool,
+    kind_of_error,
+    reports_error,
+)
 from rods.worlds.bfcl.explaining import explain
 from rods.worlds.bfcl.jsontext import KeptDict, value_of, write, write_padded
 from rods.worlds.bfcl.ownership import FILE_SYSTEM, SCRATCH
 from rods.worlds.bfcl.trees import decode_system, encode_system, same_tree
 
-BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
+# to be raised when equal calls may give other results (the golden transcript's test forces it)
+BEHAVIOUR = 1
 MAX_NAME = 200  # characters of an unknown tool's name that are repeated
 KEPT_STATES = 1_024  # initial states whose objects are kept
 _UNWRITTEN = SCRATCH | {"_api_description"}
@@ -55,14 +65,19 @@ class Bfcl:
 
     name = "bfcl"
     features = Features()
-    explain = staticmethod(explain)  # the rule that a refused call has broken, for hints (rods.family.feedback.hints)
+    # the rule that a refused call has broken, for hints (rods.family.feedback.hints)
+    explain = staticmethod(explain)
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.apis = load(file)
         self._tools = {name: tool for api in self.apis.values() for name, tool in api.tools.items()}
         documents = [
-            [tool.group, tool.schema(), {arg.name: dict(arg.bounds) for arg in tool.parameters if arg.bounds}]
+            [
+                tool.group,
+                tool.schema(),
+                {arg.name: dict(arg.bounds) for arg in tool.parameters if arg.bounds},
+            ]
             for tool in self._tools.values()
         ]
         self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "tools": documents})
@@ -83,7 +98,8 @@ class Bfcl:
 
     def _catalogue(self) -> Catalogue:
         """What `rods.composing` needs to write variants of these tasks."""
-        from rods.worlds.bfcl.catalogue import catalogue  # its tables take a tenth of a second: only on demand
+        # its tables take a tenth of a second: only on demand
+        from rods.worlds.bfcl.catalogue import catalogue
 
         return catalogue({name: tool.group for name, tool in self._tools.items()})
 
@@ -99,14 +115,16 @@ class Bfcl:
 
     def _build(self, key: bytes) -> "_Initial":
         state = orjson.loads(key)
-        if what := _STATE.fault(state):  # what is inside a class's scenario is for the class itself to refuse
+        # what is inside a class's scenario is for the class itself to refuse
+        if what := _STATE.fault(state):
             raise ValueError(f"the state: {what}")
         if not state.get("objects", {}).keys() <= set(state["classes"]):
             raise ValueError("'objects' must hold objects of the state's classes")
         long_context = state.get("long_context", False)
         objects: dict[str, Any] = {}
         for name in state["classes"]:
-            instance, changed = self.apis[name].type(), state.get("objects", {}).get(name)
+            instance = self.apis[name].type()
+            changed = state.get("objects", {}).get(name)
             try:
                 if name not in STATELESS:
                     scenario = {} if changed is not None else state["config"].get(name, {})
@@ -124,27 +142,36 @@ class Bfcl:
 
     def _bind(self, classes: tuple[str, ...], long_context: bool) -> dict[str, BoundTool]:
         return {
-            name: bound_tool(self.apis[group].type, tool, self._precise, write_padded if long_context else write)
+            name: bound_tool(
+                self.apis[group].type, tool, self._precise, write_padded if long_context else write
+            )
             for group in classes
             for name, tool in self.apis[group].tools.items()
         }
 
-    def _precise(self, bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+    def _precise(
+        self, bound: BoundTool, target: Any, arguments: Mapping[str, Any]
+    ) -> Result | None:
         """Few digits in-process, many in the worker, more not at all."""
         if arguments.keys() != set(bound.tool.parameter_names):
             return None  # all are required: the call itself will fail, and say how
-        asked, precision = bounds.digits(arguments), arguments.get("precision")
+        asked = bounds.digits(arguments)
+        precision = arguments.get("precision")
         if asked is not None and asked <= bounds.IN_PROCESS_DIGITS:
             return None
         if isinstance(precision, (int, float)) and precision > bounds.MAX_DIGITS:
-            return Result(f"{PREFIX}a precision of {precision}; at most {bounds.MAX_DIGITS}", None, "bounds")
+            return Result(
+                f"{PREFIX}a precision of {precision}; at most {bounds.MAX_DIGITS}", None, "bounds"
+            )
         request = {"wheel": str(self.file), "name": bound.tool.name, "arguments": dict(arguments)}
         try:
             reply = self._worker.call(request)
         except InfrastructureError as error:
             return Result(str(error), None, "infrastructure")
         except Overrun as overrun:
-            return Result(f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large")
+            return Result(
+                f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large"
+            )
         return Result(reply["text"], value_of(reply["text"]), "tool" if reply["failed"] else None)
 
 
@@ -164,15 +191,20 @@ class BfclWorld:
     __slots__ = ("_equal", "_initial", "_objects", "_owned")
 
     def __init__(self, initial: _Initial, objects: Mapping[str, Any]) -> None:
-        self._initial, self._objects = initial, dict(objects)
-        self._owned: dict[str, set[str]] = {}  # classes whose object no other world holds, and what is owned in it
+        self._initial = initial
+        self._objects = dict(objects)
+        # classes whose object no other world holds, and what is owned in it
+        self._owned: dict[str, set[str]] = {}
         self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
 
     def call(self, call: Call) -> Result:
-        """One call, in the words of the benchmark's executor. Written in one piece: it is what everything waits for."""
+        """One call, in the words of the benchmark's executor. Written in one piece: it is what
+        everything waits for."""
         bound = self._initial.tools.get(call.name)
         if bound is None:
-            return Result(f"{PREFIX}name '{call.name[:MAX_NAME]}' is not defined", None, "unknown_tool")
+            return Result(
+                f"{PREFIX}name '{call.name[:MAX_NAME]}' is not defined", None, "unknown_tool"
+            )
         tool, group, function, takes, before, write = bound
         arguments = call.arguments
         nested = False
@@ -230,7 +262,11 @@ class BfclWorld:
         except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
             return Result(f"{PREFIX}{problem}", None, kind_of_error(tool, arguments, problem))
         if len(text) > bounds.MAX_RESULT:
-            return Result(f"{PREFIX}a result of {len(text)} characters; at most {bounds.MAX_RESULT}", None, "too_large")
+            return Result(
+                f"{PREFIX}a result of {len(text)} characters; at most {bounds.MAX_RESULT}",
+                None,
+                "too_large",
+            )
         return answer((text, None, error, None))
 
     def object(self, name: str) -> Any:
@@ -245,7 +281,9 @@ class BfclWorld:
             if name == FILE_SYSTEM:
                 record = encode_system(instance)
             else:
-                record = encode({key: item for key, item in vars(instance).items() if key not in _UNWRITTEN})
+                record = encode(
+                    {key: item for key, item in vars(instance).items() if key not in _UNWRITTEN}
+                )
             state.setdefault("objects", {})[name] = record
         return state
 
@@ -254,7 +292,8 @@ class BfclWorld:
         return BfclWorld(self._initial, self._objects)
 
     def same_state(self, other: Instance) -> bool:
-        """The benchmark's state check, class by class (FACTS: public attributes, by Python's `!=`)."""
+        """The benchmark's state check, class by class (FACTS: public attributes, by Python's
+        `!=`)."""
         if not isinstance(other, BfclWorld) or self._initial.classes != other._initial.classes:
             return False
         theirs = other._objects
@@ -263,7 +302,9 @@ class BfclWorld:
             if mine is expected or self._equal.get(name) is expected:
                 continue
             if name == FILE_SYSTEM:
-                if mine.long_context != expected.long_context or not same_tree(mine.root, expected.root):
+                if mine.long_context != expected.long_context or not same_tree(
+                    mine.root, expected.root
+                ):
                     return False
             elif not same_object(mine, expected):
                 return False
@@ -276,5 +317,6 @@ _environment = cache(Bfcl)
 
 
 def environment(cache: Path | None = None) -> Bfcl:
-    """The environment over the fetched wheel, made once a process. Raises UserError when the data are missing."""
+    """The environment over the fetched wheel, made once a process. Raises UserError when the data
+    are missing."""
     return _environment(wheel.path(cache))

@@ -1,7 +1,8 @@
-"""Checks of what a user brings: a task file (`rods data check`) and an environment (`rods env check`).
+"""Checks of what a user brings: a task file (`rods data check`) and an environment (`rods env
+check`).
 
-Both look for every fault, not just the first, and return a `CheckReport` whose faults name place, field and remedy: as
-records, as JSON and as lines for a terminal.
+Both look for every fault, not just the first, and return a `CheckReport` whose faults name place,
+field and remedy: as records, as JSON and as lines for a terminal.
 """
 
 from collections.abc import Mapping
@@ -11,8 +12,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing to mend: `where` (file and line, or tool), the `field` at fault, `what` is wrong, the `remedy`, and the
-    name of the `control` that found it, where controls have names."""
+    """One thing to mend: `where` (file and line, or tool), the `field` at fault, `what` is wrong,
+    the `remedy`, and the name of the `control` that found it, where controls have names."""
 
     where: str
     field: str
@@ -30,7 +31,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The outcome of checking `subject`. `notes` are worth knowing but no faults; `facts` are counts and timings."""
+    """The outcome of checking `subject`. `notes` are worth knowing but no faults; `facts` are
+    counts and timings."""
 
     subject: str
     faults: tuple[Fault, ...]
@@ -47,8 +49,16 @@ class CheckReport:
     def lines(self) -> list[str]:
         """Faults first, then notes, then one line that sums up."""
         facts = ", ".join(
-            f"{name} {value}" for name, value in self.facts.items() if not isinstance(value, (dict, list))
+            f"{name} {value}"
+            for name, value in self.facts.items()
+            if not isinstance(value, (dict, list))
         )
-        verdict = "no fault" if self.ok else "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        verdict = (
+            "no fault"
+            if self.ok
+            else "1 fault"
+            if len(self.faults) == 1
+            else f"{len(self.faults)} faults"
+        )
         summary = f"{self.subject}: {verdict}" + (f" ({facts})" if facts else "")
         return [*map(str, self.faults), *(f"note: {note}" for note in self.notes), summary]

@@ -1,8 +1,9 @@
 """`rods env check NAME`: does an environment keep the promises of `rods.environments.base`?
 
-It is asked to run the same calls twice, interleaved with others, across snapshots and forks, and to refuse what is
-wrong. Tasks, if given, lend their states and calls; without them calls are sampled from the schemas. A probe can show
-that a promise is broken, not that it always holds: the report says how many tools it reached.
+It is asked to run the same calls twice, interleaved with others, across snapshots and forks, and to
+refuse what is wrong. Tasks, if given, lend their states and calls; without them calls are sampled
+from the schemas. A probe can show that a promise is broken, not that it always holds: the report
+says how many tools it reached.
 """
 
 import copy
@@ -37,7 +38,8 @@ SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
 WORLDS = 14  # that all controls together make of a state, where a copy is a world of its own
 PROGRESS = 5.0  # seconds between two words about how far it is
-BREAKS = 3  # calls of a tool that end what serves it, before it is asked no more: each costs a start
+# calls of a tool that end what serves it, before it is asked no more: each costs a start
+BREAKS = 3
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 RETURN = "return a Result with an error instead"  # of raising
 State = Mapping[str, Any] | None
@@ -52,34 +54,44 @@ def check_environment(
     seconds: float = WORLD_CHECKED,
     tell: Callable[[str], None] = lambda line: None,
 ) -> CheckReport:
-    """Probes the one of the `environments` called `name`. Raises UserError when there is none of that name, or its
-    factory fails.
+    """Probes the one of the `environments` called `name`. Raises UserError when there is none of
+    that name, or its factory fails.
 
-    `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with. After
-    `seconds` it ends with what it has found. `tell` gets a line before it begins, where calls wait for another process,
-    and one every few seconds. Only for the main thread.
+    `tasks` must be tasks of this environment; their ground truth must hold, and its calls are
+    probed with. After `seconds` it ends with what it has found. `tell` gets a line before it
+    begins, where calls wait for another process, and one every few seconds. Only for the main
+    thread.
     """
     environment = environments.load(name)
-    probe, tasks, states = Probe(environment), list(tasks), list[State]([None])
+    probe = Probe(environment)
+    tasks = list(tasks)
+    states = list[State]([None])
     for task in tasks:
         if task.state not in states and len(states) <= STATES:
             states.append(task.state)
     if environment.features.waits:
-        tools, calls = len(environment.tools()), ROUNDS + 1
+        tools = len(environment.tools())
+        calls = ROUNDS + 1
         tell(
-            f"tasks to replay: {len(tasks)}; states to try: {len(states)}, each about {WORLDS} worlds × {tools} tools "
-            f"× {calls} calls, together {len(states) * WORLDS * tools * calls:,} calls that another process answers; "
+            f"tasks to replay: {len(tasks)}; states to try: {len(states)}, each about {WORLDS} "
+            f"worlds × {tools} tools "
+            f"× {calls} calls, together {len(states) * WORLDS * tools * calls:,} calls that "
+            f"another process answers; "
             f"ends within {seconds:g} s (--seconds)"
         )
     began = time.monotonic()
 
     def tick(*_: object) -> None:
         passed = time.monotonic() - began
-        tell(f"{probe.place}{probe.asking}: calls {probe.calls:,}, faults {len(probe.faults)}, {passed:.0f} s")
+        tell(
+            f"{probe.place}{probe.asking}: calls {probe.calls:,}, faults {len(probe.faults)}, "
+            f"{passed:.0f} s"
+        )
         if passed >= seconds:
             raise Interrupted(signal.SIGALRM)
 
-    before, beat = signal.signal(signal.SIGALRM, tick), seconds / math.ceil(seconds / PROGRESS)
+    before = signal.signal(signal.SIGALRM, tick)
+    beat = seconds / math.ceil(seconds / PROGRESS)
     timed = signal.setitimer(signal.ITIMER_REAL, beat, beat)
     try:
         _probe_all(probe, name, tasks, states)
@@ -87,7 +99,10 @@ def check_environment(
         if stopped.number != signal.SIGALRM:
             raise
         Interrupted.latest = None
-        what = f"cut short after {seconds:g} s in {probe.place}{probe.asking}: what comes behind that was not tried"
+        what = (
+            f"cut short after {seconds:g} s in {probe.place}{probe.asking}: what comes behind that "
+            f"was not tried"
+        )
         probe.fault(name, "", what, "give it longer (--seconds), or make its tools answer sooner")
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timed)
@@ -100,20 +115,30 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
     with probe.guarded(name, "tools"):
         _identity(probe, name)
         tools = environment.tools()
-        probe.results = {key: Checker(tool.result) for key, tool in tools.items() if tool.result is not None}
+        probe.results = {
+            key: Checker(tool.result) for key, tool in tools.items() if tool.result is not None
+        }
         for tool_name, tool in tools.items():
             for fault in tool_faults(tool_name, tool):
                 probe.fault(tool_name, *fault)
     with probe.guarded(name, "catalogue"):
         _catalogue(probe, name)
-    for tool_name, argument, what in () if environment.features.waits else runaways(name):  # else nothing hangs here
-        probe.fault(tool_name, argument, what, "bound the argument, or run the tool in a worker that can be killed")
+    # else nothing hangs here
+    for tool_name, argument, what in () if environment.features.waits else runaways(name):
+        probe.fault(
+            tool_name,
+            argument,
+            what,
+            "bound the argument, or run the tool in a worker that can be killed",
+        )
     for number, task in enumerate(tasks, 1):
         probe.place = f"task {number} of {len(tasks)}"
         with probe.guarded(f"task {task.id}"):
             reasons = replay(environment, task)
             for reason in reasons:
-                probe.fault(f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment")
+                probe.fault(
+                    f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment"
+                )
             if not reasons:
                 probe.reached |= {call.name for turn in task.calls for call in turn}
     for number, state in enumerate(states):
@@ -124,16 +149,21 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
 
 
 def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
-    """Holds the environment to all of its promises in one state, with these calls. Controls have the names of the
-    functions below."""
+    """Holds the environment to all of its promises in one state, with these calls. Controls have
+    the names of the functions below."""
     for check in (_repeats, _isolation, _snapshots, _forks, _refusals, _effects):
-        probe.control, hung = check.__name__.strip("_"), -1
-        while hung != len(probe.hung):  # two runs differ where a tool was given up half way: once more, without it
-            hung, known = len(probe.hung), len(probe.faults)
+        probe.control = check.__name__.strip("_")
+        hung = -1
+        # two runs differ where a tool was given up half way: once more, without it
+        while hung != len(probe.hung):
+            hung = len(probe.hung)
+            known = len(probe.faults)
             with probe.guarded(probe.environment.name, probe.control):
                 check(probe, state, calls)
             if hung != len(probe.hung):
-                probe.faults[known:] = [fault for fault in probe.faults[known:] if fault.control != probe.control]
+                probe.faults[known:] = [
+                    fault for fault in probe.faults[known:] if fault.control != probe.control
+                ]
     probe.control = ""
 
 
@@ -160,7 +190,8 @@ def _catalogue(probe: "Probe", name: str) -> None:
         catalogue = catalogue_for(probe.environment)
     except ComposeError:
         probe.note(
-            "no catalogue with a phrase book: only a language model can write variants of its tasks "
+            "no catalogue with a phrase book: only a language model can write variants of its "
+            "tasks "
             '(pipeline.author = "llm"), the procedural author cannot (docs/composing.md)'
         )
         return
@@ -175,22 +206,33 @@ def _catalogue(probe: "Probe", name: str) -> None:
     probe.tried = str(tried)
     for recipe, why in tried.dead.items():
         what = f"ran in none of {soundness.TRIES} fresh worlds: {why}"
-        probe.fault(f"recipe {recipe}", "", what, "mend its steps, a domain, make_state or patch, or take it out")
+        probe.fault(
+            f"recipe {recipe}",
+            "",
+            what,
+            "mend its steps, a domain, make_state or patch, or take it out",
+        )
     if lost := tried.unpadded:
         first, why = next(iter(lost.items()))
         some = f"{', '.join(list(lost)[:SOME])}{' …' if len(lost) > SOME else ''}"
         probe.note(
-            f"pad: {len(lost)} of {tried.recipes} recipes fail in the padded state, so no long_context variant can "
-            f"have them ({some}); {first}: {why} → add only what no call can mean, and number it so that the tools "
+            f"pad: {len(lost)} of {tried.recipes} recipes fail in the padded state, so no "
+            f"long_context variant can "
+            f"have them ({some}); {first}: {why} → add only what no call can mean, and number it "
+            f"so that the tools "
             "still give the same new identifiers (docs/composing.md)"
         )
 
 
 def script(
-    probe: "Probe", state: State, tasks: Sequence[Task] = (), random_seed: int = 0, rounds: int = ROUNDS
+    probe: "Probe",
+    state: State,
+    tasks: Sequence[Task] = (),
+    random_seed: int = 0,
+    rounds: int = ROUNDS,
 ) -> list[Call]:
-    """Calls worth repeating: the tasks' own, `rounds` sampled ones of every tool that use what the world has shown, and
-    one of each with its numbers at their highest."""
+    """Calls worth repeating: the tasks' own, `rounds` sampled ones of every tool that use what the
+    world has shown, and one of each with its numbers at their highest."""
     rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
@@ -200,19 +242,26 @@ def script(
     wanted += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
     calls: list[Call] = []
     for number, given in enumerate([*wanted, *tools]):
-        call = given if isinstance(given, Call) else sampler.call(given, highest=number >= len(wanted))
+        call = (
+            given if isinstance(given, Call) else sampler.call(given, highest=number >= len(wanted))
+        )
         calls.append(call)
         sampler.heard(call, probe.call(instance, call))
     return calls
 
 
 def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
-    """The same calls from the same state give the same results, in whatever order its keys stand; `reset` leaves the
-    state that it was given alone."""
+    """The same calls from the same state give the same results, in whatever order its keys stand;
+    `reset` leaves the state that it was given alone."""
     given = copy.deepcopy(state)
     first = probe.replies(probe.reset(given), calls)
     if given != state:
-        probe.fault("reset", "state", "is changed by the calls made after it", "copy the state that reset gets")
+        probe.fault(
+            "reset",
+            "state",
+            "is changed by the calls made after it",
+            "copy the state that reset gets",
+        )
     if not probe.environment.features.deterministic:
         probe.note("declared not deterministic: results of two runs cannot be compared")
         return
@@ -225,7 +274,10 @@ def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
     probe.comparable = True
     turned = probe.replies(probe.reset(_reversed(state)), calls)
     if (at := differs(first, turned)) is not None:
-        probe.note(f"{calls[at].name} answers differently when the state's keys are in another order: keep that order")
+        probe.note(
+            f"{calls[at].name} answers differently when the state's keys are in another order: "
+            f"keep that order"
+        )
 
 
 def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -233,14 +285,17 @@ def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
     if not probe.comparable:
         return
     alone = probe.replies(probe.fresh(state), calls)
-    first, second = probe.fresh(state), probe.fresh(state)
+    first = probe.fresh(state)
+    second = probe.fresh(state)
     beside = []
     for call, opposite in zip(calls, reversed(calls), strict=True):
         probe.call(second, opposite)
         beside += probe.replies(first, [call])
     if (at := differs(alone, beside)) is not None:
         what = f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone"
-        probe.fault(calls[at].name, "", what, "keep all state in the instance, none in the module or class")
+        probe.fault(
+            calls[at].name, "", what, "keep all state in the instance, none in the module or class"
+        )
 
 
 def _snapshots(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -256,10 +311,17 @@ def _snapshots(probe: "Probe", state: State, calls: list[Call]) -> None:
     picture = probe.timed("snapshot", instance.snapshot)
     bytes_then = canonical(picture)
     if canonical(instance.snapshot()) != bytes_then:
-        probe.fault("snapshot", "", "differs from one taken right after it", "a snapshot changes nothing")
+        probe.fault(
+            "snapshot", "", "differs from one taken right after it", "a snapshot changes nothing"
+        )
     restored = probe.fresh(picture)
     if features.state_visible and not restored.same_state(instance):
-        probe.fault("snapshot", "", "reset(snapshot()) is not the same state", "put all state that counts into it")
+        probe.fault(
+            "snapshot",
+            "",
+            "reset(snapshot()) is not the same state",
+            "put all state that counts into it",
+        )
     _poison(picture)
     if canonical(instance.snapshot()) != bytes_then:
         probe.fault("snapshot", "", "shares objects with the living world", "return a deep copy")
@@ -268,7 +330,12 @@ def _snapshots(probe: "Probe", state: State, calls: list[Call]) -> None:
     if probe.comparable and before[0] == before[1] and after[0] != after[1]:
         probe.fault("snapshot", "", "changes what later calls return", "a snapshot changes nothing")
     elif probe.comparable and probe.replies(restored, calls[half:]) != after[1]:
-        probe.fault("snapshot", "", "a restored world answers differently", "put all state that counts into it")
+        probe.fault(
+            "snapshot",
+            "",
+            "a restored world answers differently",
+            "put all state that counts into it",
+        )
 
 
 def _forks(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -285,9 +352,13 @@ def _forks(probe: "Probe", state: State, calls: list[Call]) -> None:
         return
     half = len(calls) // 2
     probe.replies(instance, calls[:half])
-    fork, spare = probe.timed("fork", instance.fork), instance.fork()
+    fork = probe.timed("fork", instance.fork)
+    spare = instance.fork()
     if features.state_visible:
-        if not (probe.timed("same_state", lambda: fork.same_state(instance)) and instance.same_state(fork)):
+        if not (
+            probe.timed("same_state", lambda: fork.same_state(instance))
+            and instance.same_state(fork)
+        ):
             probe.fault("fork", "", "is not in the same state as its origin", "copy all state")
         elif fork is instance:
             probe.fault("fork", "", "returns the instance itself", "return an independent copy")
@@ -297,7 +368,10 @@ def _forks(probe: "Probe", state: State, calls: list[Call]) -> None:
     if features.state_visible and features.snapshot and probe.comparable:
         then = spare.snapshot()
         if canonical(then) != canonical(instance.snapshot()) and spare.same_state(instance):
-            probe.note("same_state calls two worlds equal whose snapshots differ: make sure that this is meant")
+            probe.note(
+                "same_state calls two worlds equal whose snapshots differ: make sure that this is "
+                "meant"
+            )
 
 
 def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -324,41 +398,83 @@ def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
                 long = isinstance(value, str) and len(value) > 20
                 told = f"a text of {len(value)} characters" if long else repr(value)
                 what = f"accepts {told}, which its schema excludes"
-                probe.fault(tool.name, argument, what, "check declared bounds before the call, answer `bounds`")
+                probe.fault(
+                    tool.name,
+                    argument,
+                    what,
+                    "check declared bounds before the call, answer `bounds`",
+                )
             elif kind in ("missing", "extra"):
-                probe.fault(tool.name, argument, f"a call with it {kind} is accepted", "answer `bad_arguments`")
-    if features.snapshot and not probe.lenient and not probe.faults and canonical(instance.snapshot()) != before:
+                probe.fault(
+                    tool.name,
+                    argument,
+                    f"a call with it {kind} is accepted",
+                    "answer `bad_arguments`",
+                )
+    if (
+        features.snapshot
+        and not probe.lenient
+        and not probe.faults
+        and canonical(instance.snapshot()) != before
+    ):
         if features.state_visible and probe.reset(picture).same_state(instance):
             return  # a picture made of calls holds those too that a tool has refused
-        probe.fault("snapshot", "", "differs after calls that were all refused", "refuse before anything is changed")
+        probe.fault(
+            "snapshot",
+            "",
+            "differs after calls that were all refused",
+            "refuse before anything is changed",
+        )
 
 
 def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
-    """Tools keep what they declare of the state (`Tool.reads`); one that refuses a call has not changed it. A world
-    that is restored right before a call answers it alike and comes to the same state: nothing else is remembered."""
-    declared = {name: tool.reads for name, tool in probe.environment.tools().items() if tool.reads is not None}
+    """Tools keep what they declare of the state (`Tool.reads`); one that refuses a call has not
+    changed it. A world that is restored right before a call answers it alike and comes to the same
+    state: nothing else is remembered."""
+    declared = {
+        name: tool.reads
+        for name, tool in probe.environment.tools().items()
+        if tool.reads is not None
+    }
     if not declared or not probe.environment.features.snapshot:
         return
     instance = probe.fresh(state)
     picture = instance.snapshot()
     for call in calls:
-        restored, before = probe.fresh(picture), canonical(picture)
-        result, again = probe.call(instance, call), probe.call(restored, call)
+        restored = probe.fresh(picture)
+        before = canonical(picture)
+        result = probe.call(instance, call)
+        again = probe.call(restored, call)
         picture = instance.snapshot()
         if "infrastructure" in (result.error, again.error):
             continue
         changed = before != (after := canonical(picture))
-        alike = (result.text, result.error) == (again.text, again.error) and canonical(restored.snapshot()) == after
+        alike = (result.text, result.error) == (again.text, again.error) and canonical(
+            restored.snapshot()
+        ) == after
         if probe.comparable and not alike:
             what = f"does {_short(call)} otherwise in a world that was restored right before it"
-            probe.fault(call.name, "", what, "keep all that is remembered in fields of the state", "snapshots")
+            probe.fault(
+                call.name,
+                "",
+                what,
+                "keep all that is remembered in fields of the state",
+                "snapshots",
+            )
         if call.name not in declared:
             continue
         if result.error is not None and changed:
-            what, remedy = f"refused {_short(call)}, but changed the state", "refuse before anything is changed"
+            what = f"refused {_short(call)}, but changed the state"
+            remedy = "refuse before anything is changed"
             probe.fault(call.name, "", what, remedy, "atomic")
         elif result.error is None and changed and declared[call.name]:
-            probe.fault(call.name, "", f"only reads, but {_short(call)} changed the state", "change nothing", "getters")
+            probe.fault(
+                call.name,
+                "",
+                f"only reads, but {_short(call)} changed the state",
+                "change nothing",
+                "getters",
+            )
         elif result.error is None and not changed and not declared[call.name]:
             what = f"answered {_short(call)} with success and changed nothing"
             probe.fault(call.name, "", what, "refuse a call that has nothing to change", "effects")
@@ -369,10 +485,17 @@ def _refuses(probe: "Probe", ability: str, action: Callable[[], Any]) -> None:
         action()
     except Unsupported:
         return
-    probe.fault(ability, "", "answers although Features says that it is lacking", "raise Unsupported, or declare it")
+    probe.fault(
+        ability,
+        "",
+        "answers although Features says that it is lacking",
+        "raise Unsupported, or declare it",
+    )
 
 
-def differs(first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]) -> int | None:
+def differs(
+    first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]
+) -> int | None:
     """The first place in which the replies of two runs differ."""
     return next((at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
 
@@ -402,11 +525,18 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
         some = f"{', '.join(lenient[:SOME])}{' …' if len(lenient) > SOME else ''}"
         probe.note(f"wrong types are accepted for {len(lenient)} arguments: {some}")
     if unreached := sorted(set(tools) - probe.reached):
-        remedy = "no given task calls them successfully" if tasks else "give tasks to probe with (--tasks)"
+        remedy = (
+            "no given task calls them successfully"
+            if tasks
+            else "give tasks to probe with (--tasks)"
+        )
         if probe.reached:
             probe.note(f"never answered without an error: {', '.join(unreached)}; {remedy}")
         else:
-            what = f"no tool answered without an error ({', '.join(unreached[:SOME])}): nothing that works was tried"
+            what = (
+                f"no tool answered without an error ({', '.join(unreached[:SOME])}): nothing that "
+                f"works was tried"
+            )
             probe.fault(name, "tools", what, remedy)
     facts: dict[str, Any] = {"hash": probe.environment.hash, "tools": len(tools)}
     facts |= {"reached": len(probe.reached & set(tools)), "calls": probe.calls}
@@ -417,8 +547,8 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
 
 
 class Probe:
-    """Asks one environment; whatever it does wrong becomes a fault, once each, and never an exception. Only what the
-    `machinery` does wrong is raised."""
+    """Asks one environment; whatever it does wrong becomes a fault, once each, and never an
+    exception. Only what the `machinery` does wrong is raised."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -428,15 +558,20 @@ class Probe:
         self.reached: set[str] = set()
         self.raises: set[tuple[str, type[Exception]]] = set()
         self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
-        self.results: Mapping[str, Checker] = {}  # of the tools that declare a schema of their results
+        # of the tools that declare a schema of their results
+        self.results: Mapping[str, Checker] = {}
         self.calls = 0
         self.tried = ""  # how many recipes of the catalogue ran
         self.comparable = False  # two runs of the same calls were seen to agree
         self.control = ""  # the one that asks now
-        self.place, self.asking = "the description", ""  # what is tried now, and by which control and tool
-        self.hung: set[str] = set()  # tools that are asked no more: a call had to be cut off, or all took too long
+        # what is tried now, and by which control and tool
+        self.place = "the description"
+        self.asking = ""
+        # tools that are asked no more: a call had to be cut off, or all took too long
+        self.hung: set[str] = set()
         self.broke: Counter[str] = Counter()  # calls after which what serves the tool was gone
-        self.spent: defaultdict[str, float] = defaultdict(float)  # seconds that the calls of a tool took together
+        # seconds that the calls of a tool took together
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self.patience = SLOW_CALL  # seconds that a call may take
 
     def fault(self, where: str, field: str, what: str, remedy: str, control: str = "") -> None:
@@ -445,7 +580,8 @@ class Probe:
             self.faults.append(fault)
 
     def raised(self, tool: str, error: Exception, on: str) -> None:
-        """A tool raised: reported once a tool and kind of exception, with the first call that did it."""
+        """A tool raised: reported once a tool and kind of exception, with the first call that did
+        it."""
         if isinstance(error.__cause__, Overrun):  # of a confined world
             self.hung.add(tool)
             remedy = "tighten the bounds of its arguments, and end every loop"
@@ -453,11 +589,17 @@ class Probe:
         elif (tool, type(error)) not in self.raises:
             self.raises.add((tool, type(error)))
             remedy = "mend the machinery" if _broken(error) else RETURN
-            self.fault(tool, "", f"raised {type(error).__name__} ({str(error)[:120]}) on {on}", remedy, "errors")
+            self.fault(
+                tool,
+                "",
+                f"raised {type(error).__name__} ({str(error)[:120]}) on {on}",
+                remedy,
+                "errors",
+            )
 
     def machinery(self, error: Exception) -> bool:
-        """Whether what runs the environment broke (a worker that was killed, say), which says nothing of its code. One
-        that waits for a process of its own answers for that, too."""
+        """Whether what runs the environment broke (a worker that was killed, say), which says
+        nothing of its code. One that waits for a process of its own answers for that, too."""
         return _broken(error) and not self.environment.features.waits
 
     def note(self, text: str) -> None:
@@ -466,12 +608,17 @@ class Probe:
 
     @contextmanager
     def guarded(self, where: str, field: str = "") -> Iterator[None]:
-        """Turns what user code raises into a fault. The rest of the block is lost. Raises InfrastructureError where the
-        machinery broke."""
+        """Turns what user code raises into a fault. The rest of the block is lost. Raises
+        InfrastructureError where the machinery broke."""
         try:
             yield
         except Unsupported as error:
-            self.fault(where, field, f"raised Unsupported ({error}) for a declared ability", "declare it in Features")
+            self.fault(
+                where,
+                field,
+                f"raised Unsupported ({error}) for a declared ability",
+                "declare it in Features",
+            )
         except UserError as error:
             self.fault(error.where or where, "", error.what, error.remedy)
         except Exception as error:
@@ -494,8 +641,9 @@ class Probe:
         return self.reset(copy.deepcopy(state))
 
     def call(self, instance: Instance, call: Call) -> Result:
-        """The result of a call, checked for its form; a stand-in with the error `infrastructure` when it raised, or its
-        tool had to be cut off before. Raises InfrastructureError where the machinery broke."""
+        """The result of a call, checked for its form; a stand-in with the error `infrastructure`
+        when it raised, or its tool had to be cut off before. Raises InfrastructureError where the
+        machinery broke."""
         if call.name in self.hung:
             return Result("", error="infrastructure")
         self.calls += 1
@@ -514,21 +662,26 @@ class Probe:
             self._account(call.name)
         if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:
             what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
-            self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
+            self.fault(
+                call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker"
+            )
         self._form(call, result)
         if result.error is None:
             self.reached.add(call.name)
         return result
 
     def _account(self, tool: str) -> None:
-        """A tool that has taken its share of the time is asked no more, and said to be slow. One call alone, which this
-        machine may have kept waiting, spends little of it."""
-        waits, took = self.environment.features.waits, self.seconds["call"][-1]
+        """A tool that has taken its share of the time is asked no more, and said to be slow. One
+        call alone, which this machine may have kept waiting, spends little of it."""
+        waits = self.environment.features.waits
+        took = self.seconds["call"][-1]
         self.spent[tool] += took if waits else min(took, SLOW_CALL)
         if self.spent[tool] > (ALL_CALLS_WAITED if waits else ALL_CALLS) and tool not in self.hung:
             self.hung.add(tool)
             what = f"took {self.spent[tool]:.0f} s for its calls together: it is asked no more"
-            self.note(f"{tool} {what}") if waits else self.fault(tool, "", what, "let a call do less", "runaway")
+            self.note(f"{tool} {what}") if waits else self.fault(
+                tool, "", what, "let a call do less", "runaway"
+            )
 
     def _form(self, call: Call, result: Result) -> None:
         if not isinstance(result, Result) or not isinstance(result.text, str):
@@ -549,7 +702,9 @@ class Probe:
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""
-        return [(result.text, result.error) for result in (self.call(instance, call) for call in calls)]
+        return [
+            (result.text, result.error) for result in (self.call(instance, call) for call in calls)
+        ]
 
 
 def _broken(error: Exception) -> bool:

@@ -22,13 +22,20 @@ PADS = 3  # paddings of one in which it has run
 
 
 def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
-    """What is wrong with the `catalogue` of `environment`, one line a fault; empty when it is sound.
+    """What is wrong with the `catalogue` of `environment`, one line a fault; empty when it is
+    sound.
 
-    Checked are names (tools, parameters, domains, things, facts, families), the order of steps, and that every phrase
-    says every slot exactly once, so that no argument can be left unsaid.
+    Checked are names (tools, parameters, domains, things, facts, families), the order of steps, and
+    that every phrase says every slot exactly once, so that no argument can be left unsaid.
     """
-    tools, recipes, book = environment.tools(), catalogue.recipes.values(), catalogue.book
-    lines = [f"{recipe.name}: {fault}" for recipe in recipes for fault in _recipe(catalogue, recipe, tools)]
+    tools = environment.tools()
+    recipes = catalogue.recipes.values()
+    book = catalogue.book
+    lines = [
+        f"{recipe.name}: {fault}"
+        for recipe in recipes
+        for fault in _recipe(catalogue, recipe, tools)
+    ]
     lines += [
         f"recipe {name!r} calls itself {recipe.name!r}"
         for name, recipe in catalogue.recipes.items()
@@ -43,7 +50,8 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("the phrase book has no words for the thing {!r}", given, book.things.keys()),
     ):
         lines += [what.format(name) for name in sorted(wanted - known)]
-    families = set(map(catalogue.family, catalogue.domains))  # a domain with a family of another name is hidden by it
+    # a domain with a family of another name is hidden by it
+    families = set(map(catalogue.family, catalogue.domains))
     for label, listed, known, what in (
         ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}, tools.keys(), "tool"),
         ("swaps", set(catalogue.swaps), tools.keys(), "tool"),
@@ -61,16 +69,24 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
     if book.vague.keys() != book.supply.keys():
         lines.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
     for label, table in (("vague", book.vague), ("supply", book.supply), ("again", book.again)):
-        lines += [f"{label} has no words for {name!r}" for name, words in table.items() if not words]
+        lines += [
+            f"{label} has no words for {name!r}" for name, words in table.items() if not words
+        ]
     for name, words in book.supply.items():
         lines += [
-            f"supply of {name!r}: {text!r} must hold {{value}} once" for text in words if _fields(text) != ["value"]
+            f"supply of {name!r}: {text!r} must hold {{value}} once"
+            for text in words
+            if _fields(text) != ["value"]
         ]
     if not book.stories or 1 not in book.frames:
         lines.append("the phrase book needs a story, and a frame for one request")
     for size, frames in book.frames.items():
         wanted = {str(place) for place in range(size)}
-        lines += [f"the frame {frame!r} must hold {size} requests" for frame in frames if set(_fields(frame)) != wanted]
+        lines += [
+            f"the frame {frame!r} must hold {size} requests"
+            for frame in frames
+            if set(_fields(frame)) != wanted
+        ]
     return lines
 
 
@@ -80,8 +96,9 @@ def _of(recipes: Iterable[Recipe], field: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What came of trying every recipe: `dead` says of each that never ran why, `unpadded` the same of each that never
-    ran in a padded world (recipes that are `short` need not); `worlds` are the fresh ones that it took."""
+    """What came of trying every recipe: `dead` says of each that never ran why, `unpadded` the same
+    of each that never ran in a padded world (recipes that are `short` need not); `worlds` are the
+    fresh ones that it took."""
 
     recipes: int
     worlds: int
@@ -89,13 +106,15 @@ class Trials:
     unpadded: Mapping[str, str]
 
     def __str__(self) -> str:
-        return f"{self.recipes - len(self.dead)} of {self.recipes} ran in {self.worlds} fresh worlds"
+        return (
+            f"{self.recipes - len(self.dead)} of {self.recipes} ran in {self.worlds} fresh worlds"
+        )
 
 
 def trials(catalogue: Catalogue, environment: Environment) -> Trials:
-    """Runs each recipe of a catalogue without faults, after others that give and make what it wants: in fresh worlds,
-    mended as for a variant, until it has run in one, `TRIES` at most; and there with the world padded, up to `PADS`
-    times."""
+    """Runs each recipe of a catalogue without faults, after others that give and make what it
+    wants: in fresh worlds, mended as for a variant, until it has run in one, `TRIES` at most; and
+    there with the world padded, up to `PADS` times."""
     worlds = 0
     dead: dict[str, str] = {}
     unpadded: dict[str, str] = {}
@@ -104,7 +123,10 @@ def trials(catalogue: Catalogue, environment: Environment) -> Trials:
             key = f"{recipe.name} {attempt}"
             rng = random.Random(key)
             leading = _leading(catalogue, recipe, rng, frozenset((recipe.name,)))
-            plan = Plan(tuple(PlannedTurn((lead.name,), lead.tools) for lead in leading), catalogue.topics(rng))
+            plan = Plan(
+                tuple(PlannedTurn((lead.name,), lead.tools) for lead in leading),
+                catalogue.topics(rng),
+            )
             worlds += 1
             try:
                 draft = _realised(catalogue, environment, plan, key)
@@ -134,10 +156,14 @@ def _realised(catalogue: Catalogue, environment: Environment, plan: Plan, key: s
 
 
 def _lost(
-    catalogue: Catalogue, environment: Environment, recipes: Sequence[Recipe], draft: Draft, rng: random.Random
+    catalogue: Catalogue,
+    environment: Environment,
+    recipes: Sequence[Recipe],
+    draft: Draft,
+    rng: random.Random,
 ) -> str:
-    """Why the `draft`, with one recipe a turn, does not work in the padded world: "" when it does, and whatever its
-    results give is still the same."""
+    """Why the `draft`, with one recipe a turn, does not work in the padded world: "" when it does,
+    and whatever its results give is still the same."""
     try:
         _, texts = padded(catalogue, environment, draft, word(catalogue, draft, rng), rng)
     except ComposeError as error:
@@ -153,7 +179,9 @@ def _lost(
     return ""
 
 
-def _leading(catalogue: Catalogue, recipe: Recipe, rng: random.Random, seen: frozenset[str]) -> list[Recipe]:
+def _leading(
+    catalogue: Catalogue, recipe: Recipe, rng: random.Random, seen: frozenset[str]
+) -> list[Recipe]:
     """`recipe` after others, drawn by chance, that give and make what it wants."""
     others: list[Recipe] = []
     for want in sorted(recipe.wants):
@@ -162,7 +190,9 @@ def _leading(catalogue: Catalogue, recipe: Recipe, rng: random.Random, seen: fro
         makers = [
             other
             for other in catalogue.recipes.values()
-            if want in (*other.gives, *other.makes) and want not in other.ends and other.name not in seen
+            if want in (*other.gives, *other.makes)
+            and want not in other.ends
+            and other.name not in seen
         ]
         if makers:
             maker = rng.choice(makers)
@@ -194,8 +224,13 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
             yield f"the thing {kind!r} is named by the unknown slot {gift.noun!r}"
         if isinstance(gift.value, FromResult) and gift.value.step >= len(recipe.steps):
             yield f"the thing {kind!r} comes from step {gift.value.step}, which does not exist"
-        if isinstance(gift.value, FromUser) and recipe.user_slots.get(gift.value.slot) != gift.value.domain:
-            yield f"the thing {kind!r} comes from {gift.value.slot!r}, which the recipe does not say"
+        if (
+            isinstance(gift.value, FromUser)
+            and recipe.user_slots.get(gift.value.slot) != gift.value.domain
+        ):
+            yield (
+                f"the thing {kind!r} comes from {gift.value.slot!r}, which the recipe does not say"
+            )
         if isinstance(gift.value, FromEarlierRecipe) and gift.value.kind not in recipe.needs:
             yield f"the thing {kind!r} comes from a thing that the recipe does not need"
     if not recipe.steps or not recipe.phrases:
@@ -213,11 +248,15 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
 
 
 def doubled(catalogue: Catalogue) -> Iterator[str]:
-    """The phrases whose slots may bring a word that stands right before them, which every judge refuses."""
+    """The phrases whose slots may bring a word that stands right before them, which every judge
+    refuses."""
     for recipe in catalogue.recipes.values():
         for phrase, said in _joints(catalogue, recipe):
             if DOUBLED.match(said) and not ARTICLES.match(said):
-                yield f"{recipe.name}: {phrase!r} may come to say {said!r}, which is refused as a doubled word"
+                yield (
+                    f"{recipe.name}: {phrase!r} may come to say {said!r}, which is refused as a "
+                    f"doubled word"
+                )
 
 
 def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:

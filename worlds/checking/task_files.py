@@ -1,7 +1,9 @@
-"""`rods data check FILE`: a user's own tasks, line by line: first the shape of the record, then its ground truth.
+"""`rods data check FILE`: a user's own tasks, line by line: first the shape of the record, then its
+ground truth.
 
-The shape is checked so that all faults of a record are named at once. `Task.from_json` holds the same rules and stops
-at the first; what it refuses and nothing here explains is passed on in its own words.
+The shape is checked so that all faults of a record are named at once. `Task.from_json` holds the
+same rules and stops at the first; what it refuses and nothing here explains is passed on in its own
+words.
 """
 
 import difflib
@@ -79,7 +81,8 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 
 
 class Worlds(dict[str, Environment | Found]):
-    """The environments of tasks by name, each asked for once; a fault for one that cannot be loaded."""
+    """The environments of tasks by name, each asked for once; a fault for one that cannot be
+    loaded."""
 
     def __init__(self, environments: Environments) -> None:
         self.environments = environments
@@ -100,12 +103,14 @@ def check_file(
     variants: bool = False,
     against: Mapping[str, Sequence[AnyTask]] = NOTHING,
 ) -> CheckReport:
-    """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
+    """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot
+    be read.
 
-    Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts would hold
-    against these tasks (docs/gates.md): that is for the user to know, not a fault. A training task that matches a
-    held-out one of other files (`against`, by name) is a fault. With `variants` notes also list the training tasks for
-    which the procedural author finds no plan of a variant, and why.
+    Notes list tasks that stand on both sides of the split, and what the gates that read a variant's
+    texts would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
+    A training task that matches a held-out one of other files (`against`, by name) is a fault. With
+    `variants` notes also list the training tasks for which the procedural author finds no plan of a
+    variant, and why.
     """
     all_faults: list[Fault] = []
     tasks: dict[str, tuple[int, AnyTask]] = {}
@@ -116,7 +121,8 @@ def check_file(
     for number, record, broken in _records(path):
         records += 1
         faults_here = broken or record_faults(record)
-        if all(field == "id" for field, *_ in faults_here):  # an edited task: what else is wrong with it counts more
+        # an edited task: what else is wrong with it counts more
+        if all(field == "id" for field, *_ in faults_here):
             task = AnyTask.from_json({key: value for key, value in record.items() if key != "id"})
             if task.id in tasks:
                 what = f"repeats the task of line {tasks[task.id][0]}"
@@ -135,10 +141,16 @@ def check_file(
         all_faults.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
     for name, others in against.items():
         held_out = held_out_index(others)
-        taught = ((number, task) for number, task in tasks.values() if task.split not in HELD_OUT_SPLITS)
+        taught = (
+            (number, task) for number, task in tasks.values() if task.split not in HELD_OUT_SPLITS
+        )
         for number, task in taught:
-            leaks_here = (f"leaks into {name}: {reason}" for reason in contamination(task, held_out))
-            all_faults += [Fault(f"{path}:{number}", "", leak, "leave it out") for leak in leaks_here]
+            leaks_here = (
+                f"leaks into {name}: {reason}" for reason in contamination(task, held_out)
+            )
+            all_faults += [
+                Fault(f"{path}:{number}", "", leak, "leave it out") for leak in leaks_here
+            ]
     report = _report(path, records, _once(all_faults), tasks, doubts)
     if not variants:
         return report
@@ -148,15 +160,19 @@ def check_file(
 
 
 def _unplanned(environment: Environment, task: AnyTask) -> str:
-    """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where it finds one."""
+    """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where
+    it finds one."""
     if not isinstance(task, Task):
-        lacking = "it has no ground truth by turn, no witness, and was not drawn from tool documents"
+        lacking = (
+            "it has no ground truth by turn, no witness, and was not drawn from tool documents"
+        )
         return "" if varied(task) else lacking
     why = ""
     for number in range(PLANS):
         rng = keyed_random(number, "data check", task.id)
         try:
-            catalogue, shape = catalogue_for(environment), profile(environment, task)
+            catalogue = catalogue_for(environment)
+            shape = profile(environment, task)
             plan(catalogue, environment, shape, task.type, seed=task, limits=Gates(), rng=rng)
         except ComposeError as error:
             why = error.detail
@@ -166,10 +182,12 @@ def _unplanned(environment: Environment, task: AnyTask) -> str:
 
 
 def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:
-    """The tasks of `path` for the environments as they are installed: environment.hash and id anew, all else as it was.
+    """The tasks of `path` for the environments as they are installed: environment.hash and id anew,
+    all else as it was.
 
-    A hash may be missing, as in tasks that somebody writes by hand. Every ground truth is replayed; one that no longer
-    holds is a fault, and the bytes are then of no use. Raises UserError when the file cannot be read.
+    A hash may be missing, as in tasks that somebody writes by hand. Every ground truth is replayed;
+    one that no longer holds is a fault, and the bytes are then of no use. Raises UserError when the
+    file cannot be read.
     """
     all_faults: list[Fault] = []
     made: list[AnyTask] = []
@@ -195,8 +213,11 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
 
 
 def _once(all_faults: Sequence[Fault]) -> list[Fault]:
-    """The faults, but a world that has changed is said where it is first met, with the number of tasks."""
-    same = Counter((fault.what, fault.remedy) for fault in all_faults if fault.field == "environment.hash")
+    """The faults, but a world that has changed is said where it is first met, with the number of
+    tasks."""
+    same = Counter(
+        (fault.what, fault.remedy) for fault in all_faults if fault.field == "environment.hash"
+    )
     told: list[Fault] = []
     for fault in all_faults:
         count = same.pop((fault.what, fault.remedy), 0) if fault.field == "environment.hash" else 1
@@ -207,7 +228,8 @@ def _once(all_faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
-    """The lines of a task file that are not blank: their number from 1, what stands there, and why it is no JSON."""
+    """The lines of a task file that are not blank: their number from 1, what stands there, and why
+    it is no JSON."""
     with explained("cannot read the task file", path, "check the path"):
         lines = read_regular(path, BULK).split(b"\n")
     for number, line in enumerate(lines, start=1):
@@ -220,7 +242,11 @@ def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
 
 
 def _report(
-    path: Path, records: int, all_faults: list[Fault], tasks: dict[str, tuple[int, AnyTask]], doubts: Doubts
+    path: Path,
+    records: int,
+    all_faults: list[Fault],
+    tasks: dict[str, tuple[int, AnyTask]],
+    doubts: Doubts,
 ) -> CheckReport:
     sound = [task for _, task in tasks.values()]
     shared = overlaps(sound)
@@ -235,13 +261,17 @@ def _report(
     for gate, refused in doubts.items():
         if refused:
             line, reason = refused[0]
-            notes.append(f"gate {gate} would refuse {len(refused)} of these as variants, first line {line}: {reason}")
+            notes.append(
+                f"gate {gate} would refuse {len(refused)} of these as variants, first line {line}: "
+                f"{reason}"
+            )
     facts: dict[str, Any] = {
         "tasks": records,
         "splits": dict(Counter(task.split for task in sound)),
         "types": dict(Counter(task.type for task in sound)),
         "overlaps": [
-            {"task": task, "rule": match.rule, "held_out": match.other, "turn": match.turn} for task, match in shared
+            {"task": task, "rule": match.rule, "held_out": match.other, "turn": match.turn}
+            for task, match in shared
         ],
         "refused_as_variants": {gate: len(refused) for gate, refused in doubts.items()},
     }
@@ -257,7 +287,9 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
         return
     if world.hash != task.environment.hash:
         what = f"is {task.environment.hash}, but {name} is {world.hash} here"
-        remedy = "`rods data rehash` replays them in this version and writes its hash; or install theirs"
+        remedy = (
+            "`rods data rehash` replays them in this version and writes its hash; or install theirs"
+        )
         yield "environment.hash", what, remedy
     if not isinstance(task, Task):
         yield from _whole_faults(world, task)
@@ -271,7 +303,11 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
         yield "state", str(error), "mend the state"
         return
     except Exception as error:  # noqa: BLE001 - a user's environment may raise anything; it is reported
-        yield "goal.calls", f"replaying raised {type(error).__name__}: {error}", f"run `rods env check {name}`"
+        yield (
+            "goal.calls",
+            f"replaying raised {type(error).__name__}: {error}",
+            f"run `rods env check {name}`",
+        )
         return
     for reason in faults(world, task, results):
         yield "goal.calls", str(reason), "mend the call, or the state that it needs"
@@ -303,18 +339,22 @@ def _doubt(task: Task, world: Environment, line: int, doubts: Doubts) -> None:
 
 
 def record_faults(record: Any) -> list[Found]:
-    """Every fault of `record` (a parsed JSON line) as (field, what, remedy); empty when it is a task."""
+    """Every fault of `record` (a parsed JSON line) as (field, what, remedy); empty when it is a
+    task."""
     all_faults = [fault for error in SHAPE.errors(record) for fault in _misshapen(error, record)]
     wrong = {field.partition(".")[0] for field, *_ in all_faults}
     if "" in wrong:
         return all_faults
-    script = None if "user" in wrong else record["user"].get("script")  # none where a persona is played
+    # none where a persona is played
+    script = None if "user" in wrong else record["user"].get("script")
     turns = None if "goal" in wrong else record["goal"].get("calls")  # none where the end is judged
     if turns is not None:
         all_faults += _call_faults(turns)
     if script is not None and turns is not None and len(script) != len(turns):
         what = f"has {len(turns)} turns, but user.script has {len(script)}"
-        all_faults.append(("goal.calls", what, "give one list of calls for each turn, [] where no call is right"))
+        all_faults.append(
+            ("goal.calls", what, "give one list of calls for each turn, [] where no call is right")
+        )
     if "tools" not in wrong:
         all_faults += _tool_faults(record, len(script) if script else None)
     if not all_faults:
@@ -335,12 +375,17 @@ def _misshapen(error: ValidationError, record: Any) -> Iterator[Found]:
         path += f"[{key}]" if isinstance(value, list) else f".{key}"
         value = value[key if isinstance(value, list) else str(key)]
     path = path.removeprefix(".")
-    inside, top = f"{path}." if path else "", path.partition(".")[0]
+    inside = f"{path}." if path else ""
+    top = path.partition(".")[0]
     write = f"write {EXAMPLES.get(top, 'one task as {…} on one line')}"
     if kind.name == "additionalProperties":
         for key in kind.unexpected:
             near = difflib.get_close_matches(key, SHAPE.at(error)["properties"], 1)
-            yield f"{inside}{key}", "is not a known field", f"did you mean {near[0]!r}?" if near else "remove it"
+            yield (
+                f"{inside}{key}",
+                "is not a known field",
+                f"did you mean {near[0]!r}?" if near else "remove it",
+            )
     elif kind.name == "required":
         yield f"{inside}{kind.property}", "is missing", f"add {EXAMPLES[top or kind.property]}"
     elif kind.name == "enum":
@@ -352,7 +397,11 @@ def _misshapen(error: ValidationError, record: Any) -> Iterator[Found]:
     else:
         wanted = SHAPE.at(error)["type"]
         given = next(words for type, words in KINDS.items() if fits({"type": type}, value))
-        yield path, f"must be {KINDS[wanted if isinstance(wanted, str) else wanted[0]]}, not {given}", write
+        yield (
+            path,
+            f"must be {KINDS[wanted if isinstance(wanted, str) else wanted[0]]}, not {given}",
+            write,
+        )
 
 
 def _call_faults(turns: Sequence[Sequence[Any]]) -> Iterator[Found]:
@@ -369,8 +418,10 @@ def _call_faults(turns: Sequence[Sequence[Any]]) -> Iterator[Found]:
 
 
 def _tool_faults(record: dict[str, Any], turns: int | None) -> Iterator[Found]:
-    """What is wrong with tools whose record has its shape; `turns` of the user, where they are known."""
-    names, held_out = record["tools"]["names"], record["tools"].get("held_out", {})
+    """What is wrong with tools whose record has its shape; `turns` of the user, where they are
+    known."""
+    names = record["tools"]["names"]
+    held_out = record["tools"].get("held_out", {})
     yield from _repeats("tools.names", names)
     returned: set[str] = set()
     for turn, returning in held_out.items():
@@ -378,20 +429,33 @@ def _tool_faults(record: dict[str, Any], turns: int | None) -> Iterator[Found]:
         if not (turn.isascii() and turn.isdigit()):
             yield where, "is not a turn number", "turns are counted from 0"
         elif turns is not None and not 1 <= int(turn) < turns:
-            yield where, f"names a turn outside 1–{turns - 1}", "the key is the turn in which the tools return"
+            yield (
+                where,
+                f"names a turn outside 1–{turns - 1}",
+                "the key is the turn in which the tools return",
+            )
         yield from _repeats(where, returning)
         for name in returning:
             if name not in names:
-                yield where, f"{name!r} is not in tools.names", "list it there too: it is a tool of the task"
+                yield (
+                    where,
+                    f"{name!r} is not in tools.names",
+                    "list it there too: it is a tool of the task",
+                )
             if name in returned:
                 yield where, f"{name!r} returns in an earlier turn already", "name it once"
             returned.add(name)
     kind = record.get("type")
     if kind == "miss_func" and not held_out:
-        what, remedy = "is missing in a task of type miss_func", 'add e.g. {"3": ["sort"]}, or change the type'
+        what = "is missing in a task of type miss_func"
+        remedy = 'add e.g. {"3": ["sort"]}, or change the type'
         yield "tools.held_out", what, remedy
     if kind in TASK_TYPES and kind != "miss_func" and held_out:
-        yield "tools.held_out", f"stands in a task of type {kind}", "only miss_func tasks hold tools out"
+        yield (
+            "tools.held_out",
+            f"stands in a task of type {kind}",
+            "only miss_func tasks hold tools out",
+        )
 
 
 def _repeats(where: str, names: Sequence[str]) -> Iterator[Found]:

@@ -11,7 +11,8 @@ __all__ = ["environment", "fresh_tasks", "generate", "generate_personas"]
 
 
 def __getattr__(name: str) -> Any:
-    """The functions of `generator`, which has four times the imports of the world itself: only on demand."""
+    """The functions of `generator`, which has four times the imports of the world itself: only on
+    demand."""
     if name not in __all__:
         raise AttributeError(name)
     from rods.worlds.desk import generator

@@ -1,7 +1,8 @@
-"""Desk's catalogue for `rods/composing`: the tables of `recipes/`, and which values are sensible at a moment.
+"""Desk's catalogue for `rods/composing`: the tables of `recipes/`, and which values are sensible at
+a moment.
 
-A domain looks at the state, but not at everything: that a file is locked or an account too poor shows only when the
-call runs.
+A domain looks at the state, but not at everything: that a file is locked or an account too poor
+shows only when the call runs.
 """
 
 import random
@@ -24,7 +25,13 @@ _FILES = ("contacts", "mail", "calendar", "files", "ledger", "words")
 def catalogue() -> Catalogue:
     tables = merged([read(Path(__file__).parent / "recipes" / f"{name}.toml") for name in _FILES])
     return tables.catalogue(
-        "desk", domains=DOMAINS, make_state=make_state, patch=patch, pad=pad, topics=_topics, shown=SHOWN
+        "desk",
+        domains=DOMAINS,
+        make_state=make_state,
+        patch=patch,
+        pad=pad,
+        topics=_topics,
+        shown=SHOWN,
     )
 
 
@@ -59,11 +66,14 @@ def _addresses(scene: Scene) -> set[str]:
 
 
 def _vendors(scene: Scene) -> list[str]:
-    return _lone([bill["vendor"] for bill in scene.state["ledger"]["bills"].values() if not bill["paid"]])
+    return _lone(
+        [bill["vendor"] for bill in scene.state["ledger"]["bills"].values() if not bill["paid"]]
+    )
 
 
 def _other(entries: str, slot: str, field: str, pool: Sequence[str]) -> Domain:
-    """The values of a pool that the chosen entry does not have in that field, and that are not chosen yet."""
+    """The values of a pool that the chosen entry does not have in that field, and that are not
+    chosen yet."""
 
     def others(scene: Scene) -> list[str]:
         entry = scene.state[entries].get(scene.chosen.get(slot, ""), {})
@@ -80,7 +90,9 @@ def _hours(scene: Scene) -> list[int]:
 
 
 def _event(scene: Scene) -> dict[str, Any]:
-    event: dict[str, Any] = scene.state["calendar"]["events"].get(scene.chosen["event"], {"room": "", "guests": []})
+    event: dict[str, Any] = scene.state["calendar"]["events"].get(
+        scene.chosen["event"], {"room": "", "guests": []}
+    )
     return event
 
 
@@ -91,9 +103,13 @@ DOMAINS: dict[str, Domain] = {
     "new_address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
     "team": lambda scene: pools.TEAMS,
     "other_team": _other("contacts", "name", "team", pools.TEAMS),
-    "lone_team": lambda scene: _lone([contact["team"] for contact in scene.state["contacts"].values()]),
+    "lone_team": lambda scene: _lone(
+        [contact["team"] for contact in scene.state["contacts"].values()]
+    ),
     "subject": lambda scene: _lone(_subjects(scene)),
-    "spare_subject": lambda scene: _others(_lone(_subjects(scene)), {scene.narrative.get("topic", "")}),
+    "spare_subject": lambda scene: _others(
+        _lone(_subjects(scene)), {scene.narrative.get("topic", "")}
+    ),
     "new_subject": lambda scene: pools.TOPICS,
     "text": lambda scene: pools.TEXTS,
     "new_text": _other("files", "file", "text", pools.TEXTS),
@@ -101,11 +117,15 @@ DOMAINS: dict[str, Domain] = {
     "spare_title": lambda scene: _others(_lone(_titles(scene)), {scene.narrative.get("topic", "")}),
     "new_title": lambda scene: _others(pools.TOPICS, set(_titles(scene))),
     "day": lambda scene: pools.DAYS,
-    "lone_day": lambda scene: _lone([event["day"] for event in scene.state["calendar"]["events"].values()]),
+    "lone_day": lambda scene: _lone(
+        [event["day"] for event in scene.state["calendar"]["events"].values()]
+    ),
     "hour": _hours,
     "room": lambda scene: pools.ROOMS,
     "other_room": lambda scene: _others(pools.ROOMS, {_event(scene)["room"]}),
-    "new_guest": lambda scene: _others(pools.ADDRESSES, {*_addresses(scene), *_event(scene)["guests"]}),
+    "new_guest": lambda scene: _others(
+        pools.ADDRESSES, {*_addresses(scene), *_event(scene)["guests"]}
+    ),
     "file": lambda scene: list(_files(scene)),
     "new_file": lambda scene: _others(pools.FILES, set(_files(scene))),
     "new_reader": lambda scene: _others(
@@ -116,7 +136,9 @@ DOMAINS: dict[str, Domain] = {
     "other_folder": _other("files", "file", "folder", pools.FOLDERS),
     "lone_folder": lambda scene: _lone([file["folder"] for file in _files(scene).values()]),
     "account": lambda scene: list(scene.state["ledger"]["accounts"]),
-    "target": lambda scene: _others(list(scene.state["ledger"]["accounts"]), {scene.chosen.get("source", "")}),
+    "target": lambda scene: _others(
+        list(scene.state["ledger"]["accounts"]), {scene.chosen.get("source", "")}
+    ),
     "amount": lambda scene: pools.AMOUNTS,
     "vendor": _vendors,
     "new_vendor": lambda scene: _others(pools.VENDORS, set(_vendors(scene))),

@@ -1,8 +1,9 @@
-"""Desk's checks (checks.toml): what goals ask of the state in which an episode leaves its world (`goal.checks`).
+"""Desk's checks (checks.toml): what goals ask of the state in which an episode leaves its world
+(`goal.checks`).
 
-Each answers true or false and changes nothing. What it asks about need not be there: then it does not hold. They are
-not part of desk's hash, whose tasks need none: one that is to answer otherwise gets another name. `brought` says a
-change of the state in checks.
+Each answers true or false and changes nothing. What it asks about need not be there: then it does
+not hold. They are not part of desk's hash, whose tasks need none: one that is to answer otherwise
+gets another name. `brought` says a change of the state in checks.
 """
 
 import tomllib
@@ -15,8 +16,17 @@ from rods.calls import Call
 from rods.worlds.desk.declared_tools import registered
 from rods.worlds.desk.tools import State, place
 
-PARTS = ("contacts", "calendar.events", "mail.inbox", "mail.sent", "files", "ledger.accounts", "ledger.bills")
-AT_FIRST: dict[str, Any] = {"room": "", "guests": [], "shared": [], "locked": False, "paid": False}  # of a new entry
+PARTS = (
+    "contacts",
+    "calendar.events",
+    "mail.inbox",
+    "mail.sent",
+    "files",
+    "ledger.accounts",
+    "ledger.bills",
+)
+# of a new entry
+AT_FIRST: dict[str, Any] = {"room": "", "guests": [], "shared": [], "locked": False, "paid": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +52,20 @@ class StateCheck:
         )
 
     def calls(self, name: str, entry: dict[str, Any], known: dict[str, Any]) -> Iterator[Call]:
-        """What says of the entry all in which it differs from a `known` one: of a list, each new item."""
+        """What says of the entry all in which it differs from a `known` one: of a list, each new
+        item."""
         fields = self.of | self.says
         lists = [value for value in fields.values() if isinstance(entry[value], list)]
-        items = [item for value in lists for item in entry[value] if item not in known[value]] if lists else [None]
+        items = (
+            [item for value in lists for item in entry[value] if item not in known[value]]
+            if lists
+            else [None]
+        )
         for item in items:
-            yield Call(name, {key: item if value in lists else entry[value] for key, value in fields.items()})
+            yield Call(
+                name,
+                {key: item if value in lists else entry[value] for key, value in fields.items()},
+            )
 
 
 STATE_CHECKS = {
@@ -62,13 +80,16 @@ CHECKS = {
 
 
 def brought(before: State, after: State) -> tuple[Call, ...] | None:
-    """The checks that hold in `after` and say what has changed since `before`, in the order of the state's parts; None
-    where something has changed of which there is no check."""
+    """The checks that hold in `after` and say what has changed since `before`, in the order of the
+    state's parts; None where something has changed of which there is no check."""
     said: list[Call] = []
     for part in PARTS:
         checks = {name: check for name, check in STATE_CHECKS.items() if check.part == part}
-        covered = {"key"}.union(*((check.of | check.says).values() | check.always.keys() for check in checks.values()))
-        old, new = _entries(before, part), _entries(after, part)
+        covered = {"key"}.union(
+            *((check.of | check.says).values() | check.always.keys() for check in checks.values())
+        )
+        old = _entries(before, part)
+        new = _entries(after, part)
         if old.keys() - new.keys():
             return None
         for key, entry in new.items():

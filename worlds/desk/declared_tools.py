@@ -1,4 +1,5 @@
-"""How desk's tools are declared (tools.toml): a schema, what runs it, and a checker made from that schema.
+"""How desk's tools are declared (tools.toml): a schema, what runs it, and a checker made from that
+schema.
 
 The bounds of a tool keep every legal call fast and small, so all tools run in-process.
 """
@@ -12,7 +13,8 @@ from typing import Any
 from rods.environments.base import Parameter, Tool
 from rods.worlds.desk import pools, tools
 
-READING = ("find_", "list_", "read_", "search_", "get_")  # what the names of tools that change nothing begin with
+# what the names of tools that change nothing begin with
+READING = ("find_", "list_", "read_", "search_", "get_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,15 @@ class Registered:
 
 
 def registered(
-    name: str, group: str, about: str, function: Callable[..., Any], takes: Iterable[str], values: Mapping[str, Any]
+    name: str,
+    group: str,
+    about: str,
+    function: Callable[..., Any],
+    takes: Iterable[str],
+    values: Mapping[str, Any],
 ) -> Registered:
-    """The tool called `name`; `values`, of those arguments that are not as under [values] in tools.toml."""
+    """The tool called `name`; `values`, of those arguments that are not as under [values] in
+    tools.toml."""
     parameters = []
     for argument in takes:
         value = values.get(argument, VALUES[argument])
@@ -57,7 +65,11 @@ def _schema(value: Mapping[str, Any]) -> dict[str, Any]:
     if pool:
         return {"type": "integer", "minimum": pool[0], "maximum": pool[-1]}
     if "most" in value:
-        return {"type": "integer", "minimum": value.get("least", 1), "maximum": getattr(pools, value["most"])}
+        return {
+            "type": "integer",
+            "minimum": value.get("least", 1),
+            "maximum": getattr(pools, value["most"]),
+        }
     return {"type": "string", "minLength": 1, "maxLength": value.get("longest", 40)}
 
 
@@ -69,7 +81,8 @@ def _check(schema: Mapping[str, Any]) -> Check:
 
 
 def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-    """(error kind, message) of the first argument that breaks the schema, or None. Kinds as in `Result.error`."""
+    """(error kind, message) of the first argument that breaks the schema, or None. Kinds as in
+    `Result.error`."""
     checks = registered.checks
     for name, value in arguments.items():
         check = checks.get(name)
@@ -94,7 +107,8 @@ def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, st
 
 
 _DECLARED = tomllib.loads(Path(tools.__file__).with_suffix(".toml").read_text())
-VALUES, RULES = _DECLARED.pop("values"), _DECLARED.pop("rules")
+VALUES = _DECLARED.pop("values")
+RULES = _DECLARED.pop("rules")
 REGISTRY = {
     name: registered(
         name,

@@ -1,8 +1,10 @@
-"""Desk's tasks with a played user: a request that leaves out one value, which the user says when asked about it.
+"""Desk's tasks with a played user: a request that leaves out one value, which the user says when
+asked about it.
 
-They are made of scripted tasks of the type miss_param that consist of one request (the generator's size `asked`): its
-blurred text is the query, the sentence that supplies the value is what the user knows, and the checks say what the
-ground truth changes in the world. No tool shows the value, so it has to be asked for, or guessed.
+They are made of scripted tasks of the type miss_param that consist of one request (the generator's
+size `asked`): its blurred text is the query, the sentence that supplies the value is what the user
+knows, and the checks say what the ground truth changes in the world. No tool shows the value, so it
+has to be asked for, or guessed.
 """
 
 from dataclasses import replace
@@ -17,11 +19,12 @@ TURNS = 3  # texts of the user at most: its query, and two answers
 
 
 def played(task: Task) -> OpenTask:
-    """The task with a played user that asks for the same as the scripted `task`. Its provenance has the ground truth
-    (`calls`) and what is left out (`missing`: an item of rods.composing.task_types).
+    """The task with a played user that asks for the same as the scripted `task`. Its provenance has
+    the ground truth (`calls`) and what is left out (`missing`: an item of
+    rods.composing.task_types).
 
-    Raises ComposeError("no_pattern") where no check says what the calls change, they change nothing, or they serve two
-    requests, of which the second may undo what the value was for."""
+    Raises ComposeError("no_pattern") where no check says what the calls change, they change
+    nothing, or they serve two requests, of which the second may undo what the value was for."""
     if len(set(task.provenance["recipes"][1])) > 1:
         raise ComposeError("no_pattern", "two requests in one", turn=1)
     (gap,) = task.provenance["missing"]

@@ -1,7 +1,8 @@
 """Desk's data: the names, topics, places and numbers of which its worlds are made.
 
-Every value is one word (texts are one or two), and numbers come from small ranges, so that a word-level tokenizer of
-about 800 entries covers all of it. Addresses and ids cannot be guessed from names: they must be looked up.
+Every value is one word (texts are one or two), and numbers come from small ranges, so that a
+word-level tokenizer of about 800 entries covers all of it. Addresses and ids cannot be guessed from
+names: they must be looked up.
 """
 
 import tomllib

@@ -15,11 +15,15 @@ from rods.worlds.desk.declared_tools import REGISTRY
 LOCKED = 0.25  # share of files that are locked at first
 TOPICAL = 0.7  # probability that the world holds a mail, an event about the story's topic
 RICH = 1600  # what an account holds after a repair
-LONG = {"contacts": 8, "mail": 7, "calendar": 6, "files": 8, "accounts": 3, "bills": 5}  # entries that padding adds
+# entries that padding adds
+LONG = {"contacts": 8, "mail": 7, "calendar": 6, "files": 8, "accounts": 3, "bills": 5}
 
 
 def make_state(
-    recipes: Sequence[Recipe], avoid: Mapping[str, Any] | None, narrative: Mapping[str, str], rng: random.Random
+    recipes: Sequence[Recipe],
+    avoid: Mapping[str, Any] | None,
+    narrative: Mapping[str, str],
+    rng: random.Random,
 ) -> dict[str, Any]:
     """A world with the classes that the recipes call, and none of the names that `avoid` holds."""
     groups = {REGISTRY[tool].tool.group for recipe in recipes for tool in recipe.tools}
@@ -29,19 +33,30 @@ def make_state(
     if "contacts" in groups:
         state["contacts"] = maker.contacts(rng.randint(3, 5))
     if "mail" in groups:
-        state["mail"] = {"inbox": maker.mails(rng.randint(3, 4), topic), "sent": {}, "next": rng.choice(pools.NEXT_IDS)}
+        state["mail"] = {
+            "inbox": maker.mails(rng.randint(3, 4), topic),
+            "sent": {},
+            "next": rng.choice(pools.NEXT_IDS),
+        }
     if "calendar" in groups:
-        state["calendar"] = {"events": maker.events(rng.randint(3, 4), topic, {}), "next": rng.choice(pools.NEXT_IDS)}
+        state["calendar"] = {
+            "events": maker.events(rng.randint(3, 4), topic, {}),
+            "next": rng.choice(pools.NEXT_IDS),
+        }
     if "files" in groups:
         state["files"] = maker.files(rng.randint(3, 4))
     if "ledger" in groups:
-        accounts, bills = maker.accounts(3), maker.bills(rng.randint(2, 3))
+        accounts = maker.accounts(3)
+        bills = maker.bills(rng.randint(2, 3))
         state["ledger"] = {"accounts": accounts, "bills": bills, "next": rng.choice(pools.NEXT_IDS)}
     return state
 
 
-def patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> dict[str, Any] | None:
-    """What to merge into the state so that the failed call, or the empty domain, works next time."""
+def patch(
+    state: Mapping[str, Any], error: ComposeError, rng: random.Random
+) -> dict[str, Any] | None:
+    """What to merge into the state so that the failed call, or the empty domain, works next
+    time."""
     maker = StateMaker(rng, _words(state))
     if error.domain is not None:
         return _supplied(state, error.domain, maker)
@@ -64,10 +79,13 @@ def patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> 
 
 
 def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
-    """The draft's state with many more entries in every class that it has. Names, subjects, titles and hours that are
-    spoken of stay unique; where the request is about the only one of a team, folder or day, these stay as they are."""
+    """The draft's state with many more entries in every class that it has. Names, subjects, titles
+    and hours that are spoken of stay unique; where the request is about the only one of a team,
+    folder or day, these stay as they are."""
     state = copy.deepcopy(dict(draft.state))
-    lone = any("lone" in name or name == "clear_day" for turn in draft.plan.turns for name in turn.recipes)
+    lone = any(
+        "lone" in name or name == "clear_day" for turn in draft.plan.turns for name in turn.recipes
+    )
     maker = StateMaker(rng, _words(state) | spoken, spoken if lone else frozenset())
     if "contacts" in state:
         state["contacts"] |= maker.contacts(LONG["contacts"])
@@ -86,8 +104,8 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
 
 @dataclass
 class StateMaker:
-    """Makes entries from the pools. Names and ids in `taken` are never used, names in `avoided` only when no
-    others are left; `closed` are teams, folders and days that get nothing new."""
+    """Makes entries from the pools. Names and ids in `taken` are never used, names in `avoided`
+    only when no others are left; `closed` are teams, folders and days that get nothing new."""
 
     rng: random.Random
     taken: set[str]
@@ -95,7 +113,8 @@ class StateMaker:
     avoided: Set[str] = frozenset()
 
     def contacts(self, count: int) -> dict[str, Any]:
-        names, addresses = self._some(pools.NAMES, count), self._some(pools.ADDRESSES, count)
+        names = self._some(pools.NAMES, count)
+        addresses = self._some(pools.ADDRESSES, count)
         return {
             name: {"address": address, "team": self._open(pools.TEAMS)}
             for name, address in zip(names, addresses, strict=False)
@@ -109,7 +128,9 @@ class StateMaker:
                 "text": self.rng.choice(pools.TEXTS),
                 "flagged": self.rng.random() < 0.2,
             }
-            for number, subject in zip(self._ids("m", count), self._topics(count, topic), strict=False)
+            for number, subject in zip(
+                self._ids("m", count), self._topics(count, topic), strict=False
+            )
         }
 
     def events(self, count: int, topic: str | None, others: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +143,9 @@ class StateMaker:
         slots = self.rng.sample(times, min(count, len(times)))
         return {
             number: {"title": title, "day": day, "hour": hour, "room": "", "guests": []}
-            for number, title, (day, hour) in zip(self._ids("e", count), titles, slots, strict=False)
+            for number, title, (day, hour) in zip(
+                self._ids("e", count), titles, slots, strict=False
+            )
         }
 
     def files(self, count: int) -> dict[str, Any]:
@@ -142,7 +165,9 @@ class StateMaker:
     def bills(self, count: int) -> dict[str, Any]:
         return {
             number: {"vendor": vendor, "amount": self.rng.choice(pools.AMOUNTS), "paid": False}
-            for number, vendor in zip(self._ids("i", count), self._some(pools.VENDORS, count), strict=False)
+            for number, vendor in zip(
+                self._ids("i", count), self._some(pools.VENDORS, count), strict=False
+            )
         }
 
     def _some(self, pool: Sequence[str], count: int) -> list[str]:
@@ -162,7 +187,11 @@ class StateMaker:
         return topics
 
     def _ids(self, letter: str, count: int) -> list[str]:
-        free = [f"{letter}{number}" for number in pools.FIRST_IDS if f"{letter}{number}" not in self.taken]
+        free = [
+            f"{letter}{number}"
+            for number in pools.FIRST_IDS
+            if f"{letter}{number}" not in self.taken
+        ]
         return self.rng.sample(free, min(count, len(free)))
 
 
@@ -178,7 +207,9 @@ def _supplied(state: Mapping[str, Any], domain: str, maker: StateMaker) -> dict[
         days = {event["day"] for event in state["calendar"]["events"].values()}
         maker.closed = frozenset(days) if len(days) < len(pools.DAYS) else frozenset()
         calendar = state["calendar"]
-        return {"calendar": {"events": maker.events(1, None, calendar["events"]), **_next(calendar)}}
+        return {
+            "calendar": {"events": maker.events(1, None, calendar["events"]), **_next(calendar)}
+        }
     if domain == "locked_file" and state["files"]:
         return {"files": {maker.rng.choice(sorted(state["files"])): {"locked": True}}}
     if domain in ("file", "locked_file", "lone_folder"):
@@ -197,7 +228,9 @@ def _next(part: Mapping[str, Any]) -> dict[str, int]:
     return {"next": max(part["next"], pools.NEXT_IDS[0])}
 
 
-def _freed(state: Mapping[str, Any], day: str, hour: int, rng: random.Random) -> dict[str, Any] | None:
+def _freed(
+    state: Mapping[str, Any], day: str, hour: int, rng: random.Random
+) -> dict[str, Any] | None:
     """Moves whichever event stands at that time to a free one."""
     events = state["calendar"]["events"]
     taken = {(event["day"], event["hour"]) for event in events.values()} | {(day, hour)}

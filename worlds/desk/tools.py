@@ -1,7 +1,9 @@
-"""What desk's tools do (tools.toml): each a function `(state, **arguments) -> dict` over the plain state.
+"""What desk's tools do (tools.toml): each a function `(state, **arguments) -> dict` over the plain
+state.
 
-It answers with ids, values or {"ok": true}, and raises `Refused` with a short message when a precondition fails, before
-it has changed anything. Addresses, ids and balances cannot be guessed: they must be looked up.
+It answers with ids, values or {"ok": true}, and raises `Refused` with a short message when a
+precondition fails, before it has changed anything. Addresses, ids and balances cannot be guessed:
+they must be looked up.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +14,8 @@ from rods.worlds.desk.pools import MAX_BALANCE
 
 State = dict[str, Any]
 ToolFunction = Callable[..., dict[str, Any]]
-MAX_ENTRIES = 200  # of a kind (files, events, mails, …): keeps results and snapshots small whatever a policy does
+# of a kind (files, events, mails, …): keeps results and snapshots small whatever a policy does
+MAX_ENTRIES = 200
 # of each kind of entry: where entries of it stand in the state, and the argument that names one
 KINDS = {
     "contact": ("contacts", "name"),
@@ -32,8 +35,10 @@ def on_entry(of: str, does: Sequence[str], *, unlocked: bool = False) -> ToolFun
     """The tool that does one thing to an entry, or to all of its kind: see tools.toml."""
     part, argument = KINDS[of]
     what, *fields = does
-    field, alone = fields[-1] if fields else "", len(fields) == 1
-    entries, unknown = place(part), f"no such {of}"
+    field = fields[-1] if fields else ""
+    alone = len(fields) == 1
+    entries = place(part)
+    unknown = f"no such {of}"
 
     def listed(state: State, **arguments: Any) -> dict[str, Any]:
         return {fields[0]: _names(entries(state), field, arguments[field])}
@@ -90,7 +95,9 @@ def _add(known: dict[str, Any], name: str, entry: dict[str, Any], kind: str) -> 
     return {"ok": True}
 
 
-def _numbered(part: dict[str, Any], known: str, entry: dict[str, Any], kind: str, letter: str) -> str:
+def _numbered(
+    part: dict[str, Any], known: str, entry: dict[str, Any], kind: str, letter: str
+) -> str:
     """Adds the entry under the next id of its part of the state."""
     number = f"{letter}{part['next']}"
     _add(part[known], number, entry, kind)
@@ -143,12 +150,15 @@ def create_event(state: State, title: str, day: str, hour: int) -> dict[str, Any
 def move_event(state: State, event: str, day: str, hour: int) -> dict[str, Any]:
     moved = _entry(state["calendar"]["events"], event, "event")
     _free(state, day, hour)
-    moved["day"], moved["hour"] = day, hour
+    moved["day"] = day
+    moved["hour"] = hour
     return {"ok": True}
 
 
 def send_mail(state: State, address: str, subject: str, text: str) -> dict[str, Any]:
-    _numbered(state["mail"], "sent", {"address": address, "subject": subject, "text": text}, "mail", "m")
+    _numbered(
+        state["mail"], "sent", {"address": address, "subject": subject, "text": text}, "mail", "m"
+    )
     return {"ok": True}
 
 
@@ -163,7 +173,12 @@ def forward_mail(state: State, mail: str, address: str) -> dict[str, Any]:
 
 
 def create_file(state: State, file: str, folder: str, text: str) -> dict[str, Any]:
-    return _add(state["files"], file, {"folder": folder, "text": text, "locked": False, "shared": []}, "file")
+    return _add(
+        state["files"],
+        file,
+        {"folder": folder, "text": text, "locked": False, "shared": []},
+        "file",
+    )
 
 
 def copy_file(state: State, file: str, copy: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Desk as an `Environment`: a small office of contacts, mail, calendar, files and ledger.
 
-The state is a plain JSON object as `SHAPE` has it; classes that it leaves out are empty. There is no clock: `today`
-stands in the state. Equal states and calls give equal results, byte for byte. Desk is made for demonstrations, tests
-and docs, and small enough to be learnt by a policy of half a million parameters.
+The state is a plain JSON object as `SHAPE` has it; classes that it leaves out are empty. There is
+no clock: `today` stands in the state. Equal states and calls give equal results, byte for byte.
+Desk is made for demonstrations, tests and docs, and small enough to be learnt by a policy of half a
+million parameters.
 """
 
 from collections.abc import Mapping
@@ -25,8 +26,11 @@ from rods.worlds.desk.tools import MAX_ENTRIES, Refused, State
 if TYPE_CHECKING:
     from rods.composing.catalogue import Catalogue
 
-BEHAVIOUR = 1  # raise it whenever a call may give another result or state than before (the golden transcript tells)
-_REMEMBERED = 1024  # checked states kept, so that the rollouts of a group check their task's state once
+# raise it whenever a call may give another result or state than before (the golden transcript
+# tells)
+BEHAVIOUR = 1
+# checked states kept, so that the rollouts of a group check their task's state once
+_REMEMBERED = 1024
 
 
 class DeskInstance:
@@ -71,7 +75,11 @@ class Desk:
 
     def __init__(self) -> None:
         self._tools = {name: registered.tool for name, registered in REGISTRY.items()}
-        data = {name: list(value) for name, value in sorted(vars(pools).items()) if isinstance(value, (tuple, range))}
+        data = {
+            name: list(value)
+            for name, value in sorted(vars(pools).items())
+            if isinstance(value, (tuple, range))
+        }
         schemas = {name: tool.schema() for name, tool in self._tools.items()}
         self.hash = content_id({"schemas": schemas, "data": data, "behaviour": BEHAVIOUR})
         self._legal: dict[bytes, bytes] = {}
@@ -96,19 +104,23 @@ class Desk:
         return DeskInstance(orjson.loads(legal))
 
     def explain(self, call: Call, result: Result) -> str:
-        """The rule that a refused call has broken, for hints (rods.family.feedback.hints); empty where the refusal says
-        it all."""
-        return RULES.get(str(result.value.get("error")), "") if isinstance(result.value, dict) else ""
+        """The rule that a refused call has broken, for hints (rods.family.feedback.hints); empty
+        where the refusal says it all."""
+        return (
+            RULES.get(str(result.value.get("error")), "") if isinstance(result.value, dict) else ""
+        )
 
     def catalogue(self) -> "Catalogue":
         """What composing needs to write tasks for desk."""
-        from rods.worlds.desk.catalogue import catalogue  # composing imports environments, so only on demand
+        # composing imports environments, so only on demand
+        from rods.worlds.desk.catalogue import catalogue
 
         return catalogue()
 
 
 def _exactly(text: bytes) -> bytes:
-    """A copy without the slack of some kilobytes that orjson leaves behind its results: these are kept."""
+    """A copy without the slack of some kilobytes that orjson leaves behind its results: these are
+    kept."""
     return bytes(memoryview(text))
 
 
@@ -120,20 +132,35 @@ def environment() -> Desk:
 
 def _fields(**fields: Any) -> dict[str, Any]:
     """The schema of an object with just these fields."""
-    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
 
 
 def _entries(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of entries by name."""
-    return {"type": "object", "maxProperties": MAX_ENTRIES, "propertyNames": _TEXT, "additionalProperties": entry}
+    return {
+        "type": "object",
+        "maxProperties": MAX_ENTRIES,
+        "propertyNames": _TEXT,
+        "additionalProperties": entry,
+    }
 
 
-_TEXT = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": r"^([^\p{C}\p{Z}]| )+$"}  # that can be printed
-_TEXTS, _FLAG = {"type": "array", "maxItems": MAX_ENTRIES, "items": _TEXT}, {"type": "boolean"}
-_DAY, _NEXT = {"enum": [*DAYS]}, {"type": "integer", "minimum": 0, "maximum": 10**6}
+# that can be printed
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": r"^([^\p{C}\p{Z}]| )+$"}
+_TEXTS = {"type": "array", "maxItems": MAX_ENTRIES, "items": _TEXT}
+_FLAG = {"type": "boolean"}
+_DAY = {"enum": [*DAYS]}
+_NEXT = {"type": "integer", "minimum": 0, "maximum": 10**6}
 _HOUR = {"type": "integer", "minimum": HOURS[0], "maximum": HOURS[-1]}
 _EVENT = _fields(title=_TEXT, day=_DAY, hour=_HOUR, room={"enum": ["", *ROOMS]}, guests=_TEXTS)
-_BILL = _fields(vendor=_TEXT, amount={"type": "integer", "minimum": 1, "maximum": MAX_MONEY}, paid=_FLAG)
+_BILL = _fields(
+    vendor=_TEXT, amount={"type": "integer", "minimum": 1, "maximum": MAX_MONEY}, paid=_FLAG
+)
 _ACCOUNTS = _entries({"type": "integer", "minimum": 0, "maximum": MAX_BALANCE})
 _INBOX = _entries(_fields(sender=_TEXT, subject=_TEXT, text=_TEXT, flagged=_FLAG))
 _SENT = _entries(_fields(address=_TEXT, subject=_TEXT, text=_TEXT))
@@ -146,11 +173,17 @@ SHAPE = _fields(
     ledger=_fields(accounts=_ACCOUNTS, bills=_entries(_BILL), next=_NEXT),
 )
 _CHECKER = Checker(SHAPE)
-IDS = (("mail", "inbox", "m"), ("mail", "sent", "m"), ("calendar", "events", "e"), ("ledger", "bills", "i"))
+IDS = (
+    ("mail", "inbox", "m"),
+    ("mail", "sent", "m"),
+    ("calendar", "events", "e"),
+    ("ledger", "bills", "i"),
+)
 
 
 def completed(state: Any) -> State:
-    """`state` with its missing classes added, empty. Raises ValueError for anything illegal, naming its place."""
+    """`state` with its missing classes added, empty. Raises ValueError for anything illegal, naming
+    its place."""
     if not isinstance(state, dict):
         raise ValueError("the state must be an object")
     full: State = {
@@ -163,16 +196,28 @@ def completed(state: Any) -> State:
         **state,
     }
     if what := _CHECKER.fault(full):
-        raise ValueError(f"the state, {what}" if what.startswith(("in ", "at ")) else f"the state {what}")
+        raise ValueError(
+            f"the state, {what}" if what.startswith(("in ", "at ")) else f"the state {what}"
+        )
     for part, kind, letter in IDS:
         for name in full[part][kind]:
             number = name[1:]
-            if not (name[0] == letter and number.isascii() and number.isdigit() and int(number) < full[part]["next"]):
-                raise ValueError(f"the state's {part}.{kind}.{name} must be {letter} and a number below next")
-    events, files = full["calendar"]["events"].values(), full["files"].values()
+            if not (
+                name[0] == letter
+                and number.isascii()
+                and number.isdigit()
+                and int(number) < full[part]["next"]
+            ):
+                raise ValueError(
+                    f"the state's {part}.{kind}.{name} must be {letter} and a number below next"
+                )
+    events = full["calendar"]["events"].values()
+    files = full["files"].values()
     if len({(event["day"], event["hour"]) for event in events}) < len(events):
         raise ValueError("the state's calendar.events has two events at one time")
     for listed in (*(event["guests"] for event in events), *(file["shared"] for file in files)):
         if listed != sorted(listed):
-            raise ValueError(f"the state has {', '.join(listed)}, which must stand in the order of the alphabet")
+            raise ValueError(
+                f"the state has {', '.join(listed)}, which must stand in the order of the alphabet"
+            )
     return full

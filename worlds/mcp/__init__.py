@@ -1,1 +1,2 @@
-"""Any MCP server as an environment (docs/mcp.md). The SDK is an extra; nothing else of the project imports it."""
+"""Any MCP server as an environment (docs/mcp.md). The SDK is an extra; nothing else of the project
+imports it."""

@@ -1,4 +1,5 @@
-"""The description of an MCP server as an environment: how to reach it, its pinned tools, what is known about its state.
+"""The description of an MCP server as an environment: how to reach it, its pinned tools, what is
+known about its state.
 
     {"command": ["mcp-server-git"], "files": "template", "probes": ["git_status(repo_path='/world')"], "tools": […], …}
 
@@ -26,16 +27,18 @@ SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.
 
 
 class Description(Pinned):
-    """One server. `command` (with `{folder}` for the private folder of a world) or `url`. `compared` are patterns of
-    files in that folder."""
+    """One server. `command` (with `{folder}` for the private folder of a world) or `url`.
+    `compared` are patterns of files in that folder."""
 
     page = "docs/mcp.md"
 
     command: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)  # variables of its process, with {folder} too
-    secrets: list[str] = Field(default_factory=list)  # variables that it gets from us, whose values stand nowhere
+    # variables that it gets from us, whose values stand nowhere
+    secrets: list[str] = Field(default_factory=list)
     files: str = ""  # a folder beside this file, copied into the private folder of every world
-    frozen: str = NOW  # what the clocks of its process show (Python, Node); "": they run, and chance is chance
+    # what the clocks of its process show (Python, Node); "": they run, and chance is chance
+    frozen: str = NOW
     warm: int = Field(WARM, ge=0)  # servers that are started and wait
 
     @property
@@ -54,7 +57,9 @@ class Description(Pinned):
         if bool(self.command) == bool(self.url):
             raise ValueError("give either command or url")
         if self.url and (self.files or self.compared or self.env or self.secrets):
-            raise ValueError("files, compared, env and secrets need a process of our own: give command")
+            raise ValueError(
+                "files, compared, env and secrets need a process of our own: give command"
+            )
         if told := [name for name in self.env if SECRET.search(name)]:
             raise ValueError(f"env is written down, in runs too: name {told[0]} by secrets")
         self.probe_calls()
@@ -70,12 +75,16 @@ class Description(Pinned):
             return self
         folder = file.parent / self.files
         if not folder.is_dir():
-            raise UserError(f"no folder {folder}", where=f"environment {str(file)!r}", remedy="name one by `files`")
+            raise UserError(
+                f"no folder {folder}",
+                where=f"environment {str(file)!r}",
+                remedy="name one by `files`",
+            )
         return self.model_copy(update={"files": str(folder)})
 
     def hash(self) -> str:
-        """Of everything that a world depends on here: command, files, clock, tools. Where the command lies is left out:
-        it differs from machine to machine."""
+        """Of everything that a world depends on here: command, files, clock, tools. Where the
+        command lies is left out: it differs from machine to machine."""
         command = [Path(self.command[0]).name, *self.command[1:]] if self.command else [self.url]
         known = self.model_dump(include={"env", "frozen", "compared", "tools"})
         known |= {"command": command, "files": _contents(Path(self.files)) if self.files else {}}
@@ -85,20 +94,35 @@ class Description(Pinned):
 
 def _contents(folder: Path) -> Mapping[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
-def asked(given: Description, tools: Sequence[Mapping[str, Any]], about: Mapping[str, str]) -> Description:
-    """`given` with what its server has said: its tools, which are pinned; which of them say that they change nothing;
-    and, where nothing else shows the state, those of these that need no argument as probes. A server all of whose tools
-    are reads has no state."""
+def asked(
+    given: Description, tools: Sequence[Mapping[str, Any]], about: Mapping[str, str]
+) -> Description:
+    """`given` with what its server has said: its tools, which are pinned; which of them say that
+    they change nothing; and, where nothing else shows the state, those of these that need no
+    argument as probes. A server all of whose tools are reads has no state."""
     offered = [tool for tool in tools if tool["name"] not in given.without]
     said = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
-    reads, probes = list(dict.fromkeys([*said, *given.reads])), given.probes
+    reads = list(dict.fromkeys([*said, *given.reads]))
+    probes = given.probes
     if probes is None:
-        bare = [tool["name"] for tool in offered if tool["name"] in reads and not tool["inputSchema"].get("required")]
+        bare = [
+            tool["name"]
+            for tool in offered
+            if tool["name"] in reads and not tool["inputSchema"].get("required")
+        ]
         shown = bool(given.compared) or len(reads) >= len(offered)
         probes = [f"{name}()" for name in bare if not given.compared] or ([] if shown else None)
     return given.model_copy(
-        update={"reads": reads, "probes": probes, "tools": list(map(dict, tools)), "server": dict(about)}
+        update={
+            "reads": reads,
+            "probes": probes,
+            "tools": list(map(dict, tools)),
+            "server": dict(about),
+        }
     )

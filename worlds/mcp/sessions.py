@@ -1,12 +1,14 @@
-"""Connections to MCP servers, each with a process and a folder of its own where the server is started here.
+"""Connections to MCP servers, each with a process and a folder of its own where the server is
+started here.
 
-The SDK is asynchronous. A session has an event loop of its own, which runs in the thread of whoever calls, and only
-then: handing each call to another thread would cost a third of the calls a second. A few threads start and end
-sessions. A `Pool` keeps some of them started, so that nobody waits for an interpreter to begin.
+The SDK is asynchronous. A session has an event loop of its own, which runs in the thread of whoever
+calls, and only then: handing each call to another thread would cost a third of the calls a second.
+A few threads start and end sessions. A `Pool` keeps some of them started, so that nobody waits for
+an interpreter to begin.
 
-A session ends with its world, which may be garbage of a cycle: then its finalizer runs in whatever thread the collector
-interrupts, also in one that holds the executor's lock. So `Session.end` only puts it on a queue, which takes no lock,
-and a thread that does nothing else hands it on.
+A session ends with its world, which may be garbage of a cycle: then its finalizer runs in whatever
+thread the collector interrupts, also in one that holds the executor's lock. So `Session.end` only
+puts it on a queue, which takes no lock, and a thread that does nothing else hands it on.
 """
 
 import asyncio
@@ -44,10 +46,12 @@ except ImportError:
     what = "environments that are MCP servers need the package 'mcp'"
     raise UserError(what, remedy="pip install '.[mcp]' in the clone") from None
 
-_FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node
+# what freezes clock and chance in processes of Python and Node
+_FROZEN = Path(__file__).parent / "frozen"
 _THREADS = 8  # that start and end sessions
 _WAITING = 16  # servers that wait at most, of all pools of this process together
-_PAUSE = 0.5  # seconds from taking a session to starting another, which takes half a second of a processor
+# seconds from taking a session to starting another, which takes half a second of a processor
+_PAUSE = 0.5
 _SAID = 500  # last characters of a server's complaint
 __all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
 _open: "weakref.WeakSet[Session]" = weakref.WeakSet()
@@ -55,18 +59,20 @@ _pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
 
 
 class Session:
-    """One connection. It is begun at once; `wait` returns when it stands. Safe to use from any thread. Raises UserError
-    where a secret of the server is not in our environment."""
+    """One connection. It is begun at once; `wait` returns when it stands. Safe to use from any
+    thread. Raises UserError where a secret of the server is not in our environment."""
 
     def __init__(self, server: Description) -> None:
-        self.server, self._secrets = server, {name: handed_on(name) for name in server.secrets}
+        self.server = server
+        self._secrets = {name: handed_on(name) for name in server.secrets}
         self.tools: list[dict[str, Any]] = []  # as the server lists them
         self.about: dict[str, str] = {}  # what it says of itself
         self._owner = os.getpid()
         self._client: Client
         self._lock = threading.Lock()  # held by the thread that runs the loop
         self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(lambda loop, context: None)  # of tasks that nobody waits for any more
+        # of tasks that nobody waits for any more
+        self._loop.set_exception_handler(lambda loop, context: None)
         self._ended = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._leaving = False
@@ -74,7 +80,9 @@ class Session:
         self._leavers = _leavers(self._owner)
         with self._lock:
             # RuntimeError where the program ends: no folder yet
-            self._stands = _threads(self._owner).submit(lambda: self._run(self._begin(), 2 * SERVER_START))
+            self._stands = _threads(self._owner).submit(
+                lambda: self._run(self._begin(), 2 * SERVER_START)
+            )
             self.place = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
             self.folder = self.place / "world"
             if server.files:
@@ -89,11 +97,14 @@ class Session:
             self._stands.result(seconds)
         except TimeoutError:
             self.end()
-            raise InfrastructureError(f"{self._told()} did not start within {seconds:g} s{self._complaint()}") from None
+            raise InfrastructureError(
+                f"{self._told()} did not start within {seconds:g} s{self._complaint()}"
+            ) from None
         return self
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Answer | Refusal:
-        """The server's answer, or its refusal. Raises InfrastructureError where none came; the session is over then."""
+        """The server's answer, or its refusal. Raises InfrastructureError where none came; the
+        session is over then."""
         seconds = self.server.seconds
         try:
             return self._run(self._client.session.call_tool(tool, arguments, seconds), 2 * seconds)
@@ -105,7 +116,9 @@ class Session:
             raise InfrastructureError(f"{self._told()} {what}") from None
         except Exception as error:
             self.end()
-            raise InfrastructureError(f"{self._told()} broke over {tool}: {Key().complaint(repr(error))}") from error
+            raise InfrastructureError(
+                f"{self._told()} broke over {tool}: {Key().complaint(repr(error))}"
+            ) from error
 
     def end(self) -> None:
         """Ends the server soon, without waiting for it. Takes no lock."""
@@ -126,7 +139,8 @@ class Session:
             try:
                 return self._loop.run_until_complete(asyncio.wait_for(work, seconds))
             finally:
-                if (stopped := Interrupted.latest) and stopped is not before:  # asyncio may have given it to another
+                # asyncio may have given it to another
+                if (stopped := Interrupted.latest) and stopped is not before:
                     self.end()
                     raise stopped
 
@@ -170,7 +184,10 @@ class Session:
             while isinstance(error, ExceptionGroup):
                 error = error.exceptions[0]
             standing.set_exception(
-                InfrastructureError(f"{self._told()} does not start: {Key().complaint(repr(error))}{self._complaint()}")
+                InfrastructureError(
+                    f"{self._told()} does not start: "
+                    f"{Key().complaint(repr(error))}{self._complaint()}"
+                )
             )
 
     async def _introduced(self, client: Client) -> None:
@@ -197,8 +214,12 @@ class Session:
         given |= self._secrets
         if self.server.frozen:
             given["RODS_FROZEN"] = repr(datetime.fromisoformat(self.server.frozen).timestamp())
-            given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_FROZEN), given.get("PYTHONPATH")]))
-            given["NODE_OPTIONS"] = f"--require={_FROZEN / 'frozen.js'} {given.get('NODE_OPTIONS', '')}".strip()
+            given["PYTHONPATH"] = os.pathsep.join(
+                filter(None, [str(_FROZEN), given.get("PYTHONPATH")])
+            )
+            given["NODE_OPTIONS"] = (
+                f"--require={_FROZEN / 'frozen.js'} {given.get('NODE_OPTIONS', '')}".strip()
+            )
         return StdioServerParameters(command=command, args=options, env=given, cwd=folder)
 
     def _told(self) -> str:
@@ -213,8 +234,9 @@ class Session:
 
 
 class Pool:
-    """Sessions of one server that are started and wait, `server.warm` of them; one that is taken is replaced. Where too
-    many wait in all pools together, those end whose server was taken the longest ago."""
+    """Sessions of one server that are started and wait, `server.warm` of them; one that is taken is
+    replaced. Where too many wait in all pools together, those end whose server was taken the
+    longest ago."""
 
     def __init__(self, server: Description) -> None:
         self.server = server
@@ -245,9 +267,13 @@ class Pool:
         with self._lock, contextlib.suppress(RuntimeError):
             while not self._closed and len(self._waiting) < self.server.warm:
                 self._waiting.append(Session(self.server))
-        others = sorted((pool for pool in list(_pools) if pool is not self), key=lambda pool: pool._used)
+        others = sorted(
+            (pool for pool in list(_pools) if pool is not self), key=lambda pool: pool._used
+        )
         for pool in others:
-            while sum(len(peer._waiting) for peer in (self, *others)) > _WAITING and pool._end_one():
+            while (
+                sum(len(peer._waiting) for peer in (self, *others)) > _WAITING and pool._end_one()
+            ):
                 pass
 
     def _end_one(self) -> bool:
@@ -273,7 +299,9 @@ def _threads(pid: int) -> ThreadPoolExecutor:
 @cache
 def _leavers(pid: int) -> SimpleQueue[Session]:
     leaving: SimpleQueue[Session] = SimpleQueue()
-    threading.Thread(target=_end_each, args=(leaving, _threads(pid)), name=f"mcp-ends-of-{pid}", daemon=True).start()
+    threading.Thread(
+        target=_end_each, args=(leaving, _threads(pid)), name=f"mcp-ends-of-{pid}", daemon=True
+    ).start()
     return leaving
 
 
@@ -287,12 +315,14 @@ def _end_each(leaving: SimpleQueue[Session], threads: ThreadPoolExecutor) -> Non
 
 
 def end_all(pid: int | None = None) -> None:
-    """Ends every session and pool of this process (where it is `pid`) and waits: nobody's server stays behind."""
+    """Ends every session and pool of this process (where it is `pid`) and waits: nobody's server
+    stays behind."""
     if pid not in (None, os.getpid()):
         return
     for pool in list(_pools):  # which would start more
         pool.close()
-    sessions, until = list(_open), time.monotonic() + STOPPED
+    sessions = list(_open)
+    until = time.monotonic() + STOPPED
     for session in sessions:
         if time.monotonic() < until:
             session.end()

@@ -1,7 +1,8 @@
 """The environment over an MCP server. Of its worlds only calls can be asked (`OnlyCalled`).
 
-A world has a server process and a folder of its own, which is called `/world` in everything that is said to and by the
-server. Its state is {"files": {path: text}}, written into that folder, beside what `rods.environments.replay` keeps.
+A world has a server process and a folder of its own, which is called `/world` in everything that is
+said to and by the server. Its state is {"files": {path: text}}, written into that folder, beside
+what `rods.environments.replay` keeps.
 """
 
 import re
@@ -29,17 +30,24 @@ _INVALID_PARAMS = -32602  # JSON-RPC's
 
 
 def described(name: str) -> Replayed:
-    """The environment whose description is the file `name`; no server is started yet. Raises UserError."""
+    """The environment whose description is the file `name`; no server is started yet. Raises
+    UserError."""
     server = Description.read(name)
     return server.replayed(McpEnvironment(name, server))
 
 
-def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Description, str]:
-    """The description of a server for the file `path`, with what it says when it is started, and nothing that it shows
-    first: `fields` are those of every description, `own` its command and its process's. A program that is named by a
-    relative path, and a file that is there, are meant from the current folder: servers start in one of their own, where
-    only what lies in the folder `files` is. Raises UserError."""
-    command = [_from_here(part, own["files"], program=not place) for place, part in enumerate(own["command"])]
+def added(
+    path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]
+) -> tuple[Description, str]:
+    """The description of a server for the file `path`, with what it says when it is started, and
+    nothing that it shows first: `fields` are those of every description, `own` its command and its
+    process's. A program that is named by a relative path, and a file that is there, are meant from
+    the current folder: servers start in one of their own, where only what lies in the folder
+    `files` is. Raises UserError."""
+    command = [
+        _from_here(part, own["files"], program=not place)
+        for place, part in enumerate(own["command"])
+    ]
     description = Description.of(str(path), {**fields, **own, "command": command})
     session = Session(description.beside(path)).wait()
     session.end()
@@ -51,26 +59,40 @@ def _from_here(part: str, files: str, *, program: bool) -> str:
         here = "/" in part and "{folder}" not in part if program else Path(part).is_file()
     except OSError:  # a program's text, longer than a name may be
         here = False
-    return str(Path.cwd() / part) if here and not (files and (Path(files) / part).exists()) else part
+    return (
+        str(Path.cwd() / part) if here and not (files and (Path(files) / part).exists()) else part
+    )
 
 
 class McpEnvironment:
-    """The environment called `name`, before it is made one that can be copied. Starts no server until one is needed."""
+    """The environment called `name`, before it is made one that can be copied. Starts no server
+    until one is needed."""
 
     def __init__(self, name: str, server: Description) -> None:
-        self.name, self.server, self.hash = name, server, server.hash()
-        self.features = Features(server.deterministic, snapshot=False, fork=False, state_visible=False, waits=True)
+        self.name = name
+        self.server = server
+        self.hash = server.hash()
+        self.features = Features(
+            server.deterministic, snapshot=False, fork=False, state_visible=False, waits=True
+        )
         group = server.server.get("name") or PurePosixPath(name).stem
         self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
-        self._checkers = {record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()}
+        self._checkers = {
+            record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()
+        }
         self._pool = Pool(server)
 
     def parameters(self) -> Mapping[str, Any]:
-        """What a run's record says of it: how the server is reached, the hash of its pinned tools, and which variables
-        it is given, without their values."""
+        """What a run's record says of it: how the server is reached, the hash of its pinned tools,
+        and which variables it is given, without their values."""
         server = self.server
         reached = {"command": server.command} if server.command else {"url": server.url}
-        return {"kind": "mcp", **reached, "tools": content_id(server.tools), "env": sorted(server.env)}
+        return {
+            "kind": "mcp",
+            **reached,
+            "tools": content_id(server.tools),
+            "env": sorted(server.env),
+        }
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
@@ -83,14 +105,18 @@ class McpEnvironment:
         except UserError:
             session.end()
             raise
-        world = McpWorld(session, self._checkers)  # which ends the session with itself, whatever comes now
+        # which ends the session with itself, whatever comes now
+        world = McpWorld(session, self._checkers)
         for path, text in files.items():
             place = session.folder / path
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(text)
-            except (OSError, ValueError) as error:  # a folder of that name is there, a text that is none
-                raise ValueError(f"the file {path!r} of a state cannot be written: {error}") from error
+            # a folder of that name is there, a text that is none
+            except (OSError, ValueError) as error:
+                raise ValueError(
+                    f"the file {path!r} of a state cannot be written: {error}"
+                ) from error
         return world
 
     def close(self) -> None:
@@ -101,7 +127,8 @@ class McpWorld(OnlyCalled):
     """One server process, or one connection. Ends with the object."""
 
     def __init__(self, session: Session, checkers: Mapping[str, Checker]) -> None:
-        self._session, self._checkers = session, checkers
+        self._session = session
+        self._checkers = checkers
         self._inward = re.compile(rf"(?<![\w./-]){re.escape(FOLDER)}(?![\w-])")
         self._outward = str(session.folder)
         weakref.finalize(self, session.end).atexit = False  # then all end together
@@ -117,31 +144,45 @@ class McpWorld(OnlyCalled):
         answer = self._session.call(call.name, mapped(arguments, self._inside))
         if isinstance(answer, Refusal):
             error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
-            return Result(self._outside(f"Error: {Key().heard(answer.message, MOST_FAILED)}"), None, error)
+            return Result(
+                self._outside(f"Error: {Key().heard(answer.message, MOST_FAILED)}"), None, error
+            )
         text, value = _said(answer)
         if self._outward in text:
             text = self._outside(text)
-            value = None if value is None else orjson.loads(self._outside(orjson.dumps(value).decode()))
+            value = (
+                None if value is None else orjson.loads(self._outside(orjson.dumps(value).decode()))
+            )
         return Result(text, None, "tool") if answer.is_error else Result(text, value)
 
     def look(self) -> dict[str, str]:
         """The contents of those files of its folder that are part of the state."""
         folder = self._session.folder
-        places = {path for pattern in self._session.server.compared for path in folder.glob(pattern) if path.is_file()}
+        places = {
+            path
+            for pattern in self._session.server.compared
+            for path in folder.glob(pattern)
+            if path.is_file()
+        }
         return {
             str(path.relative_to(folder)): self._outside(path.read_bytes().decode(errors="replace"))
             for path in sorted(places)
         }
 
     def _inside(self, leaf: Any) -> Any:
-        return self._inward.sub(lambda _: self._outward, leaf) if isinstance(leaf, str) and FOLDER in leaf else leaf
+        return (
+            self._inward.sub(lambda _: self._outward, leaf)
+            if isinstance(leaf, str) and FOLDER in leaf
+            else leaf
+        )
 
     def _outside(self, text: str) -> str:
         return text.replace(self._outward, FOLDER)
 
 
 def _said(answer: Answer) -> tuple[str, Any]:
-    """Text and value of an answer: structured content as it is, else its texts, and a note for whatever is no text."""
+    """Text and value of an answer: structured content as it is, else its texts, and a note for
+    whatever is no text."""
     if answer.structured_content is not None and not answer.is_error:
         return orjson.dumps(answer.structured_content).decode(), answer.structured_content
     parts = []
@@ -162,7 +203,9 @@ def _said(answer: Answer) -> tuple[str, Any]:
 def _legal(state: Mapping[str, Any], server: Description) -> dict[str, str]:
     """The files of a state. Raises ValueError for an illegal one."""
     if unknown := [key for key in state if key != FILES]:
-        raise ValueError(f"the state of an MCP server has {FILES!r} and 'calls', not {unknown[0]!r}")
+        raise ValueError(
+            f"the state of an MCP server has {FILES!r} and 'calls', not {unknown[0]!r}"
+        )
     files = state.get(FILES, {})
     if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
         raise ValueError(f"{FILES!r} of a state maps paths to texts")

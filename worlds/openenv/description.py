@@ -1,5 +1,5 @@
-"""The description of an OpenEnv environment or of a TRL environment class: how to reach it, its pinned tools, what of
-its state is compared.
+"""The description of an OpenEnv environment or of a TRL environment class: how to reach it, its
+pinned tools, what of its state is compared.
 
     {"kind": "openenv", "url": "http://127.0.0.1:8000", "compared": ["board"], "tools": […], …}
 
@@ -20,14 +20,15 @@ ENDING = ".openenv.json"
 
 
 class OpenEnvDescription(Pinned):
-    """One environment: `url`, or `factory`, what makes an object in this process. `compared` are fields of what it says
-    of its state (kind openenv), or attributes of the object (kind trl)."""
+    """One environment: `url`, or `factory`, what makes an object in this process. `compared` are
+    fields of what it says of its state (kind openenv), or attributes of the object (kind trl)."""
 
     page = "docs/openenv.md"
 
     kind: Literal["openenv", "trl"] = "openenv"
     factory: str = ""  # package.module:Class or file.py:Class, called without arguments
-    reset: dict[str, Any] = Field(default_factory=dict)  # arguments of `reset` that a task's state does not give
+    # arguments of `reset` that a task's state does not give
+    reset: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _reached(self) -> Self:
@@ -43,9 +44,14 @@ class OpenEnvDescription(Pinned):
         return () if self.probes is None and self.compared else super().probe_calls()
 
     def hash(self) -> str:
-        """Of what a world depends on here, the bytes of the factory's own file included. Not of the address."""
+        """Of what a world depends on here, the bytes of the factory's own file included. Not of the
+        address."""
         file = Path(self.factory.rpartition(":")[0])
-        code = hashlib.sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" and file.is_file() else ""
+        code = (
+            hashlib.sha256(file.read_bytes()).hexdigest()
+            if file.suffix == ".py" and file.is_file()
+            else ""
+        )
         known = self.model_dump(include={"kind", "factory", "reset", "tools"})
         listed = {"compared": sorted(self.compared), "without": sorted(self.without)}
         return content_id({**known, **listed, "code": code})

@@ -1,5 +1,6 @@
-"""An environment of ours as an OpenEnv server (`rods env serve`), a session a world: docs/openenv.md says how tools,
-results, refusals and states are told by OpenEnv's messages and by MCP's."""
+"""An environment of ours as an OpenEnv server (`rods env serve`), a session a world:
+docs/openenv.md says how tools, results, refusals and states are told by OpenEnv's messages and by
+MCP's."""
 
 import asyncio
 import contextlib
@@ -25,25 +26,38 @@ from rods.worlds.openenv.sessions import LARGEST, RefusedStep
 
 _KINDS = {"unknown_tool": "tool_not_found", "hidden_tool": "tool_not_found", "timeout": "timeout"}
 _KINDS |= dict.fromkeys(WRONG_ARGUMENTS, "invalid_args")
-_SCHEMAS = json.loads(Path(__file__).with_name("served.json").read_bytes())  # of actions, observations, states
+# of actions, observations, states
+_SCHEMAS = json.loads(Path(__file__).with_name("served.json").read_bytes())
 _BROKE = -32603  # JSON-RPC's codes: the server is at fault; the others, whoever asks
-_CODES = {"INVALID_JSON": -32700, "UNKNOWN_TYPE": -32601, "VALIDATION_ERROR": -32602, "CAPACITY_REACHED": -32000}
-_CODES |= {"tool_not_found": -32602, "invalid_args": -32602, "execution_error": -32000, "timeout": -32000}
+_CODES = {
+    "INVALID_JSON": -32700,
+    "UNKNOWN_TYPE": -32601,
+    "VALIDATION_ERROR": -32602,
+    "CAPACITY_REACHED": -32000,
+}
+_CODES |= {
+    "tool_not_found": -32602,
+    "invalid_args": -32602,
+    "execution_error": -32000,
+    "timeout": -32000,
+}
 
 
 class ServedEpisode:
-    """One session: a world of `environment`, with answers to OpenEnv's messages and MCP's. Safe to use from threads."""
+    """One session: a world of `environment`, with answers to OpenEnv's messages and MCP's. Safe to
+    use from threads."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self._world: Instance | None = None
-        self._id, self._steps = str(uuid.uuid4()), 0
+        self._id = str(uuid.uuid4())
+        self._steps = 0
         self._turn = threading.Lock()
 
     def ask(self, kind: str, data: Any) -> dict[str, Any]:
-        """The data of the answer to a message of OpenEnv (reset, step, state), or the result of a method of MCP
-        (tools/list, tools/call). Raises RefusedStep, and nothing else: with the code VALIDATION_ERROR for what is no
-        message, EXECUTION_ERROR for whatever the world raises."""
+        """The data of the answer to a message of OpenEnv (reset, step, state), or the result of a
+        method of MCP (tools/list, tools/call). Raises RefusedStep, and nothing else: with the code
+        VALIDATION_ERROR for what is no message, EXECUTION_ERROR for whatever the world raises."""
         try:
             with self._turn:
                 if kind == "state":
@@ -52,22 +66,31 @@ class ServedEpisode:
                     return self._listed("inputSchema")
                 if kind == "tools/call":
                     return self._said(_mapping(data, "params"))
-                observation = (self._reset if kind == "reset" else self._step)(_mapping(data, "data"))
+                observation = (self._reset if kind == "reset" else self._step)(
+                    _mapping(data, "data")
+                )
                 return {"observation": observation, "reward": None, "done": False}
         except RefusedStep:
             raise
         except Exception as error:
             broke = isinstance(error, InfrastructureError)
-            raise RefusedStep("SESSION_ERROR" if broke else "EXECUTION_ERROR", repr(error)) from error
+            raise RefusedStep(
+                "SESSION_ERROR" if broke else "EXECUTION_ERROR", repr(error)
+            ) from error
 
     def _reset(self, data: Mapping[str, Any]) -> dict[str, Any]:
         if data.get("seed") is not None:
-            raise RefusedStep("VALIDATION_ERROR", "there is no seed here: a world is what its `state` says")
+            raise RefusedStep(
+                "VALIDATION_ERROR", "there is no seed here: a world is what its `state` says"
+            )
         try:
-            self._world = self.environment.reset(data.get("state") and _mapping(data["state"], "a state"))
+            self._world = self.environment.reset(
+                data.get("state") and _mapping(data["state"], "a state")
+            )
         except ValueError as error:
             raise RefusedStep("VALIDATION_ERROR", f"the state is illegal: {error}") from error
-        self._id, self._steps = data.get("episode_id") or str(uuid.uuid4()), 0
+        self._id = data.get("episode_id") or str(uuid.uuid4())
+        self._steps = 0
         return {}
 
     def _step(self, action: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,28 +98,42 @@ class ServedEpisode:
         if kind == "list_tools":
             return self._listed("input_schema")
         if kind != "call_tool":
-            raise RefusedStep("VALIDATION_ERROR", f"an action is a call_tool or list_tools, not {kind!r}")
+            raise RefusedStep(
+                "VALIDATION_ERROR", f"an action is a call_tool or list_tools, not {kind!r}"
+            )
         name = action.get("tool_name")
         result, wrong = self._called(name, action.get("arguments", {}))
         if wrong:
-            return {"tool_name": name, "result": None, "error": {"error_type": wrong, "message": result.text}}
+            return {
+                "tool_name": name,
+                "result": None,
+                "error": {"error_type": wrong, "message": result.text},
+            }
         return {"tool_name": name, "result": result.text, "error": None}
 
     def _said(self, params: Mapping[str, Any]) -> dict[str, Any]:
         result, wrong = self._called(params.get("name"), params.get("arguments", {}))
         if wrong:
             raise RefusedStep(wrong, result.text)
-        return {"content": [{"type": "text", "text": result.text}], "data": result.text, "is_error": False}
+        return {
+            "content": [{"type": "text", "text": result.text}],
+            "data": result.text,
+            "is_error": False,
+        }
 
     def _listed(self, schema: str) -> dict[str, Any]:
         keys = {"name": "name", "description": "description", "parameters": schema}
         documents = [tool.schema() for tool in self.environment.tools().values()]
-        return {"tools": [{keys[key]: part for key, part in document.items()} for document in documents]}
+        return {
+            "tools": [{keys[key]: part for key, part in document.items()} for document in documents]
+        }
 
     def _called(self, name: Any, arguments: Any) -> tuple[Result, str]:
         """What a tool answers, and where it refuses, what OpenEnv calls that."""
         if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise RefusedStep("VALIDATION_ERROR", "a call has the name of a tool, and arguments, an object")
+            raise RefusedStep(
+                "VALIDATION_ERROR", "a call has the name of a tool, and arguments, an object"
+            )
         if self._world is None:
             self._reset({})
         assert self._world is not None
@@ -129,8 +166,8 @@ def _parsed(text: str, what: str) -> Mapping[str, Any]:
 
 
 def application(environment: Environment, sessions: int) -> web.Application:
-    """The server. It carries out calls in its own thread, those of environments that wait in others. `sessions` worlds
-    live at once; a further one is refused as OpenEnv's server does it."""
+    """The server. It carries out calls in its own thread, those of environments that wait in
+    others. `sessions` worlds live at once; a further one is refused as OpenEnv's server does it."""
     living = 0  # sessions of WebSockets
     kept: dict[str, ServedEpisode] = {}  # those of MCP, by id
 
@@ -141,7 +178,11 @@ def application(environment: Environment, sessions: int) -> web.Application:
 
     def full() -> RefusedStep | None:
         taken = living + len(kept) >= sessions
-        return RefusedStep("CAPACITY_REACHED", f"all {sessions} sessions are in use") if taken else None
+        return (
+            RefusedStep("CAPACITY_REACHED", f"all {sessions} sessions are in use")
+            if taken
+            else None
+        )
 
     async def answered(episode: ServedEpisode, text: str) -> dict[str, Any] | None:
         """The answer to one message of a WebSocket; None where it asks to close."""
@@ -169,7 +210,10 @@ def application(environment: Environment, sessions: int) -> web.Application:
         try:
             episode = ServedEpisode(environment)
             async for message in socket:
-                if message.type is not WSMsgType.TEXT or (answer := await answered(episode, message.data)) is None:
+                if (
+                    message.type is not WSMsgType.TEXT
+                    or (answer := await answered(episode, message.data)) is None
+                ):
                     break
                 await socket.send_json(answer)
         finally:
@@ -188,12 +232,13 @@ def application(environment: Environment, sessions: int) -> web.Application:
             return web.json_response({"detail": error.text}, status=422 if wrong else 500)
 
     async def method(request: web.Request) -> web.Response:
-        """JSON-RPC, by which OpenEnv's clients in production mode list and call tools: in a session that they create
-        and close, or else in a world of its own each time."""
+        """JSON-RPC, by which OpenEnv's clients in production mode list and call tools: in a session
+        that they create and close, or else in a world of its own each time."""
         number = None
         try:
             message = _parsed(await request.text(), "a request")
-            number, name = message.get("id"), message.get("method")
+            number = message.get("id")
+            name = message.get("method")
             params = _mapping(message.get("params", {}), "params")
             key = str(params.get("session_id", ""))
             if name == "openenv/session/create":
@@ -213,7 +258,8 @@ def application(environment: Environment, sessions: int) -> web.Application:
                 raise RefusedStep("UNKNOWN_TYPE", f"Method not found: {name}")
             outcome: dict[str, Any] = {"result": said}
         except RefusedStep as error:
-            code, data = _CODES.get(error.code, _BROKE), {"error_type": error.code}
+            code = _CODES.get(error.code, _BROKE)
+            data = {"error_type": error.code}
             outcome = {"error": {"code": code, "message": error.text, "data": data}}
         return web.json_response({"jsonrpc": "2.0", "id": number, **outcome})
 
@@ -222,9 +268,20 @@ def application(environment: Environment, sessions: int) -> web.Application:
 
     told = {"name": environment.name, "version": environment.hash}
     told["description"] = f"{len(environment.tools())} tools, served by RODS"
-    said: dict[str, Any] = {"/health": {"status": "healthy"}, "/schema": _SCHEMAS, "/metadata": told}
+    said: dict[str, Any] = {
+        "/health": {"status": "healthy"},
+        "/schema": _SCHEMAS,
+        "/metadata": told,
+    }
     app = web.Application(client_max_size=LARGEST)
-    app.add_routes([web.get("/ws", play), web.post("/reset", once), web.post("/step", once), web.get("/state", once)])
+    app.add_routes(
+        [
+            web.get("/ws", play),
+            web.post("/reset", once),
+            web.post("/step", once),
+            web.get("/state", once),
+        ]
+    )
     app.add_routes([web.post("/mcp", method), *(web.get(path, about) for path in said)])
     return app
 
@@ -235,8 +292,11 @@ def _error(error: RefusedStep) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def served(environment: Environment, port: int, sessions: int) -> AsyncIterator[str]:
-    """Serves on 127.0.0.1, on a free port for 0; gives the address. Raises OSError where it cannot listen."""
-    runner = web.AppRunner(application(environment, sessions), access_log=None, shutdown_timeout=1.0)
+    """Serves on 127.0.0.1, on a free port for 0; gives the address. Raises OSError where it cannot
+    listen."""
+    runner = web.AppRunner(
+        application(environment, sessions), access_log=None, shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()
@@ -247,24 +307,31 @@ async def served(environment: Environment, port: int, sessions: int) -> AsyncIte
 
 Name = Annotated[str, Parameter(help="Any environment, named as tasks name it.")]
 Port = Annotated[UInt16, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
-Sessions = Annotated[PositiveInt, Parameter(help="How many worlds live at once; a further session is refused.")]
+Sessions = Annotated[
+    PositiveInt, Parameter(help="How many worlds live at once; a further session is refused.")
+]
 
 
 def serve_environment(name: Name, /, *, port: Port = 0, sessions: Sessions = 64) -> None:
-    """Serve an environment with OpenEnv's protocol until Ctrl-C: a WebSocket, a world (docs/openenv.md).
+    """Serve an environment with OpenEnv's protocol until Ctrl-C: a WebSocket, a world
+    (docs/openenv.md).
 
-    Its tools are called by OpenEnv's actions of tools, `reset` takes a task's state as `state`. Prints the address.
+    Its tools are called by OpenEnv's actions of tools, `reset` takes a task's state as `state`.
+    Prints the address.
     """
 
     async def serve(environment: Environment) -> None:
         """Answers until a signal comes."""
-        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
 
         def stop(number: int) -> None:
             loop.call_soon_threadsafe(stopped.set)
 
         on_signal(stop)
-        with explained("cannot listen there", f"port {port}", "leave out --port: a free one is taken"):
+        with explained(
+            "cannot listen there", f"port {port}", "leave out --port: a free one is taken"
+        ):
             async with served(environment, port, sessions) as address:
                 say(address)
                 await stopped.wait()

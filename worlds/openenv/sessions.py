@@ -1,7 +1,8 @@
 """How an environment from outside is reached: one session an episode.
 
-OpenEnv's messages (`reset`, `step`, `state`) go over a WebSocket of their own, or to an object in this process that is
-treated as OpenEnv's own server treats it. A TRL environment class has methods instead. What a step earns is added up.
+OpenEnv's messages (`reset`, `step`, `state`) go over a WebSocket of their own, or to an object in
+this process that is treated as OpenEnv's own server treats it. A TRL environment class has methods
+instead. What a step earns is added up.
 """
 
 import asyncio
@@ -29,10 +30,17 @@ from rods.worlds.pinned import closed, json_value
 
 LARGEST = 100 * 2**20  # bytes of a message, as OpenEnv's client has it
 STEP = "step"  # the one tool of an environment whose actions are no tool calls
-_OF_EPISODES = frozenset({"episode_id", "step_count"})  # fields of every state that say nothing of the world
-_GENERAL = frozenset({"Action", "CallToolAction", "ListToolsAction"})  # titles of the actions of tools
-_ERRORS = {"tool_not_found": "unknown_tool", "invalid_args": "bad_arguments", "execution_error": "tool"}
-_OUTSIDE = frozenset({"VALIDATION_ERROR", "EXECUTION_ERROR"})  # what the environment says of a message; else: machinery
+# fields of every state that say nothing of the world
+_OF_EPISODES = frozenset({"episode_id", "step_count"})
+# titles of the actions of tools
+_GENERAL = frozenset({"Action", "CallToolAction", "ListToolsAction"})
+_ERRORS = {
+    "tool_not_found": "unknown_tool",
+    "invalid_args": "bad_arguments",
+    "execution_error": "tool",
+}
+# what the environment says of a message; else: machinery
+_OUTSIDE = frozenset({"VALIDATION_ERROR", "EXECUTION_ERROR"})
 
 
 class Full(Lost):
@@ -40,22 +48,26 @@ class Full(Lost):
 
 
 class RefusedStep(Exception):
-    """What an environment answers to a message that it does not carry out: `code` as OpenEnv has it, and a text."""
+    """What an environment answers to a message that it does not carry out: `code` as OpenEnv has
+    it, and a text."""
 
     def __init__(self, code: str, text: str) -> None:
-        self.code, self.text = code, Key().heard(text, MOST_FAILED)
+        self.code = code
+        self.text = Key().heard(text, MOST_FAILED)
         super().__init__(self.text)
 
 
 def session(described: OpenEnvDescription) -> "StepSession | MethodSession":
-    """A new one. Raises Full, InfrastructureError, and UserError where there is nothing of that name."""
+    """A new one. Raises Full, InfrastructureError, and UserError where there is nothing of that
+    name."""
     if described.kind == "trl":
         return MethodSession(_made(described))
     return StepSession(Socket(described) if described.url else InProcess(_made(described)))
 
 
 def alone(described: OpenEnvDescription) -> bool:
-    """Whether objects of the factory may not live beside each other, which OpenEnv's do only where they say so."""
+    """Whether objects of the factory may not live beside each other, which OpenEnv's do only where
+    they say so."""
     if described.url or described.kind == "trl":
         return False  # a server refuses by itself
     return not getattr(_factory(described), "SUPPORTS_CONCURRENT_SESSIONS", False)
@@ -69,13 +81,14 @@ def _made(described: OpenEnvDescription) -> Any:
     try:
         return _factory(described)()
     except TypeError as error:
-        what, remedy = f"cannot be called without arguments: {error}", "name a function that makes the object"
+        what = f"cannot be called without arguments: {error}"
+        remedy = "name a function that makes the object"
         raise UserError(what, where=f"factory {described.factory!r}", remedy=remedy) from error
 
 
 class StepSession:
-    """An episode in an OpenEnv environment. Where its actions are calls of tools, these are the tools; else it has one
-    tool, STEP, whose arguments are the fields of an action."""
+    """An episode in an OpenEnv environment. Where its actions are calls of tools, these are the
+    tools; else it has one tool, STEP, whose arguments are the fields of an action."""
 
     def __init__(self, messages: "Socket | InProcess") -> None:
         self._messages = messages
@@ -91,29 +104,45 @@ class StepSession:
     def tools(self) -> list[dict[str, Any]]:
         """Records of name, description and inputSchema, by name."""
         if not self._calls:
-            schema = {key: value for key, value in self._actions.items() if key not in ("title", "description")}
-            schema["properties"] = {k: v for k, v in schema.get("properties", {}).items() if k != "metadata"}
+            schema = {
+                key: value
+                for key, value in self._actions.items()
+                if key not in ("title", "description")
+            }
+            schema["properties"] = {
+                k: v for k, v in schema.get("properties", {}).items() if k != "metadata"
+            }
             about = " ".join(self._actions.get("description", "").split())
-            return [{"name": STEP, "description": about or "Takes one action.", "inputSchema": schema}]
+            return [
+                {"name": STEP, "description": about or "Takes one action.", "inputSchema": schema}
+            ]
         try:
-            listed = self._messages.ask("step", {"type": "list_tools"})["observation"].get("tools", [])
+            listed = self._messages.ask("step", {"type": "list_tools"})["observation"].get(
+                "tools", []
+            )
         except RefusedStep as error:
             raise InfrastructureError(f"it does not list its tools: {error}") from error
         tools = []
         for tool in sorted(listed, key=lambda tool: str(tool["name"])):
-            about, schema = tool.get("description", ""), tool.get("input_schema", tool.get("inputSchema", {}))
+            about = tool.get("description", "")
+            schema = tool.get("input_schema", tool.get("inputSchema", {}))
             tools.append({"name": tool["name"], "description": about, "inputSchema": schema})
         return tools
 
     def begin(self, arguments: Mapping[str, Any]) -> str:
-        """Resets it. Returns what it shows first. Raises ValueError for arguments that it refuses."""
+        """Resets it. Returns what it shows first. Raises ValueError for arguments that it
+        refuses."""
         try:
             return self._shown(self._messages.ask("reset", arguments))
         except RefusedStep as error:
             raise ValueError(f"reset is refused: {error}") from error
 
     def call(self, name: str, arguments: dict[str, Any]) -> Result:
-        action = {"type": "call_tool", "tool_name": name, "arguments": arguments} if self._calls else arguments
+        action = (
+            {"type": "call_tool", "tool_name": name, "arguments": arguments}
+            if self._calls
+            else arguments
+        )
         if not self._calls and name != STEP:
             return Result(f"Error: there is no tool {name!r}", None, "unknown_tool")
         if self._over:
@@ -121,7 +150,8 @@ class StepSession:
         try:
             answer = self._messages.ask("step", action)
         except RefusedStep as error:
-            if self._calls and error.code == "EXECUTION_ERROR":  # what a tool refuses is an observation
+            # what a tool refuses is an observation
+            if self._calls and error.code == "EXECUTION_ERROR":
                 raise InfrastructureError(f"{name} was not carried out: {error}") from error
             kind = "bad_arguments" if error.code == "VALIDATION_ERROR" else "tool"
             return Result(f"Error: {error}", None, kind)
@@ -130,9 +160,12 @@ class StepSession:
             return Result(told, answer["observation"])
         observation = answer["observation"]
         if wrong := observation.get("error"):
-            kind, text = wrong.get("error_type", ""), str(wrong.get("message", ""))
+            kind = wrong.get("error_type", "")
+            text = str(wrong.get("message", ""))
             if kind not in _ERRORS:
-                raise InfrastructureError(f"{name} was not carried out: {Key().complaint(f'{kind}: {text}')}")
+                raise InfrastructureError(
+                    f"{name} was not carried out: {Key().complaint(f'{kind}: {text}')}"
+                )
             return Result(Key().heard(text, MOST_FAILED), None, _ERRORS[kind])
         return _result(observation.get("result"))
 
@@ -155,11 +188,16 @@ class StepSession:
 
 
 def _result(given: Any) -> Result:
-    """What a tool has answered: texts as they are, all else as JSON; of an answer of MCP, its data or its texts."""
+    """What a tool has answered: texts as they are, all else as JSON; of an answer of MCP, its data
+    or its texts."""
     if isinstance(given, Mapping) and "content" in given and "structured_content" in given:
         if given.get("data") is None or given.get("is_error"):
             text = _texts(given["content"])
-            return Result(text, None, "tool") if given.get("is_error") else Result(text, json_value(text))
+            return (
+                Result(text, None, "tool")
+                if given.get("is_error")
+                else Result(text, json_value(text))
+            )
         given = given["data"]
     if isinstance(given, str):
         return Result(given, json_value(given))
@@ -167,11 +205,12 @@ def _result(given: Any) -> Result:
 
 
 class Socket:
-    """OpenEnv's messages over a WebSocket. `actions` is the JSON Schema of an action, `ask` the answer to a message: it
-    raises RefusedStep, Full, InfrastructureError."""
+    """OpenEnv's messages over a WebSocket. `actions` is the JSON Schema of an action, `ask` the
+    answer to a message: it raises RefusedStep, Full, InfrastructureError."""
 
     def __init__(self, described: OpenEnvDescription) -> None:
-        self._url, self._seconds = described.url.rstrip("/"), described.seconds
+        self._url = described.url.rstrip("/")
+        self._seconds = described.seconds
         self._client: aiohttp.ClientSession
         self._socket: aiohttp.ClientWebSocketResponse
         self._owner = os.getpid()
@@ -188,7 +227,8 @@ class Socket:
         told: dict[str, Any] = answer.get("data") or {}
         if answer.get("type") != "error":
             return told
-        code, text = str(told.get("code")), str(told.get("message"))
+        code = str(told.get("code"))
+        text = str(told.get("message"))
         if code in _OUTSIDE:
             details = told.get("errors")
             raise RefusedStep(code, _faults(details) if details else text)
@@ -208,10 +248,14 @@ class Socket:
             return asyncio.run_coroutine_threadsafe(limited, _loop(os.getpid())).result()
         except TimeoutError:
             self.end()
-            raise InfrastructureError(f"{self._url} gave no answer within {self._seconds:g} s") from None
+            raise InfrastructureError(
+                f"{self._url} gave no answer within {self._seconds:g} s"
+            ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self.end()
-            raise InfrastructureError(f"{self._url} cannot be asked: {Key().complaint(repr(error))}") from error
+            raise InfrastructureError(
+                f"{self._url} cannot be asked: {Key().complaint(repr(error))}"
+            ) from error
 
     async def _connect(self) -> None:
         self._client = aiohttp.ClientSession()
@@ -250,10 +294,12 @@ def _loop(pid: int) -> asyncio.AbstractEventLoop:
 
 
 class InProcess:
-    """OpenEnv's messages as `Socket` has them, to an object with `reset`, `step` and `state` in this process."""
+    """OpenEnv's messages as `Socket` has them, to an object with `reset`, `step` and `state` in
+    this process."""
 
     def __init__(self, made: Any) -> None:
-        self._made, self._ended = made, False
+        self._made = made
+        self._ended = False
         self._action = _action_class(made)
         self.actions = self._action.model_json_schema
 
@@ -263,7 +309,9 @@ class InProcess:
                 return _observed(self._made.reset(**data))
             if kind == "state":
                 state = self._made.state
-                return dict(state.model_dump(mode="json") if isinstance(state, BaseModel) else state)
+                return dict(
+                    state.model_dump(mode="json") if isinstance(state, BaseModel) else state
+                )
             return _observed(self._made.step(self._action_of(data)))
         except ValidationError as error:
             raise RefusedStep("VALIDATION_ERROR", _faults(error.errors())) from error
@@ -294,14 +342,17 @@ def _action_class(made: Any) -> type[BaseModel]:
             return taken
     except (NameError, AttributeError, KeyError, StopIteration, TypeError):
         pass
-    remedy = "annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url"
+    remedy = (
+        "annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url"
+    )
     raise UserError("does not say what its step takes", where=type(made).__name__, remedy=remedy)
 
 
 def _observed(observation: BaseModel) -> dict[str, Any]:
     """An observation as OpenEnv sends it."""
     shown = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
-    reward, done = getattr(observation, "reward", None), getattr(observation, "done", False)
+    reward = getattr(observation, "reward", None)
+    done = getattr(observation, "done", False)
     return {"observation": shown, "reward": reward, "done": done}
 
 
@@ -310,16 +361,20 @@ def _faults(errors: Any) -> str:
 
 
 class MethodSession:
-    """An episode in an object of a TRL environment class: its public methods, but for `reset` and `get_reward`, are
-    tools, as for `GRPOTrainer(environment_factory=…)`. Answers have the texts that TRL shows."""
+    """An episode in an object of a TRL environment class: its public methods, but for `reset` and
+    `get_reward`, are tools, as for `GRPOTrainer(environment_factory=…)`. Answers have the texts
+    that TRL shows."""
 
     def __init__(self, made: Any) -> None:
-        self._made, kind = made, type(made)
+        self._made = made
+        kind = type(made)
         functions = dict(inspect.getmembers(kind, predicate=inspect.isfunction))
         if "reset" not in functions:
             raise UserError("has no method reset", where=kind.__name__, remedy="TRL asks for one")
         own = {"reset", "get_reward"}
-        self._methods = {name: method for name, method in functions.items() if name not in own and name[0] != "_"}
+        self._methods = {
+            name: method for name, method in functions.items() if name not in own and name[0] != "_"
+        }
         self._checkers: dict[str, Checker] = {}
         self._scored = "get_reward" in functions
 
@@ -378,13 +433,16 @@ def _failed(text: str, kind: str) -> Result:
 
 def _texts(given: Any) -> str:
     """As TRL shows it: blocks of content one by one, all else by `str`."""
-    if isinstance(given, list) and all(isinstance(block, Mapping) and "type" in block for block in given):
+    if isinstance(given, list) and all(
+        isinstance(block, Mapping) and "type" in block for block in given
+    ):
         return "\n".join(str(block.get("text", f"[{block['type']}]")) for block in given)
     return str(given)
 
 
 def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """A method as a tool: its annotations, and its docstring in Google's style, which TRL asks for."""
+    """A method as a tool: its annotations, and its docstring in Google's style, which TRL asks
+    for."""
     about, described = _docstring(inspect.getdoc(function) or name)
     hints = get_type_hints(function, include_extras=True)
     properties: dict[str, Any] = {}
@@ -394,8 +452,13 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
             schema = TypeAdapter(hints[arg.name]).json_schema()
         except (KeyError, PydanticSchemaGenerationError):
             remedy = f"write for instance `{arg.name}: int`"
-            raise UserError(f"{arg.name!r} has no type with a JSON form", where=f"tool {name}", remedy=remedy) from None
-        properties[arg.name] = {**schema, **({"description": described[arg.name]} if arg.name in described else {})}
+            raise UserError(
+                f"{arg.name!r} has no type with a JSON form", where=f"tool {name}", remedy=remedy
+            ) from None
+        properties[arg.name] = {
+            **schema,
+            **({"description": described[arg.name]} if arg.name in described else {}),
+        }
         if arg.default is inspect.Parameter.empty:
             required.append(arg.name)
         elif arg.default is not None:
@@ -405,7 +468,8 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _docstring(text: str) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the whole, and under "Args:" of each parameter (`name: …` or `name (type): …`)."""
+    """What a docstring says of the whole, and under "Args:" of each parameter (`name: …` or `name
+    (type): …`)."""
     about, _, rest = text.partition("\nArgs:\n")
     about = about.partition("\nReturns:")[0]
     described: dict[str, str] = {}
@@ -418,7 +482,8 @@ def _docstring(text: str) -> tuple[str, dict[str, str]]:
         head, colon, tail = line.strip().partition(":")
         word = head.partition(" ")[0]
         if colon and word.isidentifier() and len(line) - len(line.lstrip()) <= 4:
-            name, described[word] = word, tail.strip()
+            name = word
+            described[word] = tail.strip()
         elif name:
             described[name] += f" {line.strip()}"
     return " ".join(about.split()), described

@@ -1,5 +1,6 @@
-"""The environment over OpenEnv's sessions. Of its worlds only calls can be asked (`OnlyCalled`); docs/openenv.md says
-what their state is, and how a world makes room for another where no more may live at once."""
+"""The environment over OpenEnv's sessions. Of its worlds only calls can be asked (`OnlyCalled`);
+docs/openenv.md says what their state is, and how a world makes room for another where no more may
+live at once."""
 
 import threading
 import time
@@ -18,13 +19,16 @@ from rods.worlds.openenv.sessions import Full, MethodSession, StepSession, alone
 from rods.worlds.pinned import OnlyCalled, tool_of
 
 RESET = "reset"  # the key of a state
-IDLE = 0.05  # seconds since the last call of a world in another thread before it makes room: it may be between two
+# seconds since the last call of a world in another thread before it makes room: it may be between
+# two
+IDLE = 0.05
 _PAUSE = 0.02  # seconds between two tries to get a session
 _TRIES = 10  # before another world makes room
 REWARDED = Tool(
     "rewarded",
     "checks",
-    "Whether the environment has given rewards of so much in all, or says that the episode is worth so much.",
+    "Whether the environment has given rewards of so much in all, or says that the episode is "
+    "worth so much.",
     (Parameter("at_least", {"type": "number"}, "The least."),),
     bounded=True,
     result={"type": "boolean"},
@@ -33,14 +37,18 @@ REWARDED = Tool(
 
 
 def described(name: str) -> Replayed:
-    """The environment whose description is the file `name`; nothing is reached yet. Raises UserError."""
+    """The environment whose description is the file `name`; nothing is reached yet. Raises
+    UserError."""
     description = OpenEnvDescription.read(name)
     return description.replayed(OpenEnvironment(name, description))
 
 
-def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[OpenEnvDescription, str]:
-    """The description of an environment for the file `path`, with its tools, and what a reset of it shows. `fields` are
-    those of every description; of `own` only `command` is for it, the name of a class. Raises UserError."""
+def added(
+    path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]
+) -> tuple[OpenEnvDescription, str]:
+    """The description of an environment for the file `path`, with its tools, and what a reset of it
+    shows. `fields` are those of every description; of `own` only `command` is for it, the name of a
+    class. Raises UserError."""
     for name in ("files", "env"):
         if own[name]:
             raise UserError("is for MCP servers", where=f"--{name}", remedy="leave it out")
@@ -49,8 +57,9 @@ def added(path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, An
 
 
 def introduced(given: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:
-    """`given` with the tools of the environment, and where nothing says what is compared, everything that it shows of
-    its state; and what it shows first. Raises UserError, InfrastructureError."""
+    """`given` with the tools of the environment, and where nothing says what is compared,
+    everything that it shows of its state; and what it shows first. Raises UserError,
+    InfrastructureError."""
     made = session(given)
     try:
         tools = made.tools()
@@ -65,23 +74,30 @@ def introduced(given: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:
 
 
 class OpenEnvironment:
-    """The environment called `name`, before it is made one that can be copied. Reaches nothing until it is needed."""
+    """The environment called `name`, before it is made one that can be copied. Reaches nothing
+    until it is needed."""
 
     def __init__(self, name: str, described: OpenEnvDescription) -> None:
-        self.name, self.described, self.hash = name, described, described.hash()
+        self.name = name
+        self.described = described
+        self.hash = described.hash()
         waits = bool(described.url)
-        self.features = Features(described.deterministic, snapshot=False, fork=False, state_visible=False, waits=waits)
+        self.features = Features(
+            described.deterministic, snapshot=False, fork=False, state_visible=False, waits=waits
+        )
         group = PurePosixPath(name.removesuffix(ENDING)).name
         self._tools = {record["name"]: tool_of(record, group) for record in described.offered()}
         self._checks = {} if REWARDED.name in self._tools else {REWARDED.name: REWARDED}
         self._alone: bool | None = None  # not known before it is needed
-        self._worlds = weakref.WeakValueDictionary[int, OpenEnvWorld]()  # the one called last is the last
+        # the one called last is the last
+        self._worlds = weakref.WeakValueDictionary[int, OpenEnvWorld]()
         self._order = threading.Lock()  # held for a moment
         self._opening = threading.Lock()  # held while a session is got
         self._held = False  # the tools were seen to be the pinned ones
 
     def parameters(self) -> Mapping[str, Any]:
-        """What a run's record says of it: kind, address or factory, and the hash of its pinned tools."""
+        """What a run's record says of it: kind, address or factory, and the hash of its pinned
+        tools."""
         described = self.described
         reached = {"url": described.url} if described.url else {"factory": described.factory}
         return {"kind": described.kind, **reached, "tools": content_id(described.tools)}
@@ -93,13 +109,15 @@ class OpenEnvironment:
         return self._checks
 
     def reset(self, state: Mapping[str, Any] | None) -> "OpenEnvWorld":
-        """Raises ValueError for an illegal state, UserError where other tools are listed than those pinned,
-        InfrastructureError."""
+        """Raises ValueError for an illegal state, UserError where other tools are listed than those
+        pinned, InfrastructureError."""
         given = dict(state or {})
         arguments = given.pop(RESET, {})
         if given:
             other = next(iter(given))
-            raise ValueError(f"the state of an OpenEnv environment has {RESET!r} and 'calls', not {other!r}")
+            raise ValueError(
+                f"the state of an OpenEnv environment has {RESET!r} and 'calls', not {other!r}"
+            )
         if not isinstance(arguments, Mapping):
             raise ValueError(f"{RESET!r} of a state maps names of arguments to values")
         with self._opening:
@@ -120,7 +138,8 @@ class OpenEnvironment:
             world.leave(wait=True)
 
     def _begun(self, arguments: Mapping[str, Any]) -> StepSession | MethodSession:
-        until, number = time.monotonic() + self.described.seconds, -1
+        until = time.monotonic() + self.described.seconds
+        number = -1
         while True:
             number += 1
             try:
@@ -138,9 +157,14 @@ class OpenEnvironment:
                 return made
             except Full as full:
                 if time.monotonic() > until:
-                    raise InfrastructureError(f"{self.name}: {full}; nobody here has made room") from full
-                one_more = self._alone or number % _TRIES == 0  # a server takes a moment to see that one has left
-                if not (one_more and any(world.leave() for world in self._living()) and self._alone):
+                    raise InfrastructureError(
+                        f"{self.name}: {full}; nobody here has made room"
+                    ) from full
+                # a server takes a moment to see that one has left
+                one_more = self._alone or number % _TRIES == 0
+                if not (
+                    one_more and any(world.leave() for world in self._living()) and self._alone
+                ):
                     time.sleep(_PAUSE)
 
     def _living(self) -> "list[OpenEnvWorld]":
@@ -153,7 +177,9 @@ class OpenEnvWorld(OnlyCalled):
     """One session. Ends with the object."""
 
     def __init__(self, environment: OpenEnvironment, made: StepSession | MethodSession) -> None:
-        self._environment, self._session, self.lives = environment, made, True
+        self._environment = environment
+        self._session = made
+        self.lives = True
         self._lock = threading.Lock()
         self._last = (threading.get_ident(), time.monotonic())  # who called it, and when
         weakref.finalize(self, made.end).atexit = False
@@ -199,7 +225,11 @@ class OpenEnvWorld(OnlyCalled):
 
     def _checked(self, call: Call) -> Result:
         least = call.arguments.get("at_least")
-        if set(call.arguments) != {"at_least"} or isinstance(least, bool) or not isinstance(least, (int, float)):
+        if (
+            set(call.arguments) != {"at_least"}
+            or isinstance(least, bool)
+            or not isinstance(least, (int, float))
+        ):
             return Result("rewarded takes a number, at_least", None, "bad_arguments")
         holds = self._session.earned() >= least
         return Result("true" if holds else "false", holds)

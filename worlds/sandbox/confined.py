@@ -1,6 +1,7 @@
-"""Makes a confined environment in the highest tier that this machine offers, or refuses where that is too low. What the
-three tiers lock stands in docs/sandbox.md; which of them there are is tried, not looked up. In the two higher ones the
-threads of a process are counted here (`count_threads`)."""
+"""Makes a confined environment in the highest tier that this machine offers, or refuses where
+that is too low. What the three tiers lock stands in docs/sandbox.md; which of them there are is
+tried, not looked up. In the two higher ones the threads of a process are counted here
+(`count_threads`)."""
 
 import contextlib
 import errno
@@ -31,28 +32,39 @@ from rods.worlds.sandbox.process_pool import Pool, Spares
 
 Tier = Literal["limits", "landlock", "bubblewrap"]
 TIERS: tuple[Tier, ...] = ("limits", "landlock", "bubblewrap")  # from the lowest to the highest
-WORLDS, CONFINE = "rods.worlds", "rods.worlds.sandbox.confining:confine"
+WORLDS = "rods.worlds"
+CONFINE = "rods.worlds.sandbox.confining:confine"
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
-THREADS = 64  # of one process; where several of its threads start one at the same instant, up to twice as many
-_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # ioctl: the next question, an answer
+# of one process; where several of its threads start one at the same instant, up to twice as many
+THREADS = 64
+# ioctl: the next question, an answer
+_RECEIVE = 0xC0502100
+_SEND = 0xC0182101
 _QUESTION = struct.Struct("QI68x")  # its number, and the thread that asks
 _ANSWER = struct.Struct("QqiI")  # the question's number, a value, an error, flags
 _GO_ON = 1
-_PAUSE = 0.001  # seconds between answers: who asks without end takes no more than a twentieth of a processor here
+# seconds between answers: who asks without end takes no more than a twentieth of a processor here
+_PAUSE = 0.001
 
 
 class Confiner:
-    """Confines the environments of one program or run as `settings` say; their processes share one pool."""
+    """Confines the environments of one program or run as `settings` say; their processes share one
+    pool."""
 
     def __init__(self, settings: Sandbox, hash_seed: int = 0) -> None:
-        self._settings, self._hash_seed, self._pool = settings, hash_seed, Pool(settings.processes)
-        self._spares = Spares(settings.workers, self._pool, ahead=True)  # for generated worlds, whichever is next
+        self._settings = settings
+        self._hash_seed = hash_seed
+        self._pool = Pool(settings.processes)
+        # for generated worlds, whichever is next
+        self._spares = Spares(settings.workers, self._pool, ahead=True)
 
     def confine(self, factory: str, source: str | None = None) -> Sandboxed:
         """See `confined`; a `source` is the text of a generated world."""
         spares = Spares(self._settings.workers, self._pool) if source is None else self._spares
-        return confined(factory, self._settings, source=source, spares=spares, hash_seed=self._hash_seed)
+        return confined(
+            factory, self._settings, source=source, spares=spares, hash_seed=self._hash_seed
+        )
 
 
 def confined(
@@ -64,30 +76,40 @@ def confined(
     tier: Tier | None = None,
     hash_seed: int = 0,
 ) -> Sandboxed:
-    """The environment made by `factory` ("package.module:function"), locked in as well as this machine can, or just
-    as well as `tier` says. With `source`, the text of its file, no such file is read. `hash_seed`: as in Confinement.
-    Raises UserError when the tier is below the lowest of the `settings`, or there is no such module."""
+    """The environment made by `factory` ("package.module:function"), locked in as well as this
+    machine can, or just as well as `tier` says. With `source`, the text of its file, no such file
+    is read. `hash_seed`: as in Confinement. Raises UserError when the tier is below the lowest of
+    the `settings`, or there is no such module."""
     offer = offered()
     tier = tier or offer.tier
     if not reaches(tier, settings.lowest_tier):
         reasons = "; ".join(f"{name}: {why}" for name, why in offer.missing.items())
         what = f"the sandbox of this machine is only of tier {tier!r} ({reasons})"
-        remedy = f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}"
+        remedy = (
+            f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = "
+            f"{tier!r}"
+        )
         raise UserError(what, where=f"environment {factory!r}", remedy=remedy)
     kept_in = confinement(factory if source is None else None, tier, settings.readable)
     if tier != "limits":
-        kept_in = replace(kept_in, command=(*memory_group.joining(_together(settings)), *kept_in.command))
-    return Sandboxed(factory, replace(kept_in, hash_seed=hash_seed), settings, source=source, spares=spares)
+        kept_in = replace(
+            kept_in, command=(*memory_group.joining(_together(settings)), *kept_in.command)
+        )
+    return Sandboxed(
+        factory, replace(kept_in, hash_seed=hash_seed), settings, source=source, spares=spares
+    )
 
 
 def _together(settings: Sandbox) -> int:
-    """Bytes that all confined processes of a program may take, with what the kernel keeps for them."""
+    """Bytes that all confined processes of a program may take, with what the kernel keeps for
+    them."""
     return settings.processes * (settings.memory_bytes + memory_group.KERNEL)
 
 
 def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -> Confinement:
-    """What a process for `factory` may read: the system's libraries, Python and its packages, this package, and the
-    top-level package, module or file (whole path) of the factory, if it has one (with `readable`), and nothing else."""
+    """What a process for `factory` may read: the system's libraries, Python and its packages, this
+    package, and the top-level package, module or file (whole path) of the factory, if it has one
+    (with `readable`), and nothing else."""
     own = [_place("rods")]
     if factory is not None:
         module = factory.rpartition(":")[0]
@@ -101,7 +123,9 @@ def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -
     if tier == "bubblewrap":
         command = bubblewrap(places)
     files = {"readable": [*map(str, places), *_DEVICES], "writable": ["/dev/null"]}
-    return Confinement(tuple(command), tuple(path), None if tier == "limits" else files, CONFINE, count_threads)
+    return Confinement(
+        tuple(command), tuple(path), None if tier == "limits" else files, CONFINE, count_threads
+    )
 
 
 def _place(name: str) -> Path:
@@ -146,21 +170,32 @@ def offered() -> Offer:
     missing["bubblewrap"] = why
     if confining.landlock_version() and seccomp.available():
         return Offer("landlock", missing)
-    missing["landlock"] = "needs Linux 5.13 with Landlock enabled, and a processor whose system calls are known here"
+    missing["landlock"] = (
+        "needs Linux 5.13 with Landlock enabled, and a processor whose system calls are known here"
+    )
     return Offer("limits", missing)
 
 
 def finding() -> Finding:
-    """For `rods doctor`: the best tier of this machine, what a better one lacks, and what this kernel leaves to a
-    single lock (docs/sandbox.md)."""
+    """For `rods doctor`: the best tier of this machine, what a better one lacks, and what this
+    kernel leaves to a single lock (docs/sandbox.md)."""
     tier, missing = offered()
     text = f"tier {tier!r}" + "".join(f"; no {name}: {why}" for name, why in missing.items())
     if tier != "limits" and not seccomp.available():
-        text += "; no seccomp for this processor: namespaces alone keep it from sockets and other processes"
+        text += (
+            "; no seccomp for this processor: namespaces alone keep it from sockets and other "
+            "processes"
+        )
     elif tier != "limits" and (single := confining.left_to_seccomp()):
-        text += f"; Landlock {confining.landlock_version()} leaves to seccomp alone: {', '.join(single)}"
+        text += (
+            f"; Landlock {confining.landlock_version()} leaves to seccomp alone: "
+            f"{', '.join(single)}"
+        )
     if tier != "limits" and not memory_group.joining(_together(Sandbox())):
-        text += "; no memory cgroup can be made here: what the kernel keeps for a process is bounded a process alone"
+        text += (
+            "; no memory cgroup can be made here: what the kernel keeps for a process is bounded a "
+            "process alone"
+        )
     remedy = "install bubblewrap, or ask for user namespaces" if missing else ""
     return Finding("sandbox", None if missing else True, text, remedy)
 
@@ -175,17 +210,30 @@ def system_paths() -> tuple[Path, ...]:
 
 
 def bubblewrap(readable: Sequence[Path]) -> list[str]:
-    """The command that goes before another one: a new world with nothing in it but `readable` (system paths among
-    them) and devices. Nothing can be written: the files of a /tmp in memory would count for nobody's limit."""
+    """The command that goes before another one: a new world with nothing in it but `readable`
+    (system paths among them) and devices. Nothing can be written: the files of a /tmp in memory
+    would count for nobody's limit."""
     command = [
         shutil.which("bwrap") or "bwrap",
         *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"),
-        *("--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--dev", "/dev"),
+        *(
+            "--cap-drop",
+            "ALL",
+            "--uid",
+            "65534",
+            "--gid",
+            "65534",
+            "--hostname",
+            "sandbox",
+            "--dev",
+            "/dev",
+        ),
         *("--dir", "/tmp"),
     ]
     if not (confining.landlock_version() and seccomp.available()):
-        # A terminal is out of reach by these two already, and the scheduler of a busy machine treats another session as
-        # a group of its own: calls between two sessions took three times as long there.
+        # A terminal is out of reach by these two already, and the scheduler of a busy machine
+        # treats another session as a group of its own: calls between two sessions took three times
+        # as long there.
         command.append("--new-session")
     for path in readable:
         if path.is_symlink():
@@ -196,12 +244,17 @@ def bubblewrap(readable: Sequence[Path]) -> list[str]:
 
 
 def _without_bubblewrap() -> str | None:
-    """Why bubblewrap cannot be used, or None: it is started for real, since user namespaces may be forbidden."""
+    """Why bubblewrap cannot be used, or None: it is started for real, since user namespaces may be
+    forbidden."""
     if shutil.which("bwrap") is None:
         return "bwrap is not installed (package bubblewrap)"
     try:
         done = subprocess.run(
-            [*bubblewrap(system_paths()), "/usr/bin/true"], capture_output=True, text=True, timeout=20, check=False
+            [*bubblewrap(system_paths()), "/usr/bin/true"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bwrap cannot be started: {error}"
@@ -209,9 +262,10 @@ def _without_bubblewrap() -> str | None:
 
 
 def count_threads() -> socket.socket:
-    """One end of a socket for a new child, which sends its listener through it (`seccomp.listen_for_threads`). The
-    kernel then asks here before each new thread (seccomp's user notification): a limit on processes (RLIMIT_NPROC) does
-    not bind root, and counts all programs of a user. One thread of this process answers for all children."""
+    """One end of a socket for a new child, which sends its listener through it
+    (`seccomp.listen_for_threads`). The kernel then asks here before each new thread (seccomp's user
+    notification): a limit on processes (RLIMIT_NPROC) does not bind root, and counts all programs
+    of a user. One thread of this process answers for all children."""
     ours, theirs = socket.socketpair()
     _counter(os.getpid()).add(ours)
     return theirs

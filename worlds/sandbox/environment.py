@@ -1,8 +1,10 @@
-"""An environment whose instances run in confined worker processes, behind the same seam as any other; those of the same
-initial state share a worker. docs/sandbox.md says what becomes of worlds when a process is lost.
+"""An environment whose instances run in confined worker processes, behind the same seam as any
+other; those of the same initial state share a worker. docs/sandbox.md says what becomes of worlds
+when a process is lost.
 
-Whatever the code raises inside, callers see BrokenEnvironment, an InfrastructureError, or what the seam provides for:
-ValueError in `reset`, and Unsupported for an ability that the environment declares it lacks.
+Whatever the code raises inside, callers see BrokenEnvironment, an InfrastructureError, or what the
+seam provides for: ValueError in `reset`, and Unsupported for an ability that the environment
+declares it lacks.
 """
 
 import itertools
@@ -30,25 +32,34 @@ _FAILURE = 100_000  # characters of the text of a call that failed
 _REPLY_BYTES = 4 << 20  # of JSON in an answer
 _NAME = 1_000  # characters of an environment's name and of its hash
 _TOOLS = TypeAdapter(list[tuple[str, Tool]])  # a worker may send anything
-_ANSWERS = {"reset": type(None), "replay": type(None), "fork": type(None), "same": bool, "snapshot": dict}
+_ANSWERS = {
+    "reset": type(None),
+    "replay": type(None),
+    "fork": type(None),
+    "same": bool,
+    "snapshot": dict,
+}
 
 
 class StateRefused(BrokenEnvironment):
-    """The environment refused an initial state: a ValueError with this `text` where a world is first made, and the
-    machinery's failure where one is made anew."""
+    """The environment refused an initial state: a ValueError with this `text` where a world is
+    first made, and the machinery's failure where one is made anew."""
 
     def __init__(self, factory: str, text: str) -> None:
-        super().__init__(f"environment {factory!r} refused a state that it had taken before: {text}")
+        super().__init__(
+            f"environment {factory!r} refused a state that it had taken before: {text}"
+        )
         self.text = text
 
 
 class Sandboxed:
-    """The environment made by `factory` ("package.module:function"; "file.py:function", perhaps with the file's text as
-    `source`), in so many processes with such limits as `settings` say.
+    """The environment made by `factory` ("package.module:function"; "file.py:function", perhaps
+    with the file's text as `source`), in so many processes with such limits as `settings` say.
 
-    `spares` (by default as many again) wait to replace lost processes: with the environment loaded, or with a `source`
-    ready to load any, so that several environments may share them. Raises InfrastructureError when they do not start,
-    with what the factory raised; BrokenEnvironment where a `source` is at fault, or what was made is no environment.
+    `spares` (by default as many again) wait to replace lost processes: with the environment loaded,
+    or with a `source` ready to load any, so that several environments may share them. Raises
+    InfrastructureError when they do not start, with what the factory raised; BrokenEnvironment
+    where a `source` is at fault, or what was made is no environment.
     """
 
     def __init__(
@@ -65,13 +76,20 @@ class Sandboxed:
         self._spares = spares or Spares(settings.workers)
         load: list[Any] = [[], "load", factory, source]
         opening, loading = (load, None) if source is None else ([[], "prepare"], load)
-        order = Order(TARGET, settings.seconds, settings.memory_bytes, _REPLY_BYTES, opening, confinement)
-        workers = (PooledWorker(order, loading=loading, spares=self._spares) for _ in range(settings.workers))
+        order = Order(
+            TARGET, settings.seconds, settings.memory_bytes, _REPLY_BYTES, opening, confinement
+        )
+        workers = (
+            PooledWorker(order, loading=loading, spares=self._spares)
+            for _ in range(settings.workers)
+        )
         self._cells = [_Cell(worker, factory) for worker in workers]
         try:
             told = self._cells[0].worker.open()
             self.name, self.hash = (of(told[key], str) for key in ("name", "hash"))
-            deterministic, snapshot, fork, visible = (of(flag, bool) for flag in of(told["features"], list))
+            deterministic, snapshot, fork, visible = (
+                of(flag, bool) for flag in of(told["features"], list)
+            )
             if max(len(self.name), len(self.hash)) > _NAME:
                 raise ValueError(f"a name or hash of more than {_NAME} characters")
             self._tools, self._checks = (
@@ -118,31 +136,44 @@ class _Cell:
     """One worker, and the numbers of the worlds in it that are no longer referenced here."""
 
     def __init__(self, worker: PooledWorker, factory: str) -> None:
-        self.worker, self.factory = worker, factory
+        self.worker = worker
+        self.factory = factory
         self.repeatable = True
-        self.lacking: frozenset[str] = frozenset()  # requests that the environment declares it cannot answer
+        # requests that the environment declares it cannot answer
+        self.lacking: frozenset[str] = frozenset()
         self.gone: list[int] = []
         self.living: set[int] = set()  # worlds that were made, and may be among the `gone`
         self.numbers = itertools.count()
         worker.held = self._held
 
-    def ask(self, generation: int, until: float, *request: Any, seconds: float | None = None) -> Any:
-        """Raises Replaced, Unsupported, StateRefused (a refused state), BrokenEnvironment, or InfrastructureError where
-        the process cannot be started or was killed from outside."""
+    def ask(
+        self, generation: int, until: float, *request: Any, seconds: float | None = None
+    ) -> Any:
+        """Raises Replaced, Unsupported, StateRefused (a refused state), BrokenEnvironment, or
+        InfrastructureError where the process cannot be started or was killed from outside."""
         gone: list[int] = []
         while self.gone:
             gone.append(self.gone.pop())
         self.living.difference_update(gone)
         do = request[0]
         try:
-            answer = self.worker.call([gone, *request], generation=generation, seconds=seconds, until=until)
+            answer = self.worker.call(
+                [gone, *request], generation=generation, seconds=seconds, until=until
+            )
         except Overrun as error:
-            raise BrokenEnvironment(f"environment {self.factory!r}: {error} ({error.kind})") from error
+            raise BrokenEnvironment(
+                f"environment {self.factory!r}: {error} ({error.kind})"
+            ) from error
         except RuntimeError as error:
             raise BrokenEnvironment(f"environment {self.factory!r} raised {error}") from error
         if do == "call" or type(answer) is _ANSWERS[do]:
             return answer
-        if type(answer) is list and len(answer) == 1 and type(answer[0]) is str and len(answer[0]) <= REFUSAL:
+        if (
+            type(answer) is list
+            and len(answer) == 1
+            and type(answer[0]) is str
+            and len(answer[0]) <= REFUSAL
+        ):
             raise self._refusal(do, answer[0])
         raise self.disbelieve(do)
 
@@ -151,7 +182,8 @@ class _Cell:
         return not self.repeatable and not self.living.issubset(self.gone)
 
     def _refusal(self, do: str, text: str) -> RodsError:
-        """An honest `host` refuses nothing else than the first two; but its process is that of foreign code."""
+        """An honest `host` refuses nothing else than the first two; but its process is that of
+        foreign code."""
         if do == "reset":
             return StateRefused(self.factory, text)
         if do in self.lacking:
@@ -159,9 +191,12 @@ class _Cell:
         return BrokenEnvironment(f"environment {self.factory!r} refused {do!r}: {text}")
 
     def disbelieve(self, do: str) -> BrokenEnvironment:
-        """The error of an answer that is not what it should be. Whatever else this process says is not believed."""
+        """The error of an answer that is not what it should be. Whatever else this process says is
+        not believed."""
         self.worker.discard(self.worker.generation)
-        return BrokenEnvironment(f"environment {self.factory!r} gave something else than the answer to {do!r}")
+        return BrokenEnvironment(
+            f"environment {self.factory!r} gave something else than the answer to {do!r}"
+        )
 
 
 class ConfinedWorld:
@@ -169,8 +204,12 @@ class ConfinedWorld:
 
     __slots__ = ("_calls", "_cell", "_generation", "_number", "_state")
 
-    def __init__(self, cell: _Cell, state: Mapping[str, Any] | None, calls: list[list[Any]]) -> None:
-        self._cell, self._state, self._calls = cell, state, calls
+    def __init__(
+        self, cell: _Cell, state: Mapping[str, Any] | None, calls: list[list[Any]]
+    ) -> None:
+        self._cell = cell
+        self._state = state
+        self._calls = calls
         self._number = next(cell.numbers)
         self._generation = -1  # not made yet
 
@@ -208,9 +247,10 @@ class ConfinedWorld:
         return self._ask("same", self._number, other._number, beside=other) is True
 
     def _ask(self, *request: Any, beside: "ConfinedWorld | None" = None) -> Any:
-        """The answer to `request`, if any is made, once this world (and the one `beside` it) is there. Takes `seconds`,
-        and where processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other
-        requests to the same process take before it is its turn is not counted."""
+        """The answer to `request`, if any is made, once this world (and the one `beside` it) is
+        there. Takes `seconds`, and where processes have to be replaced and worlds made anew, at
+        most deadlines.WORLD_REMADE more; what other requests to the same process take before it is
+        its turn is not counted."""
         cell = self._cell
         with cell.worker.turn:
             until = time.monotonic() + cell.worker.order.seconds + WORLD_REMADE
@@ -225,11 +265,13 @@ class ConfinedWorld:
         raise InfrastructureError("worker processes were replaced again and again")
 
     def _remake(self, until: float) -> None:
-        """Makes the world, or makes it anew after its worker was replaced: from its state, and the calls that it has
-        lived through. Raises Replaced, and StateRefused for an illegal state."""
+        """Makes the world, or makes it anew after its worker was replaced: from its state, and the
+        calls that it has lived through. Raises Replaced, and StateRefused for an illegal state."""
         cell = self._cell
         if self._generation >= 0 and not cell.repeatable:
-            raise InfrastructureError(f"environment {cell.factory!r}: a world was lost with its worker process")
+            raise InfrastructureError(
+                f"environment {cell.factory!r}: a world was lost with its worker process"
+            )
         generation = cell.worker.generation
         cell.ask(generation, until, "reset", self._number, self._state)
         if self._calls:

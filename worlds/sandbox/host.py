@@ -1,9 +1,10 @@
 """Inside a confined worker: one environment and the worlds made of it, each known by a number.
 
-Requests are lists: ["prepare"], ["load", "package.module:factory", text of its file or null], ["reset", world, state],
-["call", world, tool, arguments], ["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world,
-other], ["snapshot", world], each with the numbers of worlds that are no longer referenced in front. A refusal that
-belongs to the environment's contract comes back as [text], which no answer but a call's looks like.
+Requests are lists: ["prepare"], ["load", "package.module:factory", text of its file or null],
+["reset", world, state], ["call", world, tool, arguments], ["replay", world, [[tool, arguments],
+…]], ["fork", world, new], ["same", world, other], ["snapshot", world], each with the numbers of
+worlds that are no longer referenced in front. A refusal that belongs to the environment's contract
+comes back as [text], which no answer but a call's looks like.
 """
 
 import importlib
@@ -65,12 +66,18 @@ def _answer(do: str, *given: Any) -> Any:
 
 
 def _result(result: Result) -> orjson.Fragment:
-    """[text], [text, value], or [text, value, error]: what is None is mostly left out, to be quick."""
-    text, value, error = result.text, result.value, result.error
-    parts = [text, value, error] if error is not None else [text] if value is None else [text, value]
+    """[text], [text, value], or [text, value, error]: what is None is mostly left out, to be
+    quick."""
+    text = result.text
+    value = result.value
+    error = result.error
+    parts = (
+        [text, value, error] if error is not None else [text] if value is None else [text, value]
+    )
     try:
         return orjson.Fragment(orjson.dumps(parts))
-    except TypeError:  # half a surrogate, a number beyond 64 bits, no JSON at all: the trainer could not write it down
+    # half a surrogate, a number beyond 64 bits, no JSON at all: the trainer could not write it down
+    except TypeError:
         text = text.encode("utf-8", "replace").decode() if type(text) is str else repr(text)
         return orjson.Fragment(orjson.dumps([text, None, error]))
 
@@ -82,7 +89,10 @@ def _load(factory: str, source: str | None = None) -> dict[str, Any]:
     return {
         "name": _environment.name,
         "hash": _environment.hash,
-        "features": [bool(flag) for flag in (able.deterministic, able.snapshot, able.fork, able.state_visible)],
+        "features": [
+            bool(flag)
+            for flag in (able.deterministic, able.snapshot, able.fork, able.state_visible)
+        ],
         "tools": _plain(_environment.tools()),
         "checks": _plain(checks(_environment)),
     }
@@ -94,8 +104,8 @@ def _plain(tools: Mapping[str, Tool]) -> orjson.Fragment:
 
 
 def _prepare() -> None:
-    """Imports what generated worlds are made of, before any of them is known: pydantic has some forty modules that it
-    imports when it sees the first dataclass."""
+    """Imports what generated worlds are made of, before any of them is known: pydantic has some
+    forty modules that it imports when it sees the first dataclass."""
     typed = importlib.import_module("rods.environments.typed")
     typed.TypedEnvironment("", make_dataclass("Anything", [("number", int, 0)]), behaviour=0)
 

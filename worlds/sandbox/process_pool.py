@@ -1,4 +1,5 @@
-"""Confined processes that several workers share: so many at a time, and some that wait to replace others."""
+"""Confined processes that several workers share: so many at a time, and some that wait to replace
+others."""
 
 import contextlib
 import math
@@ -18,18 +19,22 @@ from rods.environments.workers.serving import dumps
 from rods.environments.workers.worker import Order, Worker, at_most
 from rods.errors import InfrastructureError
 
-_REST = 0.1  # seconds without a request before a worker's child may be taken: many in a row are not interrupted
+# seconds without a request before a worker's child may be taken: many in a row are not interrupted
+_REST = 0.1
 _LOOK = 0.005  # seconds between looks for a place
 
 
 class PooledWorker(Worker):
-    """A worker whose child is replaced by one of the `spares`, shared with workers of the same order. Another one may
-    take it when this one rests, unless it is `held`. `loading` is a second opening request, to each that it takes."""
+    """A worker whose child is replaced by one of the `spares`, shared with workers of the same
+    order. Another one may take it when this one rests, unless it is `held`. `loading` is a second
+    opening request, to each that it takes."""
 
     def __init__(self, order: Order, *, loading: Any, spares: "Spares") -> None:
         super().__init__(order)
-        self._spares, self._loading = spares, None if loading is None else dumps(loading)
-        self.held: Callable[[], bool] = lambda: False  # whether what the child knows would be lost with it
+        self._spares = spares
+        self._loading = None if loading is None else dumps(loading)
+        # whether what the child knows would be lost with it
+        self.held: Callable[[], bool] = lambda: False
 
     def discard(self, generation: int) -> None:
         """Replaces child number `generation`, if it is still the present one."""
@@ -64,7 +69,8 @@ class PooledWorker(Worker):
 
 
 def start(order: Order) -> Future[Child]:
-    """A confined child is ended by the kernel with the *thread* that started it: so that is one which stays."""
+    """A confined child is ended by the kernel with the *thread* that started it: so that is one
+    which stays."""
     return _starter(os.getpid()).submit(Child, order)
 
 
@@ -74,9 +80,10 @@ def _starter(pid: int) -> ThreadPoolExecutor:
 
 
 class Pool:
-    """At most `most` child processes of all workers and spare ones that share it. Who needs one more takes the place of
-    a spare one, or of the worker that was asked the longest ago and can do without; where all are at work it waits.
-    Safe to share between threads; after a fork the new process begins with none."""
+    """At most `most` child processes of all workers and spare ones that share it. Who needs one
+    more takes the place of a spare one, or of the worker that was asked the longest ago and can do
+    without; where all are at work it waits. Safe to share between threads; after a fork the new
+    process begins with none."""
 
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
@@ -88,12 +95,15 @@ class Pool:
         self._lock = threading.Lock()
 
     def start(self, order: Order, until: float) -> Child:
-        """A new child. Raises InfrastructureError where none can be started, or no place is free before `until`
-        (time.monotonic())."""
+        """A new child. Raises InfrastructureError where none can be started, or no place is free
+        before `until` (time.monotonic())."""
         until = min(until, time.monotonic() + WORLD_REMADE)
         while not self._place() and not (self._make_room() and self._place()):
             if time.monotonic() >= until:
-                what = f"all {self.most} worker processes are at work, or hold worlds that cannot be made again"
+                what = (
+                    f"all {self.most} worker processes are at work, or hold worlds that cannot be "
+                    f"made again"
+                )
                 raise InfrastructureError(f"{what} (operation.sandbox.processes)")
             time.sleep(_LOOK)
         try:
@@ -105,15 +115,19 @@ class Pool:
         return child
 
     def start_soon(self, order: Order, *, leave: bool) -> Future[Child] | None:
-        """The same, without waiting for it; None without a place. `leave`: a worker may have to make room."""
+        """The same, without waiting for it; None without a place. `leave`: a worker may have to
+        make room."""
         if not self._place() and not (leave and self._leave() and self._place()):
             return None
         future = start(order)
-        future.add_done_callback(lambda done: self._started(None if done.exception() else done.result()))
+        future.add_done_callback(
+            lambda done: self._started(None if done.exception() else done.result())
+        )
         return future
 
     def share(self, spares: "Spares", worker: PooledWorker | None = None) -> None:
-        """`spares`, or a `worker` that they stand behind, have children of this pool from now on."""
+        """`spares`, or a `worker` that they stand behind, have children of this pool from now
+        on."""
         with self._lock:
             self._spares.add(spares)
             if worker is not None:
@@ -123,7 +137,8 @@ class Pool:
         """Takes a place for a child that is to be started, if one is free."""
         with self._lock:
             if self._owner != os.getpid():
-                self._owner, self._starting = os.getpid(), 0
+                self._owner = os.getpid()
+                self._starting = 0
             if self.most < math.inf:
                 living = sum(child.process.poll() is None for child in self._children)
                 if self._starting + living >= self.most:
@@ -149,9 +164,10 @@ class Pool:
 
 
 class Spares:
-    """Keeps `count` children started and waiting for the workers that share them, all of one order: starting one takes
-    tens of milliseconds. In a `pool` they are a fourth of it at most, and have what places are free; with `ahead`, a
-    worker that rests has to make room for them. Safe to share between threads; a fork begins with none."""
+    """Keeps `count` children started and waiting for the workers that share them, all of one order:
+    starting one takes tens of milliseconds. In a `pool` they are a fourth of it at most, and have
+    what places are free; with `ahead`, a worker that rests has to make room for them. Safe to share
+    between threads; a fork begins with none."""
 
     def __init__(self, count: int, pool: Pool | None = None, *, ahead: bool = False) -> None:
         self.pool = pool or Pool()
@@ -163,8 +179,8 @@ class Spares:
         self.pool.share(self)
 
     def take(self, order: Order, until: float = math.inf) -> Child:
-        """The one that has waited the longest, or a new one. Raises InfrastructureError when none can be started, or
-        none has a place before time.monotonic() says `until`."""
+        """The one that has waited the longest, or a new one. Raises InfrastructureError when none
+        can be started, or none has a place before time.monotonic() says `until`."""
         with self._lock:
             self._forget_those_of_another_process()
             while self._waiting:

@@ -1,7 +1,9 @@
-"""Plans of single tools: which tools may stand where, which results should feed which arguments, and whether they do.
+"""Plans of single tools: which tools may stand where, which results should feed which arguments,
+and whether they do.
 
-A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs, so a plan is tried
-in the seed's world before it is taken, and flows are inferred from texts, results and state afterwards."""
+A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs,
+so a plan is tried in the seed's world before it is taken, and flows are inferred from texts,
+results and state afterwards."""
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,28 +32,45 @@ Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 def tool_options(
     prober: Prober, given: Assignment[Task], rng: random.Random
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
-    """For every call of the root, turn by turn, the tools of its API class that may stand there (rather not the seed's,
-    or just these; as many as a task shows at most, and with weights, where no flow narrows them down, `CHOICES` drawn
-    by these); where a call of the root feeds another, those that can, and which can feed which. Raises
-    ComposeError("no_pattern") when no tool is left for some place."""
-    catalogue, tools = prober.catalogue, given.environment.tools()
+    """For every call of the root, turn by turn, the tools of its API class that may stand there
+    (rather not the seed's, or just these; as many as a task shows at most, and with weights, where
+    no flow narrows them down, `CHOICES` drawn by these); where a call of the root feeds another,
+    those that can, and which can feed which. Raises ComposeError("no_pattern") when no tool is left
+    for some place."""
+    catalogue = prober.catalogue
+    tools = given.environment.tools()
     avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
-    linked = {position for producer, consumer, _ in given.profile.edges for position in (producer, consumer)}
+    linked = {
+        position
+        for producer, consumer, _ in given.profile.edges
+        for position in (producer, consumer)
+    }
     turns = list[list[list[str]]]()
     for turn, nodes in enumerate(given.profile.turns):
-        open_value = given.profile.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
+        open_value = (
+            given.profile.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
+        )
         places = list[list[str]]()
         for node in nodes:
-            options = [node.tool] if given.same else [name for name, tool in tools.items() if tool.group == node.group]
+            options = (
+                [node.tool]
+                if given.same
+                else [name for name, tool in tools.items() if tool.group == node.group]
+            )
             options = [
-                name for name in options if name not in given.blocked and is_single_tool(catalogue.recipes[name])
+                name
+                for name in options
+                if name not in given.blocked and is_single_tool(catalogue.recipes[name])
             ]
-            if open_value and not given.same:  # something has to be said in it, so that it can be left open before
+            # something has to be said in it, so that it can be left open before
+            if open_value and not given.same:
                 options = [name for name in options if any(map(_only_said, tools[name].parameters))]
             if node.position not in linked:  # few tools find things out
                 options = [name for name in options if name not in avoided or given.same] or options
             if not turns and not places:  # nothing before the first call can make it possible
-                options = [name for name in options if name not in refused(prober, options)] or options
+                options = [
+                    name for name in options if name not in refused(prober, options)
+                ] or options
             if not options:
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"
                 raise ComposeError("no_pattern", detail, turn=node.turn)
@@ -70,11 +89,14 @@ def tool_options(
 
 def are_single_tools(catalogue: Catalogue, plan: Plan) -> bool:
     """Whether a plan is of single tools alone."""
-    return all(is_single_tool(catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes)
+    return all(
+        is_single_tool(catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes
+    )
 
 
 def feeding(given: Assignment[Task]) -> Mapping[Position, list[int]]:
-    """Which calls (counted through) feed a place in the root, and so should in a plan of single tools."""
+    """Which calls (counted through) feed a place in the root, and so should in a plan of single
+    tools."""
     order = {node.position: number for number, node in enumerate(given.profile.nodes)}
     producers: dict[Position, list[int]] = {}
     for producer, consumer, _ in given.profile.edges:
@@ -83,10 +105,13 @@ def feeding(given: Assignment[Task]) -> Mapping[Position, list[int]]:
 
 
 def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
-    """Plays a plan of single tools in the prober's world, with values that work there where some do. Raises
-    ComposeError: `conversation_construct_failed` where calls can use nothing that those return which feed them in the
-    root, `func_sample_failed` for a function that the world refuses in its place whatever the values."""
-    fed, reached, played = set[Position](), set[Position](), list[Draft]()
+    """Plays a plan of single tools in the prober's world, with values that work there where some
+    do. Raises ComposeError: `conversation_construct_failed` where calls can use nothing that those
+    return which feed them in the root, `func_sample_failed` for a function that the world refuses
+    in its place whatever the values."""
+    fed = set[Position]()
+    reached = set[Position]()
+    played = list[Draft]()
     furthest: ComposeError | None = None
     for number in prober.each("the plan that was written", range(TRIALS)):
         chance = prober.chooser(given.rng(f"trial {number}"))
@@ -104,10 +129,15 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
                 furthest = error
         if played and fed >= prober.feeding.keys():
             break
-    flat, told, involved = [name for turn in plan.turns for name in turn.tools], [], list[str]()
+    flat = [name for turn in plan.turns for name in turn.tools]
+    told = []
+    involved = list[str]()
     for turn, place in sorted(prober.feeding.keys() & reached - fed):
-        taker, givers = plan.turns[turn].tools[place], [flat[number] for number in prober.feeding[turn, place]]
-        told.append(f"{taker} in turn {turn + 1} can use nothing that {' or '.join(givers)} returns")
+        taker = plan.turns[turn].tools[place]
+        givers = [flat[number] for number in prober.feeding[turn, place]]
+        told.append(
+            f"{taker} in turn {turn + 1} can use nothing that {' or '.join(givers)} returns"
+        )
         involved += [taker, *givers]
     if told:
         raise ComposeError("conversation_construct_failed", "; ".join(told), functions=involved)
@@ -118,42 +148,52 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
 
 
 def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:
-    """Those tools that the prober's world refuses at the start, whatever is tried, with what it says."""
-    first, names = Scene(prober.state, {}, {}, {}), prober.each("functions that can come first", list(tools))
+    """Those tools that the prober's world refuses at the start, whatever is tried, with what it
+    says."""
+    first = Scene(prober.state, {}, {}, {})
+    names = prober.each("functions that can come first", list(tools))
     tried = {name: prober.at(name, first) for name in names}
     return {name: probed.refusal for name, probed in tried.items() if not probed.working}
 
 
-def pairs(prober: Prober, producers: Sequence[str], consumers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The tools of which the second can take what the first returns, tried in the prober's world."""
+def pairs(
+    prober: Prober, producers: Sequence[str], consumers: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """The tools of which the second can take what the first returns, tried in the prober's
+    world."""
     for producer in prober.each("functions that feed others", producers):
         if working := prober.at(producer, Scene(prober.state, {}, {}, {})).working:
             after = Scene(prober.state, {}, {}, {}, working[:1])
             yield from (
-                (producer, consumer) for consumer in consumers if prober.at(consumer, after, [0], fed_only=True).fed
+                (producer, consumer)
+                for consumer in consumers
+                if prober.at(consumer, after, [0], fed_only=True).fed
             )
 
 
 def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Draft) -> Draft:
-    """The draft, with the flows found out from results and state where it is of single tools; recipes know theirs.
-    Raises ComposeError("conversation_construct_failed") where single tools feed each other less, or more, deeply than
-    the root's calls."""
+    """The draft, with the flows found out from results and state where it is of single tools;
+    recipes know theirs. Raises ComposeError("conversation_construct_failed") where single tools
+    feed each other less, or more, deeply than the root's calls."""
     if not are_single_tools(catalogue, draft.plan):
         return draft
     calls = tuple(tuple(bound.call for bound in bounds) for bounds in draft.turns)
     used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
     results = [[bound.result for bound in bounds] for bounds in draft.turns]
     keys = keys_of([draft.state, *(value_of(result) for each in results for result in each)])
-    wanted, starts = feeding(given), list(accumulate((len(turn) for turn in calls), initial=0))
+    wanted = feeding(given)
+    starts = list(accumulate((len(turn) for turn in calls), initial=0))
 
     def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
-        """What only the state knows, the user has to say: nothing else tells it. The user says as well what a call
-        happens to show that feeds nothing in the root, how much is meant, the new value of a change, and what no words
-        tell from its like."""
+        """What only the state knows, the user has to say: nothing else tells it. The user says as
+        well what a call happens to show that feeds nothing in the root, how much is meant, the new
+        value of a change, and what no words tell from its like."""
         tool = given.environment.tools()[calls[place[0]][place[1]].name]
         if is_changed(tool, name):
             return Flow("user")
-        fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(place, ())
+        fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(
+            place, ()
+        )
         if fed and not is_amount(name, value, keys):
             each = [leaf for _, leaf in leaves(value)]
             meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
@@ -162,15 +202,23 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
         return Flow("user") if flow.source in ("state", "result") else flow
 
     met = list[Mention]()
-    said, flows = [""] * len(calls), list[list[dict[str, Flow]]]()
+    said = [""] * len(calls)
+    flows = list[list[dict[str, Flow]]]()
     for turn, made in enumerate(calls):  # what is said in one is known in the later ones
-        task = Task(reference(given.environment), "base", tuple(said), calls, used, state=draft.state)
+        task = Task(
+            reference(given.environment), "base", tuple(said), calls, used, state=draft.state
+        )
         row = infer(given.environment.tools(), task, results)[turn]
         flows.append([])
         of_user: list[str] = []
         for place, (call, inferred) in enumerate(zip(made, row, strict=True)):
-            own = {name: kept(flow, (turn, place), name, call.arguments[name]) for name, flow in inferred.items()}
-            of_user += [spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"]
+            own = {
+                name: kept(flow, (turn, place), name, call.arguments[name])
+                for name, flow in inferred.items()
+            }
+            of_user += [
+                spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"
+            ]
             flows[turn].append(own)
             met += mentions(turn, call, results[turn][place])
         said[turn] = "; ".join(of_user)
@@ -183,11 +231,22 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
 
 def depth(draft: Draft) -> int:
     """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
-    calls = (((turn, at), bound) for turn, made in enumerate(draft.turns) for at, bound in enumerate(made))
-    fed = ((place, [flow.origin for flow in bound.flows.values() if flow.origin]) for place, bound in calls)
+    calls = (
+        ((turn, at), bound)
+        for turn, made in enumerate(draft.turns)
+        for at, bound in enumerate(made)
+    )
+    fed = (
+        (place, [flow.origin for flow in bound.flows.values() if flow.origin])
+        for place, bound in calls
+    )
     return max(chains(fed).values(), default=0)
 
 
 def _only_said(parameter: Parameter) -> bool:
     """Whether only a user can tell a value for it: no default does, no short list."""
-    return parameter.required and "enum" not in parameter.schema and parameter.schema.get("type") != "boolean"
+    return (
+        parameter.required
+        and "enum" not in parameter.schema
+        and parameter.schema.get("type") != "boolean"
+    )

@@ -1,5 +1,6 @@
-"""Which calls of a single tool the world takes at a moment, found by trying: what is guessed from names says nothing of
-that. Calls are tried in copies of the world: reset, with the calls so far made again."""
+"""Which calls of a single tool the world takes at a moment, found by trying: what is guessed from
+names says nothing of that. Calls are tried in copies of the world: reset, with the calls so far
+made again."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,8 +28,8 @@ STATES = 256  # of an environment, whose trials are remembered
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The calls that worked, with their results; whether they take what an earlier call returned that should feed them;
-    and what the world said to the last that did not work."""
+    """The calls that worked, with their results; whether they take what an earlier call returned
+    that should feed them; and what the world said to the last that did not work."""
 
     working: Sequence[tuple[Call, Result]] = ()
     fed: bool = False
@@ -43,8 +44,9 @@ def _known(environment: Environment) -> dict[bytes, dict[bytes, Probed]]:
 
 @dataclass(slots=True)
 class Prober:
-    """Tries calls from one state on. `feeding`: which calls, counted through, should feed a place of the plan. Where
-    worlds wait for another process, `tell` gets a line before each tool is tried."""
+    """Tries calls from one state on. `feeding`: which calls, counted through, should feed a place
+    of the plan. Where worlds wait for another process, `tell` gets a line before each tool is
+    tried."""
 
     environment: Environment
     catalogue: Catalogue
@@ -58,8 +60,11 @@ class Prober:
     spare: tuple[bytes, Instance] | None = None  # a world, and the calls that it stands behind
 
     def __post_init__(self) -> None:
-        """Where worlds wait for another process, what was found out from a state holds for whoever comes back to it."""
-        states: dict[bytes, dict[bytes, Probed]] = _known(self.environment) if self.environment.features.waits else {}
+        """Where worlds wait for another process, what was found out from a state holds for whoever
+        comes back to it."""
+        states: dict[bytes, dict[bytes, Probed]] = (
+            _known(self.environment) if self.environment.features.waits else {}
+        )
         self.known = states.setdefault(canonical(self.state), {})
         while len(states) > STATES:
             states.pop(next(iter(states)), None)
@@ -72,41 +77,58 @@ class Prober:
 
     def here(self, choice: Choice) -> Probed:
         """What the world takes at the place of a choice."""
-        return self.at(choice.recipe.name, choice.scene, self.feeding.get((choice.turn, choice.place), ()))
+        return self.at(
+            choice.recipe.name, choice.scene, self.feeding.get((choice.turn, choice.place), ())
+        )
 
-    def at(self, tool: str, scene: Scene, feeders: Sequence[int] = (), *, fed_only: bool = False) -> Probed:
-        """What the world takes of `tool` after the calls of the scene; with a value that one of `feeders`, numbers of
-        such calls, returned, where that works, and nothing else where it is asked about `fed_only`. Raises
-        InfrastructureError when the machinery broke."""
+    def at(
+        self, tool: str, scene: Scene, feeders: Sequence[int] = (), *, fed_only: bool = False
+    ) -> Probed:
+        """What the world takes of `tool` after the calls of the scene; with a value that one of
+        `feeders`, numbers of such calls, returned, where that works, and nothing else where it is
+        asked about `fed_only`. Raises InfrastructureError when the machinery broke."""
         key = canonical([tool, list(feeders), [call.as_json() for call, _ in scene.calls]])
         if fed_only and key not in self.known:
             key += b" fed only"
         if key not in self.known:
             if self.environment.features.waits:
-                self.tell(f"tries calls in fresh worlds: {self.doing}, {tool}; {self.calls} calls so far")
+                self.tell(
+                    f"tries calls in fresh worlds: {self.doing}, {tool}; {self.calls} calls so far"
+                )
             document = self.environment.tools()[tool]
             parameters = document.parameters
-            domains = {each.name: self.catalogue.domains[f"{tool}.{each.name}"] for each in parameters}
+            domains = {
+                each.name: self.catalogue.domains[f"{tool}.{each.name}"] for each in parameters
+            }
             seen = replace(scene, state={**self._shown(), **scene.state})
             listed = {name: list(domain(seen)) for name, domain in domains.items()}
             own = names_of(self.environment.tools())
             fitting = {each.name: fitting_values(each, seen) for each in parameters}
             wide = {
-                name: [*listed[name], *(value for value in values if isinstance(value, list) or value not in own)]
+                name: [
+                    *listed[name],
+                    *(value for value in values if isinstance(value, list) or value not in own),
+                ]
                 for name, values in fitting.items()
             }
             keys = keys_of([seen.state, *(value_of(result) for _, result in scene.calls)])
-            made, fed = [scene.calls[number] for number in feeders], dict[str, list[Any]]()
+            made = [scene.calls[number] for number in feeders]
+            fed = dict[str, list[Any]]()
             for each in parameters if feeders else ():
                 invented = domains[each.name](Scene({}, {}, {}, {}))
                 known = [value for value in listed[each.name] if value not in invented]
                 returned = returned_values(document, each, known, wide[each.name], made)
                 # how much is meant a user says: that a result has the number does not tell
-                fed[each.name] = [value for value in returned if not is_amount(each.name, value, keys)]
-            rng, tried = random.Random(tool), Probed()
+                fed[each.name] = [
+                    value for value in returned if not is_amount(each.name, value, keys)
+                ]
+            rng = random.Random(tool)
+            tried = Probed()
             for slot in (slot for slot, values in fed.items() if values and not tried.working):
                 now = {slot: fed[slot]}
-                tried = self._tried(tool, scene, listed | now, wide | now, rng, 1 if fed_only else None)
+                tried = self._tried(
+                    tool, scene, listed | now, wide | now, rng, 1 if fed_only else None
+                )
             if not fed_only and not tried.working:
                 self.known[key] = self._tried(tool, scene, listed, wide, rng)
             else:
@@ -114,16 +136,21 @@ class Prober:
         return self.known[key]
 
     def _shown(self) -> Mapping[str, Any]:
-        """What declared probes show of the state before any call: one that is made of calls says little itself."""
+        """What declared probes show of the state before any call: one that is made of calls says
+        little itself."""
         if self.shown is None:
             world = self.environment.reset(self.state)
             asked = world.shown() if isinstance(world, ReplayedWorld) else []
-            self.shown = {str(call): value_of(result) for call, result in asked if result.error is None}
+            self.shown = {
+                str(call): value_of(result) for call, result in asked if result.error is None
+            }
         return self.shown
 
     def chooser(self, rng: random.Random) -> Chooser:
-        """Takes at each place the arguments of one call that works there, and any values where none does."""
-        chance, taken = random_chooser(rng), dict[Position, Mapping[str, Any] | None]()
+        """Takes at each place the arguments of one call that works there, and any values where none
+        does."""
+        chance = random_chooser(rng)
+        taken = dict[Position, Mapping[str, Any] | None]()
 
         def choose(choice: Choice) -> Any:
             place = choice.turn, choice.place
@@ -144,13 +171,19 @@ class Prober:
         rng: random.Random,
         enough: int | None = None,
     ) -> Probed:
-        """Of the values listed, and where none of these works, of all that fit; until `enough` of them work."""
-        working, refusal, seen, reads = list[tuple[Call, Result]](), "", set[bytes](), self.environment.features.reads
+        """Of the values listed, and where none of these works, of all that fit; until `enough` of
+        them work."""
+        working = list[tuple[Call, Result]]()
+        refusal = ""
+        seen = set[bytes]()
+        reads = self.environment.features.reads
         before = [call for call, _ in scene.calls if call.name not in reads]
-        lived, waits = canonical([call.as_json() for call in before]), self.environment.features.waits
+        lived = canonical([call.as_json() for call in before])
+        waits = self.environment.features.waits
         probes = SLOW_PROBES if waits else PROBES
         enough = enough or (SLOW_FOUND if waits else FOUND)
-        self.spare = self.spare if waits else None  # what another tool refused may have changed it: rather a new one
+        # what another tool refused may have changed it: rather a new one
+        self.spare = self.spare if waits else None
         for offered, most in zip((listed, wide), probes, strict=True):
             for _ in range(0 if working else most):
                 arguments = {  # half of the optional ones are left out

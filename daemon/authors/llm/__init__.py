@@ -1,7 +1,9 @@
-"""The author whose stages are language models behind an endpoint (004 §3.3, Appendices C to G; docs/agents.md).
+"""The author whose stages are language models behind an endpoint (004 §3.3, Appendices C to G;
+docs/agents.md).
 
-It works with an environment's recipes where there are any (`environment.catalogue()`), and with its tools and their
-schemas alone elsewhere, or with `pipeline.recipes = false` (`rods.daemon.authors.catalogue_free`)."""
+It works with an environment's recipes where there are any (`environment.catalogue()`), and with its
+tools and their schemas alone elsewhere, or with `pipeline.recipes = false`
+(`rods.daemon.authors.catalogue_free`)."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -19,11 +21,17 @@ from rods.tasks import Task
 
 
 class LLMAuthor(Context):
-    """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used."""
+    """The author of one variant; everything is asked through `asker`. `hashes` fills up as
+    templates are used."""
 
-    def __init__(self, environment: Environment, asker: Asker, settings: PipelineSettings, threads: Executor) -> None:
-        self.name, self.hashes = asker.backbone, asker.hashes
-        catalogue = catalogue_with_tools(environment) if settings.recipes else single_tools(environment)
+    def __init__(
+        self, environment: Environment, asker: Asker, settings: PipelineSettings, threads: Executor
+    ) -> None:
+        self.name = asker.backbone
+        self.hashes = asker.hashes
+        catalogue = (
+            catalogue_with_tools(environment) if settings.recipes else single_tools(environment)
+        )
         super().__init__(catalogue, asker, settings, threads)
 
     plan = planning.plan
@@ -42,7 +50,9 @@ class LLMAuthor(Context):
 
 def prompt_hashes(environment: Environment) -> Mapping[str, str]:
     """The hash of every template that agents may be asked with about this environment."""
-    names = sorted(path.stem for path in FOLDER.glob("*.txt") if not path.stem.startswith("policy_"))
+    names = sorted(
+        path.stem for path in FOLDER.glob("*.txt") if not path.stem.startswith("policy_")
+    )
     own = getattr(environment, "query_templates", {})
     hashes = {name: load(name).hash for name in names}
     return hashes | {group: content_id(text)[:12] for group, text in own.items()}

@@ -1,5 +1,5 @@
-"""How the author asks a language model (rods/asking.py): what a model does wrong ends, after a few tries, as the
-`ComposeError` that the caller names, with what the model had written."""
+"""How the author asks a language model (rods/asking.py): what a model does wrong ends, after a few
+tries, as the `ComposeError` that the caller names, with what the model had written."""
 
 import random
 import tomllib
@@ -57,16 +57,23 @@ class Asker(Questioner):
         turn: int | None = None,
         functions: Iterable[str] = (),
     ) -> T:
-        """As `ask`, with random seeds that are keyed by `given`; `functions` are those that the question is about.
-        Raises ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
+        """As `ask`, with random seeds that are keyed by `given`; `functions` are those that the
+        question is about. Raises ComposeError(error) when no try succeeds, EndpointError,
+        BudgetSpent."""
         try:
             purpose = f"{question.template} {turn}"
-            return await self.ask(question, lambda number: given.rng(f"{purpose} {number}").getrandbits(31))
+            return await self.ask(
+                question, lambda number: given.rng(f"{purpose} {number}").getrandbits(31)
+            )
         except Unanswered as failed:
-            kind, detail, said = failed.error or error, f"{question.template}: {failed.why}", failed.said[:KEPT]
+            kind = failed.error or error
+            detail = f"{question.template}: {failed.why}"
+            said = failed.said[:KEPT]
             involved = failed.functions or tuple(functions)
             first = next(iter(involved), None)
-            raise ComposeError(kind, detail, function=first, functions=involved, turn=turn, said=said) from None
+            raise ComposeError(
+                kind, detail, function=first, functions=involved, turn=turn, said=said
+            ) from None
 
 
 @dataclass(slots=True)
@@ -99,13 +106,18 @@ class Context:
         functions: Iterable[str] = (),
         **options: Any,
     ) -> T:
-        """What `read` makes of the answer to one of the QUESTIONS; `options` are other fields of Question. The field
-        `look_ups` is filled in here: what is said to writers and checkers of calls that only feed a later one, which
-        are to be asked for where the root's user asks for at least half of its own."""
+        """What `read` makes of the answer to one of the QUESTIONS; `options` are other fields of
+        Question. The field `look_ups` is filled in here: what is said to writers and checkers of
+        calls that only feed a later one, which are to be asked for where the root's user asks for
+        at least half of its own."""
         if "look_ups" in load(template).fields:
             if given.root.id not in self.look_ups:
                 asked_for = await self.compute(look_ups, given.environment, given.root)
-                way = "narrated" if 2 * sum(asked_for.values()) >= max(1, len(asked_for)) else "silent"
+                way = (
+                    "narrated"
+                    if 2 * sum(asked_for.values()) >= max(1, len(asked_for))
+                    else "silent"
+                )
                 self.look_ups[given.root.id] = self.asker.template("look_ups").sections[way]
             fields = {"look_ups": self.look_ups[given.root.id], **fields}
         stage, error = QUESTIONS[template]

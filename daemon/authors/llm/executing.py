@@ -1,11 +1,13 @@
 """Stage II: values for what a plan leaves open, and execution call by call (004 §3.3, Appendix D).
 
-The plan is bound and run with the answers so far; where one is missing, or no longer possible, chance stands in for it
-and an `UnboundArgument` is noted, with the values that are to be had at its moment. The model is asked for the blanks,
-batched or a function at a time with the true state and results before it, and the plan is run again. Values of a recipe
-are chosen among those that its domains list. Of a single tool they are whatever its schema allows: what works now, as
-`probing` finds it, is shown as examples, and the world judges. What turns out to be impossible, or makes a call fail,
-is asked again with the reason, a few times; then the error goes to the critic or back to the planner."""
+The plan is bound and run with the answers so far; where one is missing, or no longer possible,
+chance stands in for it and an `UnboundArgument` is noted, with the values that are to be had at its
+moment. The model is asked for the blanks, batched or a function at a time with the true state and
+results before it, and the plan is run again. Values of a recipe are chosen among those that its
+domains list. Of a single tool they are whatever its schema allows: what works now, as `probing`
+finds it, is shown as examples, and the world judges. What turns out to be impossible, or makes a
+call fail, is asked again with the reason, a few times; then the error goes to the critic or back to
+the planner."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -41,8 +43,8 @@ Key = tuple[int, int, str]  # turn, place in it, slot
 
 @dataclass(frozen=True, slots=True)
 class UnboundArgument:
-    """A value to be chosen: one of `options` (by label; a few of all the `values`), or one within `schema` where it is
-    not `closed`. `problem` says what was wrong with the last answer."""
+    """A value to be chosen: one of `options` (by label; a few of all the `values`), or one within
+    `schema` where it is not `closed`. `problem` says what was wrong with the last answer."""
 
     key: Key
     tool: str
@@ -65,20 +67,29 @@ class UnboundArgument:
         if self.closed:
             return {"enum": list(self.options)}
         # A grammar engine unrolls lengths; whoever reads the answer holds it to the whole schema.
-        return {name: word for name, word in self.schema.items() if name not in LENGTHS or word <= LONGEST}
+        return {
+            name: word
+            for name, word in self.schema.items()
+            if name not in LENGTHS or word <= LONGEST
+        }
 
     def value(self, answer: Any) -> Any:
         """The value that an answer of this schema means."""
-        value = self.options.get(answer, answer) if isinstance(answer, (str, int, float)) else answer
+        value = (
+            self.options.get(answer, answer) if isinstance(answer, (str, int, float)) else answer
+        )
         if isinstance(value, (bool, int, float)) and _kind(value) is not _kind(answer):
             return answer  # 1 and True are one key of a dictionary, and two answers
         return value
 
     def line(self) -> str:
         """The blank as a prompt lists it."""
-        may: dict[str, Any] = {"one of": list(self.options)} if self.closed else {"any": self.schema}
+        may: dict[str, Any] = (
+            {"one of": list(self.options)} if self.closed else {"any": self.schema}
+        )
         if not self.closed:
-            whole = self.schema.get("type") in ("array", "object")  # in words, the schema would refuse them
+            # in words, the schema would refuse them
+            whole = self.schema.get("type") in ("array", "object")
             if such := list(self.options.values() if whole else self.options)[:EXAMPLES]:
                 may["found by an earlier call" if self.fed else "such as"] = such
         if self.optional:
@@ -90,10 +101,12 @@ class UnboundArgument:
 
 @dataclass(slots=True)
 class Answers:
-    """What is known while one plan is bound: the answers, and what was wrong with those that failed."""
+    """What is known while one plan is bound: the answers, and what was wrong with those that
+    failed."""
 
     values: dict[Key, Any] = field(default_factory=dict)
-    problems: dict[Key, str] = field(default_factory=dict)  # of a recipe: must be one of those listed from then on
+    # of a recipe: must be one of those listed from then on
+    problems: dict[Key, str] = field(default_factory=dict)
     feedback: bool = True
     asked: Counter[Key] = field(default_factory=Counter)
     invented: set[Key] = field(default_factory=set)
@@ -107,14 +120,18 @@ class Answers:
             self.asked[blank.key] += 1
             if self.asked[blank.key] > AGAIN + 1:
                 detail = f"no possible value for {blank.argument} after {AGAIN + 1} answers"
-                raise ComposeError("param_gen_failed", detail, function=blank.tool, turn=blank.key[0])
+                raise ComposeError(
+                    "param_gen_failed", detail, function=blank.tool, turn=blank.key[0]
+                )
         self.values |= values
 
     def reopen(self, error: ComposeError, run: "ValueChooser") -> None:
-        """After a run that failed although everything is answered, values are asked for anew, with the reason, a few
-        times: those of the function that was refused, else those that were invented before it; where calls do not feed
-        each other as in the root, those that should be fed. Raises the error when there is nothing more to ask."""
-        keys, turn = list[Key](), error.turn or 0
+        """After a run that failed although everything is answered, values are asked for anew, with
+        the reason, a few times: those of the function that was refused, else those that were
+        invented before it; where calls do not feed each other as in the root, those that should be
+        fed. Raises the error when there is nothing more to ask."""
+        keys = list[Key]()
+        turn = error.turn or 0
         if error.type in ("vm_exec_failed", "param_gen_failed"):
             keys = [key for key in self.values if key[:2] == run.place and key[0] == turn]
             fresh = self.invented - self.problems.keys()
@@ -132,9 +149,10 @@ class Answers:
 class ValueChooser:
     """The `Chooser` of one run: takes what is answered, and notes as `blanks` what is not.
 
-    Of a recipe, names and options are `closed`: one of those listed must be taken. Texts in whole phrases and amounts
-    may be invented within the tool's schema, until an invented one has failed. Of a single tool lists are guesses: what
-    works now, as the `prober` finds it, and what earlier calls have returned that should feed the place, are examples.
+    Of a recipe, names and options are `closed`: one of those listed must be taken. Texts in whole
+    phrases and amounts may be invented within the tool's schema, until an invented one has failed.
+    Of a single tool lists are guesses: what works now, as the `prober` finds it, and what earlier
+    calls have returned that should feed the place, are examples.
     """
 
     tools: Mapping[str, Tool]
@@ -144,11 +162,14 @@ class ValueChooser:
     blanks: dict[Key, UnboundArgument] = field(default_factory=dict)
     scene: Scene | None = None  # at the first blank
     place: tuple[int, int] = (-1, -1)  # of the last choice
-    unfed: list[Key] = field(default_factory=list)  # answered with other values than those that should feed them
+    # answered with other values than those that should feed them
+    unfed: list[Key] = field(default_factory=list)
     stand_in: Chooser = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stand_in = random_chooser(self.rng) if self.prober is None else self.prober.chooser(self.rng)
+        self.stand_in = (
+            random_chooser(self.rng) if self.prober is None else self.prober.chooser(self.rng)
+        )
 
     def __call__(self, choice: Choice) -> Any:
         key = (choice.turn, choice.place, choice.slot)
@@ -164,16 +185,23 @@ class ValueChooser:
                     self.unfed.append(key)
                 return taken
             if self.answers.feedback:
-                blank = replace(blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment")
+                blank = replace(
+                    blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment"
+                )
         self.blanks[key] = blank
         self.scene = self.scene or choice.scene
         left_out = [LEFT_OUT] if blank.optional else []
-        return self.stand_in(choice if single else replace(choice, values=[*blank.values, *left_out]))
+        return self.stand_in(
+            choice if single else replace(choice, values=[*blank.values, *left_out])
+        )
 
     def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)
-        parameter = next(parameter for parameter in self.tools[tool].parameters if parameter.name == argument)
-        schema, optional = {**limits(parameter), "description": parameter.description}, LEFT_OUT in choice.values
+        parameter = next(
+            parameter for parameter in self.tools[tool].parameters if parameter.name == argument
+        )
+        schema = {**limits(parameter), "description": parameter.description}
+        optional = LEFT_OUT in choice.values
         values = [value for value in choice.values if value is not LEFT_OUT]
         fed = False
         if single:
@@ -181,28 +209,40 @@ class ValueChooser:
             if self.prober is not None and not closed:
                 probed = self.prober.here(choice)
                 fed = probed.fed
-                taken = [call.arguments[argument] for call, _ in probed.working if argument in call.arguments]
+                taken = [
+                    call.arguments[argument]
+                    for call, _ in probed.working
+                    if argument in call.arguments
+                ]
                 if probed.working:
                     values = list({canonical(value): value for value in taken}.values())
         else:
             schema = _limited(schema)
             closed = key in self.answers.problems or _is_closed(choice, argument, values, schema)
         few = values
-        if len(values) > OPTIONS and not (single and closed):  # a few of them, those of earlier turns first
+        # a few of them, those of earlier turns first
+        if len(values) > OPTIONS and not (single and closed):
             known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
             rest = [value for value in values if value not in known]
             few = known + Random(len(values)).sample(rest, OPTIONS - len(known))
         # Numbers and truth values are written as they are, anything else in words.
-        options = {value if isinstance(value, (bool, int, float)) else spoken(value): value for value in few}
+        options = {
+            value if isinstance(value, (bool, int, float)) else spoken(value): value
+            for value in few
+        }
         problem = self.answers.problems.get(key, "")
-        return UnboundArgument(key, tool, argument, values, options, closed, schema, optional, problem, fed)
+        return UnboundArgument(
+            key, tool, argument, values, options, closed, schema, optional, problem, fed
+        )
 
 
-async def execute(context: Context, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
-    """The draft of a plan, its values the model's, of which the form of the seed's type can be made. Raises
-    ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for calls that the world refuses,
-    `duplicate_func`, `conversation_construct_failed` for single tools that do not feed each other as in the root, and
-    as `check_form`."""
+async def execute(
+    context: Context, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]
+) -> Draft:
+    """The draft of a plan, its values the model's, of which the form of the seed's type can be
+    made. Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for
+    calls that the world refuses, `duplicate_func`, `conversation_construct_failed` for single tools
+    that do not feed each other as in the root, and as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
     while True:
         made = await context.compute(_bound, context, given, plan, state, answers)
@@ -214,27 +254,38 @@ async def execute(context: Context, given: Assignment[Task], plan: Plan, state: 
 
 
 def _bound(
-    context: Context, given: Assignment[Task], plan: Plan, state: Mapping[str, Any], answers: Answers
+    context: Context,
+    given: Assignment[Task],
+    plan: Plan,
+    state: Mapping[str, Any],
+    answers: Answers,
 ) -> Draft | tuple[Sequence[UnboundArgument], Mapping[str, str]]:
-    """The draft, or what is still to be asked for it: the blanks, and the fields of the template."""
-    catalogue, tools = context.catalogue, given.environment.tools()
+    """The draft, or what is still to be asked for it: the blanks, and the fields of the
+    template."""
+    catalogue = context.catalogue
+    tools = given.environment.tools()
     if answers.prober is None and linking.are_single_tools(catalogue, plan):
-        answers.prober = Prober(given.environment, catalogue, state, linking.feeding(given), context.asker.tell)
+        answers.prober = Prober(
+            given.environment, catalogue, state, linking.feeding(given), context.asker.tell
+        )
     while True:
         runs = []
-        for number in range(SURVEYS):  # where chance fails on the way, another run may show more of what is to be asked
+        # where chance fails on the way, another run may show more of what is to be asked
+        for number in range(SURVEYS):
             run = ValueChooser(tools, answers, given.rng(f"chance {number}"), answers.prober)
             try:
                 draft = realise(given.environment, catalogue, plan, state, run)
                 if not run.blanks:
                     return linking.with_inferred_flows(catalogue, given, draft)
             except ComposeError as error:
-                runs.append((error.with_traceback(None), run))  # whose frames would hold the world in a cycle with it
+                # whose frames would hold the world in a cycle with it
+                runs.append((error.with_traceback(None), run))
                 if not run.blanks:
                     break
             else:
                 return _question(context, plan, state, run)
-        if all(error.domain for error, _ in runs):  # nothing to choose from, whatever is chosen before
+        # nothing to choose from, whatever is chosen before
+        if all(error.domain for error, _ in runs):
             raise runs[0][0]
         failure, run = max(runs, key=lambda pair: len(pair[1].blanks))
         if run.blanks:
@@ -245,41 +296,60 @@ def _bound(
 def _question(
     context: Context, plan: Plan, state: Mapping[str, Any], run: ValueChooser
 ) -> tuple[Sequence[UnboundArgument], Mapping[str, str]]:
-    """What to ask for now: all blanks of a run, or those of the first function that has any. Holds no world: many
-    questions wait for an answer at a time."""
+    """What to ask for now: all blanks of a run, or those of the first function that has any. Holds
+    no world: many questions wait for an answer at a time."""
     assert run.scene is not None
     blanks = list(run.blanks.values())
     if context.settings.calls == "per_turn":
         blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
     # A snapshot may hold more than an initial state, which is how the world describes itself.
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
-    role, calls = context.asker.roles.parameters, run.scene.calls
+    role = context.asker.roles.parameters
+    calls = run.scene.calls
     share = role.results // max(1, len(calls))
-    ran = [showing.call_line(call, result._replace(text=showing.excerpt(result.text, share))) for call, result in calls]
-    told = {"done": "\n".join(ran) or "(none)", "values": "\n".join(blank.line() for blank in blanks)}
+    ran = [
+        showing.call_line(call, result._replace(text=showing.excerpt(result.text, share)))
+        for call, result in calls
+    ]
+    told = {
+        "done": "\n".join(ran) or "(none)",
+        "values": "\n".join(blank.line() for blank in blanks),
+    }
     return blanks, {**showing.setting(context.catalogue, plan, world, role.world), **told}
 
 
 async def _asked(
-    context: Context, given: Assignment[Task], blanks: Sequence[UnboundArgument], fields: Mapping[str, str]
+    context: Context,
+    given: Assignment[Task],
+    blanks: Sequence[UnboundArgument],
+    fields: Mapping[str, str],
 ) -> dict[Key, Any]:
     optional = frozenset(blank.id for blank in blanks if blank.optional)
     form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
 
     def read(answer: dict[str, Any]) -> dict[Key, Any]:
         values = answer["values"]
-        return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
+        return {
+            blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT
+            for blank in blanks
+        }
 
-    turn, tools, room = blanks[0].key[0], [blanks[0].tool], 40 * len(blanks)
-    return await context.ask(given, "parameters", fields, form, read, turn=turn, functions=tools, parts=room)
+    turn = blanks[0].key[0]
+    tools = [blanks[0].tool]
+    room = 40 * len(blanks)
+    return await context.ask(
+        given, "parameters", fields, form, read, turn=turn, functions=tools, parts=room
+    )
 
 
 def _taken(blank: UnboundArgument, answer: Any) -> Any:
-    """The answer as one of the values, or as it is where it may be invented; None when it cannot be."""
+    """The answer as one of the values, or as it is where it may be invented; None when it cannot
+    be."""
     if answer is LEFT_OUT:
         return LEFT_OUT if blank.optional else None
     for value in blank.values:
-        offered, other = meant(value), meant(answer)
+        offered = meant(value)
+        other = meant(answer)
         if _kind(offered) is _kind(other) and offered == other:
             return value
     return None if blank.closed or not fits(blank.schema, answer) else answer
@@ -291,26 +361,45 @@ def _kind(value: Any) -> type:
 
 
 def _filled(choice: Choice) -> tuple[str, str]:
-    """The tool and the argument that the slot goes to first; a thing's own argument where it only names one."""
-    places = [(step.tool, name, source) for step in choice.recipe.steps for name, source in step.arguments.items()]
-    own = (place for place in places if isinstance(place[2], FromUser) and place[2].slot == choice.slot)
+    """The tool and the argument that the slot goes to first; a thing's own argument where it only
+    names one."""
+    places = [
+        (step.tool, name, source)
+        for step in choice.recipe.steps
+        for name, source in step.arguments.items()
+    ]
+    own = (
+        place for place in places if isinstance(place[2], FromUser) and place[2].slot == choice.slot
+    )
     return next(own, places[0])[:2]
 
 
-def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Mapping[str, Any]) -> bool:
-    if "enum" in schema or schema.get("type") == "boolean" or any(isinstance(value, Worded) for value in values):
+def _is_closed(
+    choice: Choice, argument: str, values: Sequence[Any], schema: Mapping[str, Any]
+) -> bool:
+    if (
+        "enum" in schema
+        or schema.get("type") == "boolean"
+        or any(isinstance(value, Worded) for value in values)
+    ):
         return True
     parts = [item for value in values for item in (value if isinstance(value, list) else [value])]
     texts = [item for item in parts if isinstance(item, str)]
     if texts:
-        return not takes_free_text(argument) and sum(len(text.split()) for text in texts) < PHRASE * len(texts)
-    world = contents(choice.scene.state).union(*(contents(result.value) for _, result in choice.scene.calls))
+        return not takes_free_text(argument) and sum(
+            len(text.split()) for text in texts
+        ) < PHRASE * len(texts)
+    world = contents(choice.scene.state).union(
+        *(contents(result.value) for _, result in choice.scene.calls)
+    )
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
 def _limited(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with a bound on invented texts."""
-    limited = {name: value for name, value in schema.items() if name not in ("description", "default")}
+    limited = {
+        name: value for name, value in schema.items() if name not in ("description", "default")
+    }
     if schema.get("type") == "string" and "enum" not in schema:
         limited["maxLength"] = min(schema.get("maxLength", LONGEST), LONGEST)
         limited["minLength"] = max(schema.get("minLength", 1), 1)

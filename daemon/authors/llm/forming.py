@@ -1,14 +1,15 @@
 """Stage V: the draft in the form of its type (004 §3.3, Appendix P).
 
-Padding a world needs no model. For miss_func a model chooses the function that is taken away in a turn in which no call
-is right, or one for each part of the request that could be done otherwise; in the next turn the fixed sentence says
-that they are back. For miss_param it chooses a value, asks for what needs it and leaves it vague; in the next turn it
-supplies the value and asks for the rest.
+Padding a world needs no model. For miss_func a model chooses the function that is taken away in a
+turn in which no call is right, or one for each part of the request that could be done otherwise; in
+the next turn the fixed sentence says that they are back. For miss_param it chooses a value, asks
+for what needs it and leaves it vague; in the next turn it supplies the value and asks for the rest.
 
-Rules decide what may be chosen, so that a weak model cannot choose badly: functions that nothing earlier needs and
-that no others replace; a value that the request says and that nothing earlier tells or shows. The gate `missing` is
-asked about each, and about the two texts. In the paper's form (`pipeline.calls = "per_turn"`) a choice is verified by a
-question that does not show the calls, and one that fails leads to one other; in the joint form the judge looks at that.
+Rules decide what may be chosen, so that a weak model cannot choose badly: functions that nothing
+earlier needs and that no others replace; a value that the request says and that nothing earlier
+tells or shows. The gate `missing` is asked about each, and about the two texts. In the paper's form
+(`pipeline.calls = "per_turn"`) a choice is verified by a question that does not show the calls, and
+one that fails leads to one other; in the joint form the judge looks at that.
 """
 
 import re
@@ -37,8 +38,8 @@ TOGETHER = 12  # sets of functions that are looked at
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What a turn without calls lacks: the text that asks in vain, the text of the turn after, the tools that are held
-    out between them (none for a value), and what the provenance says of it."""
+    """What a turn without calls lacks: the text that asks in vain, the text of the turn after, the
+    tools that are held out between them (none for a value), and what the provenance says of it."""
 
     request: str
     supply: str
@@ -48,8 +49,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class PartialTask:
-    """A draft on its way to the form `type`: the script so far, the gaps that it has already, and the turn without
-    calls at which it is; that turn's request still stands in the turn after. `shown`: the tools that the task shows."""
+    """A draft on its way to the form `type`: the script so far, the gaps that it has already, and
+    the turn without calls at which it is; that turn's request still stands in the turn after.
+    `shown`: the tools that the task shows."""
 
     catalogue: Catalogue
     given: Assignment[Task]
@@ -69,7 +71,8 @@ class PartialTask:
         return self.draft.turns[self.turn + 1]
 
     def before(self, room: int) -> str:
-        """The conversation before the turn, as prompts show it, with `room` characters for results."""
+        """The conversation before the turn, as prompts show it, with `room` characters for
+        results."""
         short = showing.within(self.draft, room, range(self.turn))
         return showing.turns(short, self.script, range(self.turn)) or "(nothing yet)"
 
@@ -79,9 +82,11 @@ class PartialTask:
         return showing.signatures(tools[name] for name in self.shown if name not in without)
 
     def fields(self, choices: str, room: int) -> dict[str, str]:
-        """The fields of a prompt that asks what to take away, with `room` characters for results."""
+        """The fields of a prompt that asks what to take away, with `room` characters for
+        results."""
         short = showing.within(self.draft, room, range(self.turn + 2))
-        calls, tools = showing.turn_lines(short.turns[self.turn + 1]), self.tools()
+        calls = showing.turn_lines(short.turns[self.turn + 1])
+        tools = self.tools()
         asked = {"before": self.before(room), "turn": str(self.turn + 1), "query": self.request}
         return {**asked, "calls": calls, "tools": tools, "choices": choices}
 
@@ -90,36 +95,54 @@ class PartialTask:
         return replace(self, script=script, gaps=(*self.gaps, gap))
 
     def task(self) -> Task:
-        """The task as far as it is. It shows no more tools than it may, and the same ones each time."""
+        """The task as far as it is. It shows no more tools than it may, and the same ones each
+        time."""
         catalogue = replace(self.catalogue, shown=self.given.shown(self.catalogue.shown))
-        made = self.given.environment, self.draft, self.script, self.type, self.given.rng(f"form {self.type}")
+        made = (
+            self.given.environment,
+            self.draft,
+            self.script,
+            self.type,
+            self.given.rng(f"form {self.type}"),
+        )
         held_out = {gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools}
         missing = [told for gap in self.gaps for told in gap.missing]
         return task_types.finished(catalogue, *made, held_out=held_out, missing=missing)
 
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
-        """How the turn could be served without what `gap` takes away; with `fair`, any part of it."""
+        """How the turn could be served without what `gap` takes away; with `fair`, any part of
+        it."""
         results = [[bound.result for bound in calls] for calls in self.draft.turns]
         blamed = missing(self.given.environment, self.with_gap(gap).task(), results, fair=fair)
         return [reason.text for reason in blamed if reason.turn == self.turn + 1]
 
     def removable_functions(self) -> list[Gap]:
-        """What functions leave behind that may be taken away together. Raises ComposeError("no_pattern") for none."""
-        told = sought(self.given.environment, self.request, (bound.call.name for bound in self.calls))
+        """What functions leave behind that may be taken away together. Raises
+        ComposeError("no_pattern") for none."""
+        told = sought(
+            self.given.environment, self.request, (bound.call.name for bound in self.calls)
+        )
         choices = task_types.removable(self.catalogue, self.draft, self.turn + 1, told)
         gaps = [
-            Gap(self.request, RETURN_SENTENCE, tuple({"turn": self.turn, "tool": tool} for tool in tools), tools)
+            Gap(
+                self.request,
+                RETURN_SENTENCE,
+                tuple({"turn": self.turn, "tool": tool} for tool in tools),
+                tools,
+            )
             for tools in islice(product(*choices), TOGETHER)
         ]
         if fitting := [gap for gap in gaps if not self.served(gap)]:
             return fitting
         tools = dict.fromkeys(tool for gap in gaps for tool in gap.tools)
-        detail = f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
+        detail = (
+            f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
+        )
         raise ComposeError("no_pattern", detail, turn=self.turn + 1)
 
     def omissible_values(self) -> list[UserValue]:
-        """The values that may be left open; rather not an option that the tool lists, and of the first request. Raises
-        ComposeError("no_pattern") when there is none."""
+        """The values that may be left open; rather not an option that the tool lists, and of the
+        first request. Raises ComposeError("no_pattern") when there is none."""
         earlier = [*self.script[: self.turn]]
         earlier += [bound.result.text for calls in self.draft.turns[: self.turn] for bound in calls]
         fitting = []
@@ -132,20 +155,30 @@ class PartialTask:
             if not self.served(self.value_gap(value, silent, value.slot.text), fair=False):
                 fitting.append(value)
         if not fitting:
-            detail = f"turn {self.turn + 2} needs nothing that only its user can know: choose functions there that do"
+            detail = (
+                f"turn {self.turn + 2} needs nothing that only its user can know: choose functions "
+                f"there that do"
+            )
             raise ComposeError("no_pattern", detail, turn=self.turn + 1)
         fitting = [value for value in fitting if not value.free] or fitting
         return [value for value in fitting if value.bound.recipe == self.calls[0].recipe] or fitting
 
     def value_gap(self, value: UserValue, request: str, supply: str) -> Gap:
         domain = self.catalogue.family(value.slot.domain)
-        told = {"turn": self.turn, "argument": value.argument, "value": value.value, "domain": domain}
+        told = {
+            "turn": self.turn,
+            "argument": value.argument,
+            "value": value.value,
+            "domain": domain,
+        }
         return Gap(request, supply, (told,))
 
 
-async def form(context: Context, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType) -> Task:
-    """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken away, and
-    `query_verify_failed` where the turn can be served all the same."""
+async def form(
+    context: Context, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+) -> Task:
+    """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken
+    away, and `query_verify_failed` where the turn can be served all the same."""
     partial = PartialTask(context.catalogue, given, draft, type, texts)
     task = await context.compute(partial.task)
     blanks = task_types.blanks(draft, texts, type)
@@ -157,23 +190,30 @@ async def form(context: Context, given: Assignment[Task], draft: Draft, texts: T
 
 
 async def check_form(context: Context, given: Assignment[Task], draft: Draft) -> None:
-    """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be made, before
-    anybody words it: what will be said is taken to be what must be said."""
-    type, tools = given.profile.type, given.environment.tools()
+    """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
+    made, before anybody words it: what will be said is taken to be what must be said."""
+    type = given.profile.type
+    tools = given.environment.tools()
     if type == "base":
         return
     texts = tuple(
-        ", ".join(value.slot.text for value in wording.user_values(tools, calls)) + "." if calls else ""
+        ", ".join(value.slot.text for value in wording.user_values(tools, calls)) + "."
+        if calls
+        else ""
         for calls in draft.turns
     )
     partial = PartialTask(context.catalogue, given, draft, type, texts)
     task = await context.compute(partial.task)
     if type == "long_context" and not lengthened(task, draft):
-        raise ComposeError("no_pattern", "its world cannot be made longer around these calls: choose others")
+        raise ComposeError(
+            "no_pattern", "its world cannot be made longer around these calls: choose others"
+        )
     partial = replace(partial, shown=task.tools)
     for turn in task_types.blanks(draft, texts, type):
         at = replace(partial, turn=turn)
-        await context.compute(at.removable_functions if type == "miss_func" else at.omissible_values)
+        await context.compute(
+            at.removable_functions if type == "miss_func" else at.omissible_values
+        )
 
 
 async def _missing_function(context: Context, partial: PartialTask) -> Gap:
@@ -186,30 +226,51 @@ async def _missing_function(context: Context, partial: PartialTask) -> Gap:
             fields = partial.fields(", ".join(names), context.asker.roles.adversarial.results)
             answers = AnswerForm({"function": {"type": "string", "enum": names}})
             chosen = await context.ask(
-                partial.given, "miss_func", fields, answers, lambda answer: str(answer["function"]), turn=partial.turn
+                partial.given,
+                "miss_func",
+                fields,
+                answers,
+                lambda answer: str(answer["function"]),
+                turn=partial.turn,
             )
         gap = gaps.pop(names.index(chosen))
         if await _verified(context, partial, gap, "served"):
             return gap
-    raise ComposeError("query_verify_failed", "the request can be served without what is missing", turn=partial.turn)
+    raise ComposeError(
+        "query_verify_failed",
+        "the request can be served without what is missing",
+        turn=partial.turn,
+    )
 
 
 async def _missing_value(context: Context, partial: PartialTask) -> Gap:
-    """The value that is left open in a turn, with the vague request and the sentence that supplies the value."""
-    environment, choices = partial.given.environment, await context.compute(partial.omissible_values)
+    """The value that is left open in a turn, with the vague request and the sentence that supplies
+    the value."""
+    environment = partial.given.environment
+    choices = await context.compute(partial.omissible_values)
     values = wording.user_values(environment.tools(), partial.calls)
 
     def read(answer: dict[str, Any]) -> tuple[int, Gap]:
         chosen = choices[answer["choice"] - 1]
-        request, supply = answer["request"].strip(), answer["supply"].strip()
+        request = answer["request"].strip()
+        supply = answer["supply"].strip()
         for name, text in (("request", request), ("supply", supply)):
             if reasons := wording.form_faults(environment, partial.calls, text):
                 raise Unreadable(f"{name}: {'; '.join(reasons)}")
-        why, told = "", showing.compact(chosen.slot.text)
-        others = [value for value in values if value.value != chosen.value and value.said_in([partial.request])]
+        why = ""
+        told = showing.compact(chosen.slot.text)
+        others = [
+            value
+            for value in values
+            if value.value != chosen.value and value.said_in([partial.request])
+        ]
         if chosen.said_in([request]) or not chosen.said_in([supply]):
             why = f"request must not say {told}, and supply must say it word for word"
-        elif lost := [showing.compact(value.slot.text) for value in others if not value.said_in([request, supply])]:
+        elif lost := [
+            showing.compact(value.slot.text)
+            for value in others
+            if not value.said_in([request, supply])
+        ]:
             why = f"request, or supply after the value, must still say {', '.join(lost)}"
         if why:
             raise Unreadable(why, error="query_verify_failed")
@@ -217,22 +278,30 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
 
     async def check(made: tuple[int, Gap]) -> None:
         if ways := await context.compute(partial.served, made[1]):
-            why = f"request must ask for nothing that can be done before supply is said: {'; '.join(ways)}"
+            why = (
+                f"request must ask for nothing that can be done before supply is said: "
+                f"{'; '.join(ways)}"
+            )
             raise Unreadable(why, error="query_verify_failed")
 
     for _ in range(min(CHOICES, len(choices))):
         lines = [
-            f"{number}. {value.argument} of {value.bound.call.name}: {showing.compact(value.slot.text)}"
+            f"{number}. {value.argument} of {value.bound.call.name}: "
+            f"{showing.compact(value.slot.text)}"
             for number, value in enumerate(choices, start=1)
         ]
         fields = partial.fields("\n".join(lines), context.asker.roles.adversarial.results)
         choice = {"type": "integer", "minimum": 1, "maximum": len(choices)}
         form = AnswerForm({"choice": choice, "request": wording.TEXT, "supply": wording.TEXT})
-        number, gap = await context.ask(partial.given, "miss_param", fields, form, read, check=check, turn=partial.turn)
+        number, gap = await context.ask(
+            partial.given, "miss_param", fields, form, read, check=check, turn=partial.turn
+        )
         if await _verified(context, partial, gap, "known"):
             return gap
         choices.pop(number)
-    raise ComposeError("query_verify_failed", "what is missing is known, or can be found out", turn=partial.turn)
+    raise ComposeError(
+        "query_verify_failed", "what is missing is known, or can be found out", turn=partial.turn
+    )
 
 
 async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str) -> bool:
@@ -244,5 +313,10 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
     form = AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}})
     template = f"{partial.type}_verify"
     return await context.ask(
-        partial.given, template, fields, form, lambda answer: bool(answer[field] == "no"), turn=partial.turn
+        partial.given,
+        template,
+        fields,
+        form,
+        lambda answer: bool(answer[field] == "no"),
+        turn=partial.turn,
     )

@@ -1,10 +1,12 @@
-"""The initial state of a variant (stage II), and the patches of the error critic (004 Appendices C.2 and F).
+"""The initial state of a variant (stage II), and the patches of the error critic (004 Appendices
+C.2 and F).
 
-An environment that generates worlds generates a fresh one; elsewhere a model rewrites the seed's state within its
-shape. Where a call fails for a reason that lies in the state, a model proposes a patch, which is checked against the
-shape of the state, by the environment, and by running the calls before the failed one: each that changed the world must
-still change it, or the patch does in advance what the task tests. Accepted patches add up over all attempts at the
-variant, later ones overriding earlier ones field by field, and each next state takes over those that fit it."""
+An environment that generates worlds generates a fresh one; elsewhere a model rewrites the seed's
+state within its shape. Where a call fails for a reason that lies in the state, a model proposes a
+patch, which is checked against the shape of the state, by the environment, and by running the calls
+before the failed one: each that changed the world must still change it, or the patch does in
+advance what the task tests. Accepted patches add up over all attempts at the variant, later ones
+overriding earlier ones field by field, and each next state takes over those that fit it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -31,12 +33,15 @@ ENTRY = {"anyOf": [*VALUE["anyOf"], {"type": "object"}, {"type": "array"}]}
 
 
 async def initial_state(context: Context, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
-    """A legal initial state, with the patches so far that fit it. Raises ComposeError of fresh_state, and
-    `param_gen_failed` where the model brings no world but the seed's and `duplicates` are refused."""
+    """A legal initial state, with the patches so far that fit it. Raises ComposeError of
+    fresh_state, and `param_gen_failed` where the model brings no world but the seed's and
+    `duplicates` are refused."""
     if all(map(is_single_tool, context.catalogue.recipes.values())):
         state = await _rewritten(context, given, plan)
     else:
-        state = await context.compute(fresh_state, context.catalogue, plan, given.seed, given.rng("state"))
+        state = await context.compute(
+            fresh_state, context.catalogue, plan, given.seed, given.rng("state")
+        )
     return await context.compute(mended, context, given, state)
 
 
@@ -50,11 +55,13 @@ def mended(context: Context, given: Assignment[Task], state: Mapping[str, Any]) 
 
 
 async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
-    """The seed's state with other contents; as it is where the model brings nothing that fits and that is allowed."""
+    """The seed's state with other contents; as it is where the model brings nothing that fits and
+    that is allowed."""
     old = dict(given.seed.state or {})
     if not old:
         return old
-    holds_data = any(value not in (None, [], {}) for _, value in leaves(old))  # or two are no duplicates
+    # or two are no duplicates
+    holds_data = any(value not in (None, [], {}) for _, value in leaves(old))
 
     def read(answer: dict[str, Any]) -> dict[str, Any]:
         _refuse(refusals(old, answer["state"]))
@@ -64,22 +71,34 @@ async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> d
         return new
 
     may = showing.allowed(allowed(given.environment, old))
-    fields = {**showing.setting(context.catalogue, plan, old, context.asker.roles.state.world), "allowed": may}
-    form, sections = AnswerForm({"state": {"type": "object"}}), ["allowed"] if may else []
+    fields = {
+        **showing.setting(context.catalogue, plan, old, context.asker.roles.state.world),
+        "allowed": may,
+    }
+    form = AnswerForm({"state": {"type": "object"}})
+    sections = ["allowed"] if may else []
     try:
         check = partial(_check_legal, context, given.environment)
-        return await context.ask(given, "initial_state", fields, form, read, check=check, sections=sections)
+        return await context.ask(
+            given, "initial_state", fields, form, read, check=check, sections=sections
+        )
     except ComposeError:
-        if given.limits.duplicates and holds_data:  # refused at admission: nothing should be spent on one
+        # refused at admission: nothing should be spent on one
+        if given.limits.duplicates and holds_data:
             raise
         return old
 
 
 async def patch(
-    context: Context, given: Assignment[Task], plan: Plan | None, state: Mapping[str, Any], error: ComposeError
+    context: Context,
+    given: Assignment[Task],
+    plan: Plan | None,
+    state: Mapping[str, Any],
+    error: ComposeError,
 ) -> dict[str, Any] | None:
-    """`state` with a model's patch merged in; None when the error is no matter of state or no patch is accepted.
-    The patch is remembered: where there is no `plan` yet, the next state takes it over."""
+    """`state` with a model's patch merged in; None when the error is no matter of state or no patch
+    is accepted. The patch is remembered: where there is no `plan` yet, the next state takes it
+    over."""
     if error.type not in PATCHABLE or not state:
         return None
     environment = given.environment
@@ -116,7 +135,14 @@ async def patch(
     form = AnswerForm({"patch": changes}, guiding=frozenset({"patch"}))
     try:
         accepted = await context.ask(
-            given, "config_patch", fields, form, read, check=check, sections=sections, turn=error.turn
+            given,
+            "config_patch",
+            fields,
+            form,
+            read,
+            check=check,
+            sections=sections,
+            turn=error.turn,
         )
     except ComposeError:
         return None
@@ -125,21 +151,27 @@ async def patch(
 
 
 def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
-    """One nested patch from a list of {path, value}; a path's names are those of the state, which may hold dots: the
-    longest that it knows is taken at each step. Raises Unreadable."""
+    """One nested patch from a list of {path, value}; a path's names are those of the state, which
+    may hold dots: the longest that it knows is taken at each step. Raises Unreadable."""
     patch: dict[str, Any] = {}
     if not isinstance(changes, list):
         raise Unreadable("patch must be a list")
     for change in changes:
-        if not isinstance(change, dict) or not isinstance(change.get("path"), str) or "value" not in change:
+        if (
+            not isinstance(change, dict)
+            or not isinstance(change.get("path"), str)
+            or "value" not in change
+        ):
             raise Unreadable('each change needs a "path" (text) and a "value"')
         names: list[str] = []
-        rest, here = change["path"].strip().strip("."), state
+        rest = change["path"].strip().strip(".")
+        here = state
         while rest:
             known = [key for key in here if rest == key or rest.startswith(f"{key}.")]
             name = max(known, key=len) if known else rest.partition(".")[0]
             names.append(name)
-            rest, below = rest[len(name) + 1 :], here.get(name)
+            rest = rest[len(name) + 1 :]
+            below = here.get(name)
             here = below if isinstance(below, Mapping) else {}
         if not names:
             raise Unreadable("a path is empty")
@@ -149,12 +181,16 @@ def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
     return patch
 
 
-def effective(environment: Environment, state: Mapping[str, Any], calls: Sequence[Call]) -> list[Call]:
-    """Those of `calls` that change the world when they run one after the other; none where it shows no snapshot."""
+def effective(
+    environment: Environment, state: Mapping[str, Any], calls: Sequence[Call]
+) -> list[Call]:
+    """Those of `calls` that change the world when they run one after the other; none where it shows
+    no snapshot."""
     if not calls or not environment.features.snapshot:
         return []
     instance = environment.reset(state)
-    before, changing = instance.snapshot(), []
+    before = instance.snapshot()
+    changing = []
     for call in calls:
         instance.call(call)
         after = instance.snapshot()
@@ -165,7 +201,8 @@ def effective(environment: Environment, state: Mapping[str, Any], calls: Sequenc
 
 
 def fitting(state: Mapping[str, Any], patch: Any, path: Path = ()) -> Iterator[dict[str, Any]]:
-    """The parts of a patch that fit a state, as large as they can be: a whole entry, else its single fields."""
+    """The parts of a patch that fit a state, as large as they can be: a whole entry, else its
+    single fields."""
     if path and not refusals(state, nested(path, patch)):
         yield nested(path, patch)
     elif isinstance(patch, Mapping):
@@ -179,7 +216,9 @@ def _refuse(why: Sequence[PatchRefusal]) -> None:
         raise Unreadable("; ".join(map(str, why[:3])))
 
 
-async def _check_legal(context: Context, environment: Environment, state: Mapping[str, Any]) -> None:
+async def _check_legal(
+    context: Context, environment: Environment, state: Mapping[str, Any]
+) -> None:
     if why := await context.compute(_illegal, environment, state):
         raise Unreadable(f"the world does not accept this state: {why}")
 
@@ -194,10 +233,16 @@ def _illegal(environment: Environment, state: Mapping[str, Any]) -> str:
 
 
 def _change_schema(state: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The schema of one change: a path that the state has, with a value of any plain type; or any path, with any value.
-    Of many paths those of the API class `group` are offered first, switches and amounts before texts."""
-    plain = [(path, value) for path, value in leaves(state) if path and isinstance(value, (str, int, float))]
-    plain.sort(key=lambda leaf: (group not in leaf[0], len(leaf[0]), isinstance(leaf[1], str)))  # else as they stand
+    """The schema of one change: a path that the state has, with a value of any plain type; or any
+    path, with any value. Of many paths those of the API class `group` are offered first, switches
+    and amounts before texts."""
+    plain = [
+        (path, value)
+        for path, value in leaves(state)
+        if path and isinstance(value, (str, int, float))
+    ]
+    # else as they stand
+    plain.sort(key=lambda leaf: (group not in leaf[0], len(leaf[0]), isinstance(leaf[1], str)))
     paths = [".".join(path) for path, _ in plain[:PATHS]]
     ways = [obj({"path": {"enum": paths}, "value": VALUE})] if paths else []
     return {"anyOf": [*ways, obj({"path": {"type": "string", "maxLength": 120}, "value": ENTRY})]}

@@ -1,9 +1,10 @@
-"""Stage IV, gate 4: a model judges by the paper's five criteria, and says where the root of a defect lies (004
-Appendices C.4, C.5 and G). Asked again after stage V.
+"""Stage IV, gate 4: a model judges by the paper's five criteria, and says where the root of a
+defect lies (004 Appendices C.4, C.5 and G). Asked again after stage V.
 
-Rules go first and cost no call: a task whose form is not its type's is `gt_unfixable`; a text that names functions or
-shows how it was made is `query_fixable`. In the joint form (`pipeline.calls = "batched"`) one answer holds verdict,
-class and turn; in the paper's form a rejected sample is diagnosed by a call of its own."""
+Rules go first and cost no call: a task whose form is not its type's is `gt_unfixable`; a text that
+names functions or shows how it was made is `query_fixable`. In the joint form (`pipeline.calls =
+"batched"`) one answer holds verdict, class and turn; in the paper's form a rejected sample is
+diagnosed by a call of its own."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,12 +26,18 @@ VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 
 
 async def judge(
-    context: Context, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
+    context: Context,
+    given: Assignment[Task],
+    draft: Draft,
+    task: Task,
+    results: Results | None = None,
 ) -> Judgement:
-    """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts itself."""
+    """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts
+    itself."""
     if defects := await context.compute(_by_rules, given, draft, task):
         return Judgement("; ".join(defect.reason for defect in defects), defects)
-    roles, joint = context.asker.roles, context.settings.calls == "batched"
+    roles = context.asker.roles
+    joint = context.settings.calls == "batched"
     # One length for both texts: a grammar engine compiles each length once.
     text: Schema = {"type": "string", "maxLength": roles.judge.reason}
     form: dict[str, Schema] = {**dict.fromkeys(CRITERIA, VERDICT), "issue": text}
@@ -45,7 +52,9 @@ async def judge(
             return Judgement(answer["reason"])
         issue = f"fails {', '.join(failed)}: {answer['issue'].strip() or answer['reason']}"
         # in the paper's form the class is asked for below
-        return Judgement(issue, (_defect(answer, issue) if joint else Defect("gt_unfixable", issue),))
+        return Judgement(
+            issue, (_defect(answer, issue) if joint else Defect("gt_unfixable", issue),)
+        )
 
     fields = {
         "type": task.type,
@@ -59,10 +68,13 @@ async def judge(
     judgement = await context.ask(given, "judge_quality", fields, AnswerForm(form), read)
     if joint or not judgement.defects:
         return judgement
-    issue, turns = judgement.reason, conversation(draft, task, roles.classify.results)
+    issue = judgement.reason
+    turns = conversation(draft, task, roles.classify.results)
     fields = {"issue": issue, "conversation": turns, **_class_fields(context)}
     classes = AnswerForm(_defect_fields(CLASSES, 1, len(task.script)))
-    defect = await context.ask(given, "refine_classify", fields, classes, lambda answer: _defect(answer, issue))
+    defect = await context.ask(
+        given, "refine_classify", fields, classes, lambda answer: _defect(answer, issue)
+    )
     return Judgement(issue, (defect,))
 
 
@@ -70,19 +82,29 @@ def _by_rules(given: Assignment[Task], draft: Draft, task: Task) -> tuple[Defect
     if faults := drafts.structure(task, draft):
         return tuple(faults)
     own = ((turn, text) for turn, text in enumerate(task.script) if text != RETURN_SENTENCE)
-    wrong = ((turn, wording.form_faults(given.environment, draft.turns[turn], text)) for turn, text in own)
-    return tuple(Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in wrong if reasons)
+    wrong = (
+        (turn, wording.form_faults(given.environment, draft.turns[turn], text))
+        for turn, text in own
+    )
+    return tuple(
+        Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in wrong if reasons
+    )
 
 
 def _class_fields(context: Context, before: str = "", also: str = "") -> dict[str, str]:
     """What both questions say of the two classes of defects."""
     sections = context.asker.template("fault_classes").render_sections()
-    texts = before + sections["user"], sections["tagged"], f"{also} {sections['constrained'].strip()}"
+    texts = (
+        before + sections["user"],
+        sections["tagged"],
+        f"{also} {sections['constrained'].strip()}",
+    )
     return dict(zip(CLASS_FIELDS, texts, strict=True))
 
 
 def conversation(draft: Draft, task: Task, room: int) -> str:
-    """The turns as the policy will meet them: in a padded world the calls give other results than in the draft's."""
+    """The turns as the policy will meet them: in a padded world the calls give other results than
+    in the draft's."""
     if results := task.provenance.get("results", ()):
 
         def met(turn: int, place: int, bound: BoundCall) -> BoundCall:
@@ -97,19 +119,24 @@ def meaning(given: Assignment[Task], task: Task) -> str:
     if task.type == "long_context":
         return "The world holds much more than the conversation needs; every turn can be served."
     if task.type == "miss_func":
-        parts, tools = [], given.environment.tools()
+        parts = []
+        tools = given.environment.tools()
         for turn, names in sorted(task.held_out.items()):
             at_hand = showing.signatures(tools[name] for name in task.tools_at(turn - 1))
             parts.append(
-                f"Up to turn {turn} the function {', '.join(names)} is missing; turn {turn + 1} says in fixed words "
-                f"that it is back. In turn {turn} no call is right, because what is asked is out of reach: no function "
+                f"Up to turn {turn} the function {', '.join(names)} is missing; turn {turn + 1} "
+                f"says in fixed words "
+                f"that it is back. In turn {turn} no call is right, because what is asked is out "
+                f"of reach: no function "
                 f"at hand there, and no two of them, may do the same. At hand are then:\n{at_hand}"
             )
         return "\n".join(parts)
     if task.type == "miss_param":
         return " ".join(
-            f"In turn {turn + 1} the user leaves a needed value open on purpose: nothing before tells or implies it, "
-            f"it is no default, and no function finds it out, so no call is right there. Turn {turn + 2} supplies it."
+            f"In turn {turn + 1} the user leaves a needed value open on purpose: nothing before "
+            f"tells or implies it, "
+            f"it is no default, and no function finds it out, so no call is right there. Turn "
+            f"{turn + 2} supplies it."
             for turn, calls in enumerate(task.calls)
             if not calls
         )

@@ -1,12 +1,13 @@
 """Stage I: functions for the places of a pattern, and the story (004 §3.3, Appendices C.1 and F).
 
-The *pattern* says for every call of the root's shape which functions may stand there. Where the environment has recipes
-(HIGH-LEVEL functions), a procedural sketch of the right shape is widened: each of its functions may be exchanged for
-any other with as many calls of the same API classes, the same depth and flows, the same needs, and results on which
-what follows can rely. So whatever a model picks is likely to fit together, and keeps what the gates hold it to. After a
+The *pattern* says for every call of the root's shape which functions may stand there. Where the
+environment has recipes (HIGH-LEVEL functions), a procedural sketch of the right shape is widened:
+each of its functions may be exchanged for any other with as many calls of the same API classes, the
+same depth and flows, the same needs, and results on which what follows can rely. So whatever a
+model picks is likely to fit together, and keeps what the gates hold it to. After a
 `decompose_failed`, and where there are no recipes, the functions are single tools (BOTTOM-LEVEL;
-`catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is checked against the
-pattern before anything runs."""
+`catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is
+checked against the pattern before anything runs."""
 
 import random
 from collections import Counter
@@ -36,8 +37,12 @@ FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
 REFUSAL = 120  # characters of what the world says to a function that it refuses
 TOLD = 2_000  # characters of what the root's user says
-TOOLS = {"type": "array", "items": {"type": "string"}, "minItems": 2}  # of a function that the model writes
-COMPOSED = {"type": "array", "items": obj({"name": {"type": "string", "maxLength": 60}, "calls": TOOLS})}
+# of a function that the model writes
+TOOLS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+COMPOSED = {
+    "type": "array",
+    "items": obj({"name": {"type": "string", "maxLength": 60}, "calls": TOOLS}),
+}
 
 
 Options = tuple[str, ...]  # functions that fit a place, all with as many calls
@@ -45,8 +50,9 @@ Options = tuple[str, ...]  # functions that fit a place, all with as many calls
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The functions to choose in each turn, of the options of each place; none where no call is right. `depth` is None
-    where only the calls can show it; then `pairs` are functions, of places that should, found to feed each other."""
+    """The functions to choose in each turn, of the options of each place; none where no call is
+    right. `depth` is None where only the calls can show it; then `pairs` are functions, of places
+    that should, found to feed each other."""
 
     turns: tuple[tuple[Options, ...], ...]
     depth: int | None = None
@@ -70,10 +76,11 @@ def _repeats(catalogue: Catalogue, given: Assignment[Task], turns: Sequence[Sequ
 
 
 async def plan(context: Context, given: Assignment[Task]) -> Plan:
-    """A plan of the pattern's functions. Raises ComposeError: `no_prompts` without a query template, `no_pattern`,
-    `plan_unreadable`, `func_sample_failed` for functions that are not to be had, `decompose_failed` for one whose calls
-    do not fit its place, `duplicate_func` for one that stands twice in a turn, `conversation_construct_failed` for a
-    turn that needs a later one, or for single tools that cannot feed each other as in the root."""
+    """A plan of the pattern's functions. Raises ComposeError: `no_prompts` without a query
+    template, `no_pattern`, `plan_unreadable`, `func_sample_failed` for functions that are not to be
+    had, `decompose_failed` for one whose calls do not fit its place, `duplicate_func` for one that
+    stands twice in a turn, `conversation_construct_failed` for a turn that needs a later one, or
+    for single tools that cannot feed each other as in the root."""
     for group in given.profile.classes:
         wording.query_template(given.environment, group, fallback=context.settings.fallback_prompt)
     catalogue = context.catalogue
@@ -83,22 +90,33 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
-    failed = dict.fromkeys(error.type for error in reversed(given.failures))  # each once, the newest first
-    composes = context.settings.high_level and wanted.depth is None and "decompose_failed" not in failed
+    # each once, the newest first
+    failed = dict.fromkeys(error.type for error in reversed(given.failures))
+    composes = (
+        context.settings.high_level and wanted.depth is None and "decompose_failed" not in failed
+    )
     alone = composes and "query_verify_failed" in failed  # Appendix E: then one function a turn
     form: dict[str, Any] = {"narrative": NARRATIVE} if given.narrative else {}
     form |= {"functions": COMPOSED} if composes else {}
     for number, places in enumerate(wanted.turns, 1):
         if places:
             single = [{"type": "string", "enum": list(options)} for options in places]
-            least = {"minItems": 1} if composes else {"prefixItems": single, "minItems": len(places)}
-            form[f"turn_{number}"] = {"type": "array", **least, "maxItems": 1 if alone else len(places)}
+            least = (
+                {"minItems": 1} if composes else {"prefixItems": single, "minItems": len(places)}
+            )
+            form[f"turn_{number}"] = {
+                "type": "array",
+                **least,
+                "maxItems": 1 if alone else len(places),
+            }
 
     def read(answer: dict[str, Any]) -> Plan:
         composed = {function["name"]: function["calls"] for function in answer.get("functions", ())}
         if taken := sorted(composed.keys() & catalogue.recipes.keys()):
             raise Unreadable(
-                f"a function of your own cannot be called {taken[0]}, as a tool is", "decompose_failed", taken
+                f"a function of your own cannot be called {taken[0]}, as a tool is",
+                "decompose_failed",
+                taken,
             )
         chosen = []
         try:
@@ -107,24 +125,36 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
                 if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                     raise Unreadable(f"turn_{number} must be a list of names", "plan_unreadable")
                 if alone and len(names) > 1:
-                    raise Unreadable(f"turn_{number} must be one function, of its {len(places)} calls", functions=names)
+                    raise Unreadable(
+                        f"turn_{number} must be one function, of its {len(places)} calls",
+                        functions=names,
+                    )
                 chosen.append(_decomposed(composed, places, names, f"turn_{number}"))
             _check(catalogue, given, wanted, chosen)
         except Unreadable as unfit:  # it could be read
             unfit.error = unfit.error or "func_sample_failed"
             raise
-        turns = tuple(PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in chosen)
-        return Plan(turns, {"story": answer["narrative"].strip()} if given.narrative else {}, composed)
+        turns = tuple(
+            PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in chosen
+        )
+        return Plan(
+            turns, {"story": answer["narrative"].strip()} if given.narrative else {}, composed
+        )
 
     async def check(made: Plan) -> None:
         try:
-            await check_form(context, given, await context.compute(linking.rehearse, prober, given, made))
+            await check_form(
+                context, given, await context.compute(linking.rehearse, prober, given, made)
+            )
         except ComposeError as error:
             raise Unreadable(error.detail, error.type, error.functions) from None
 
-    told, tools = load("guidance").sections, given.environment.tools()
+    told = load("guidance").sections
+    tools = given.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
-    refused = {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
+    refused = (
+        {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
+    )
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
@@ -137,28 +167,40 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
         "guidance": " ".join(told[type] for type in failed if type in told),
         "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
     }
-    due = {"refused": refused, "story": given.narrative, "root": given.narrative, "avoid": choice and not given.same}
+    due = {
+        "refused": refused,
+        "story": given.narrative,
+        "root": given.narrative,
+        "avoid": choice and not given.same,
+    }
     due |= {"compose": composes, "learn": given.failures}
-    sections, checked = [name for name, holds in due.items() if holds], check if wanted.depth is None else None
+    sections = [name for name, holds in due.items() if holds]
+    checked = check if wanted.depth is None else None
     guiding = frozenset(form) - {"narrative", "functions"}
     answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
-    return await context.ask(given, "planner", fields, answers, read, check=checked, sections=sections)
+    return await context.ask(
+        given, "planner", fields, answers, read, check=checked, sections=sections
+    )
 
 
 def pattern(prober: Prober, given: Assignment[Task], rng: random.Random) -> Pattern:
-    """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some place."""
+    """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some
+    place."""
     catalogue = prober.catalogue
     own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
     if own and not any(error.type == "decompose_failed" for error in given.failures):
         return _from_recipes(catalogue, own, given, rng)
     turns, pairs = linking.tool_options(prober, given, rng)
-    return Pattern(tuple(tuple(tuple(options) for options in places) for places in turns), pairs=pairs)
+    return Pattern(
+        tuple(tuple(tuple(options) for options in places) for places in turns), pairs=pairs
+    )
 
 
 def _from_recipes(
     catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment[Task], rng: random.Random
 ) -> Pattern:
-    recipes_only, silent = replace(catalogue, recipes=own), replace(given, narrative=False)
+    recipes_only = replace(catalogue, recipes=own)
+    silent = replace(given, narrative=False)
     try:
         sketched = sketch(recipes_only, silent, rng, SKETCHES)
     except ComposeError:  # a rare shape: look for long
@@ -172,11 +214,14 @@ def _from_recipes(
     for turn, recipes in enumerate(chosen):
         places = []
         before = frozenset(table.used)
-        again = turn > 0 and not chosen[turn - 1]  # the turn before asks for the same and cannot be served
+        # the turn before asks for the same and cannot be served
+        again = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
             later.pop(0)
             lacking = again and deniable(catalogue, (recipe,), given.profile.type, before)
-            needed = frozenset[str]().union(*(other.needs.union(other.when, other.unless) for other in later))
+            needed = frozenset[str]().union(
+                *(other.needs.union(other.when, other.unless) for other in later)
+            )
             groups = Counter(tools[name].group for name in recipe.tools)
             options = [
                 other.name
@@ -187,7 +232,11 @@ def _from_recipes(
                 and not (other.short and given.profile.type == "long_context")
                 and (not lacking or deniable(catalogue, (other,), given.profile.type, before))
                 and Counter(tools[name].group for name in other.tools) == groups
-                and (other.tools == recipe.tools if given.same else not avoided.intersection(other.tools))
+                and (
+                    other.tools == recipe.tools
+                    if given.same
+                    else not avoided.intersection(other.tools)
+                )
             ]
             catalogue.shuffle(options, given.preferences, rng)
             options = [recipe.name, *options[: linking.CHOICES - 1]]
@@ -198,10 +247,12 @@ def _from_recipes(
     return Pattern(tuple(turns), given.profile.depth)
 
 
-def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]) -> bool:
-    """Whether `other` may stand for `recipe` on this table, where it matters to later functions that the things and
-    facts `needed` are there, or are not: as many calls, as deep, fed by the same turns, no more needs of its own, and
-    it leaves the same of what is needed."""
+def _exchangeable(
+    recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]
+) -> bool:
+    """Whether `other` may stand for `recipe` on this table, where it matters to later functions
+    that the things and facts `needed` are there, or are not: as many calls, as deep, fed by the
+    same turns, no more needs of its own, and it leaves the same of what is needed."""
     return (
         len(other.steps) == len(recipe.steps)
         and other.needs == recipe.needs
@@ -212,63 +263,94 @@ def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed
 
 
 def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
-    """The depth that a recipe reaches on this table, the edges, and depth and turn of the needed things it leaves."""
+    """The depth that a recipe reaches on this table, the edges, and depth and turn of the needed
+    things it leaves."""
     after = replace(table.copy(), depth=0)
     after.add(recipe, turn)
-    left = {kind: (depth, origin[0]) for kind, (depth, origin) in after.things.items() if kind in needed}
+    left = {
+        kind: (depth, origin[0]) for kind, (depth, origin) in after.things.items() if kind in needed
+    }
     return after.depth, after.edges, left
 
 
-def _check(catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chosen: Sequence[Sequence[str]]) -> None:
+def _check(
+    catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chosen: Sequence[Sequence[str]]
+) -> None:
     """Raises Unreadable where chosen functions do not fit their places and each other."""
-    type, recipes, table = given.profile.type, catalogue.recipes, Table()
+    type = given.profile.type
+    recipes = catalogue.recipes
+    table = Table()
     for turn, (places, names) in enumerate(zip(wanted.turns, chosen, strict=True)):
         here = f"turn {turn + 1}"
         if len(names) != len(places):
             raise Unreadable(f"{here} has {len(places)} places, not {len(names)}")
         for options, name in zip(places, names, strict=True):
             recipe = _offered(catalogue, given, options, name, here)
-            if names.count(name) > 1 and (wanted.depth is not None or not recipe.user_slots):  # nothing would differ
+            # nothing would differ
+            if names.count(name) > 1 and (wanted.depth is not None or not recipe.user_slots):
                 raise Unreadable(f"{here} asks for {name} twice", "duplicate_func", [name])
             if missing := recipe.needs.union(recipe.when) - table.things.keys():
                 what = f"{here}: {name} needs {', '.join(sorted(missing))}"
-                for later in (recipes[name] for names in chosen[turn + 1 :] for name in names if name in recipes):
+                for later in (
+                    recipes[name]
+                    for names in chosen[turn + 1 :]
+                    for name in names
+                    if name in recipes
+                ):
                     if missing.intersection((*later.gives, *later.makes)):
                         why = f"{what}, which only the later {later.name} gives"
                         raise Unreadable(why, "conversation_construct_failed", [name, later.name])
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
             table.add(recipe, turn)
-        if turn and names and not wanted.turns[turn - 1]:  # what the turn before asks for, and cannot be served there
-            before, gives = set(_tools(catalogue, chosen[:turn])), set[str]()
+        # what the turn before asks for, and cannot be served there
+        if turn and names and not wanted.turns[turn - 1]:
+            before = set(_tools(catalogue, chosen[:turn]))
+            gives = set[str]()
             for recipe in (recipes[name] for name in names):
-                if type == "miss_func" and before.issuperset(recipe.tools) and not gives & recipe.needs:
+                if (
+                    type == "miss_func"
+                    and before.issuperset(recipe.tools)
+                    and not gives & recipe.needs
+                ):
                     why = f"{here}: {recipe.name} calls only tools that earlier turns call"
                     raise Unreadable(why, functions=[recipe.name])
                 gives.update(recipe.gives)
             if type == "miss_param" and not any(recipes[name].user_slots for name in names):
-                raise Unreadable(f"{here} must need a value that only the user can say", functions=names)
+                raise Unreadable(
+                    f"{here} must need a value that only the user can say", functions=names
+                )
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
     if not given.same and (why := _repeats(catalogue, given, chosen)):
         raise Unreadable(f"{why}: take another function where a place leaves a choice")
 
 
-def _decomposed(composed: Mapping[str, list[str]], places: Sequence[Options], names: list[str], turn: str) -> list[str]:
-    """A turn's functions with each HIGH-LEVEL one in BOTTOM-LEVEL calls (004 Appendix D). Raises Unreadable where these
-    do not fit the places at which it stands."""
+def _decomposed(
+    composed: Mapping[str, list[str]], places: Sequence[Options], names: list[str], turn: str
+) -> list[str]:
+    """A turn's functions with each HIGH-LEVEL one in BOTTOM-LEVEL calls (004 Appendix D). Raises
+    Unreadable where these do not fit the places at which it stands."""
     calls: list[str] = []
     for name in names:
         own = composed.get(name, [name])
         room = places[len(calls) : len(calls) + len(own)]
-        if name in composed and (len(room) < len(own) or any(map(lambda call, may: call not in may, own, room))):
-            what = f"{turn}: {name} comes down to {', '.join(own)}; there is room for {showing.compact(room)}"
+        if name in composed and (
+            len(room) < len(own) or any(map(lambda call, may: call not in may, own, room))
+        ):
+            what = (
+                f"{turn}: {name} comes down to {', '.join(own)}; there is room for "
+                f"{showing.compact(room)}"
+            )
             raise Unreadable(what, "decompose_failed", [name])
         calls += own
     return calls
 
 
-def _offered(catalogue: Catalogue, given: Assignment[Task], options: Options, name: str, turn: str) -> Recipe:
-    recipe, where = catalogue.recipes.get(name), f"{turn}: {name!r}"
+def _offered(
+    catalogue: Catalogue, given: Assignment[Task], options: Options, name: str, turn: str
+) -> Recipe:
+    recipe = catalogue.recipes.get(name)
+    where = f"{turn}: {name!r}"
     if recipe is None:
         raise Unreadable(f"{where} is no function")
     if name in options:
@@ -278,7 +360,9 @@ def _offered(catalogue: Catalogue, given: Assignment[Task], options: Options, na
     if len(recipe.steps) != (room := len(catalogue.recipes[options[0]].steps)):
         calls = f"{where} comes down to the {len(recipe.steps)} calls {', '.join(recipe.tools)}"
         raise Unreadable(f"{calls}; there is room for {room}", "decompose_failed", [name])
-    raise Unreadable(f"{where} is not among those offered there: {', '.join(options)}", functions=[name])
+    raise Unreadable(
+        f"{where} is not among those offered there: {', '.join(options)}", functions=[name]
+    )
 
 
 def _places(wanted: Pattern) -> str:
@@ -289,18 +373,20 @@ def _places(wanted: Pattern) -> str:
 
 
 def _links(given: Assignment[Task], wanted: Pattern) -> str:
-    """What must be kept of the root's flows: which turns use what others return, or which places, where the functions
-    do not bring it."""
+    """What must be kept of the root's flows: which turns use what others return, or which places,
+    where the functions do not bring it."""
     if not given.profile.edges:
         return ""
     if wanted.depth is not None:
         uses = [
-            f"turn {later + 1} uses what {'an earlier call of its own' if turn == later else f'turn {turn + 1}'} finds"
+            f"turn {later + 1} uses what "
+            f"{'an earlier call of its own' if turn == later else f'turn {turn + 1}'} finds"
             for turn, later in sorted(given.profile.links)
         ]
         return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
     fed = {
-        f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn {producer[0] + 1}"
+        f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn "
+        f"{producer[0] + 1}"
         f"{_found(wanted.pairs.get((producer, consumer), ()))}"
         for producer, consumer, _ in given.profile.edges
     }
@@ -308,7 +394,11 @@ def _links(given: Assignment[Task], wanted: Pattern) -> str:
 
 
 def _found(pairs: Sequence[tuple[str, str]]) -> str:
-    return f" (such as {', '.join(f'{giver} to {taker}' for giver, taker in pairs[:PAIRS])})" if pairs else ""
+    return (
+        f" (such as {', '.join(f'{giver} to {taker}' for giver, taker in pairs[:PAIRS])})"
+        if pairs
+        else ""
+    )
 
 
 def _failure_line(error: ComposeError) -> str:

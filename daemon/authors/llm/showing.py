@@ -1,4 +1,5 @@
-"""How prompts show tools, plans, calls and states: compact (contexts are short), as JSON where values matter."""
+"""How prompts show tools, plans, calls and states: compact (contexts are short), as JSON where
+values matter."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +16,11 @@ from rods.daemon.authors.base import with_calls
 from rods.environments.base import Result, Tool
 from rods.transcripts import LONGEST, line
 
-AROUND = 60  # characters before and after what a later call takes from a result that is cut, at least
+# characters before and after what a later call takes from a result that is cut, at least
+AROUND = 60
 FIELDS = 40  # of a state, whose bounds are shown
-SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))  # characters of a text, entries
+# characters of a text, entries
+SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))
 
 
 def signatures(tools: Iterable[Tool]) -> str:
@@ -26,13 +29,16 @@ def signatures(tools: Iterable[Tool]) -> str:
 
 
 def schemas(tools: Iterable[Tool]) -> str:
-    """One JSON object a tool: what it does, and of each argument the schema, the description and the default."""
+    """One JSON object a tool: what it does, and of each argument the schema, the description and
+    the default."""
     lines = []
     for tool in tools:
         arguments = {parameter.name: dict(parameter.schema) for parameter in tool.parameters}
         for parameter in tool.parameters:
             about = {"description": parameter.description} if parameter.description else {}
-            arguments[parameter.name] |= about if parameter.required else {**about, "default": parameter.default}
+            arguments[parameter.name] |= (
+                about if parameter.required else {**about, "default": parameter.default}
+            )
         lines.append(compact({"name": tool.name, "does": tool.summary, "arguments": arguments}))
     return "\n".join(lines)
 
@@ -51,7 +57,10 @@ def plan(catalogue: Catalogue, plan: Plan) -> str:
     """A plan, one line a turn: each function with its purpose and the tools that it calls."""
     lines = []
     for number, turn in enumerate(plan.turns, start=1):
-        names = [f"{number}.{place} {purpose(catalogue, name)}" for place, name in enumerate(turn.recipes, start=1)]
+        names = [
+            f"{number}.{place} {purpose(catalogue, name)}"
+            for place, name in enumerate(turn.recipes, start=1)
+        ]
         lines.append("; ".join(names) or f"{number} (asked in vain; done in the next turn)")
     return "\n".join(lines)
 
@@ -69,15 +78,19 @@ def call_line(call: Call, result: Result) -> str:
 def turn(number: int, text: str, calls: Sequence[BoundCall]) -> str:
     """The turn `number` under its heading "Turn 1:", with the user's text where there is one."""
     user = [line({"user": text}, LONGEST)] if text else []
-    return "\n".join([f"Turn {number + 1}:", *user, turn_lines(calls) or "(no call is right in this turn)"])
+    return "\n".join(
+        [f"Turn {number + 1}:", *user, turn_lines(calls) or "(no call is right in this turn)"]
+    )
 
 
 def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft:
-    """The draft with its results in about `room` characters at most over `turns` (None: all). Short ones stay whole;
-    the others share what is left, and are cut around what later calls take from them."""
+    """The draft with its results in about `room` characters at most over `turns` (None: all). Short
+    ones stay whole; the others share what is left, and are cut around what later calls take from
+    them."""
     shown = range(len(draft.turns)) if turns is None else turns
     lengths = sorted(len(bound.result.text) for turn in shown for bound in draft.turns[turn])
-    share, left = 0, room
+    share = 0
+    left = room
     for number, length in enumerate(lengths):
         share = left // (len(lengths) - number)
         left -= min(length, share)
@@ -113,7 +126,8 @@ def excerpt(text: str, room: int, values: Iterable[Any] = ()) -> str:
 
 
 def state(state: Any, room: int) -> str:
-    """A state as one line of JSON in at most `room` characters: long texts and long lists lose their ends first."""
+    """A state as one line of JSON in at most `room` characters: long texts and long lists lose
+    their ends first."""
     for text, entries in SHORTENINGS:
         shown = compact(_shortened(state, text, entries))
         if len(shown) <= room:
@@ -123,7 +137,9 @@ def state(state: Any, room: int) -> str:
 
 def allowed(bounds: Mapping[str, Mapping[str, Any]]) -> str:
     """What may stand in the fields of a state, one path a line; options first."""
-    ordered = sorted(bounds.items(), key=lambda bound: "enum" not in bound[1] and "const" not in bound[1])
+    ordered = sorted(
+        bounds.items(), key=lambda bound: "enum" not in bound[1] and "const" not in bound[1]
+    )
     return "\n".join(f"{path}: {compact(words)}" for path, words in ordered[:FIELDS])
 
 
@@ -140,12 +156,20 @@ def turns(draft: Draft, texts: Sequence[str], shown: Iterable[int]) -> str:
 
 def narrative(story: Mapping[str, str]) -> str:
     """The plan's narrative in one text; "(none)" without one."""
-    return " ".join(f"{name}: {text}" if len(story) > 1 else text for name, text in story.items()) or "(none)"
+    return (
+        " ".join(f"{name}: {text}" if len(story) > 1 else text for name, text in story.items())
+        or "(none)"
+    )
 
 
 def setting(catalogue: Catalogue, written: Plan, world: Any, room: int) -> dict[str, str]:
-    """What several prompts begin with: the story of a plan, the plan, and a state in at most `room` characters."""
-    return {"story": narrative(written.narrative), "plan": plan(catalogue, written), "state": state(world, room)}
+    """What several prompts begin with: the story of a plan, the plan, and a state in at most `room`
+    characters."""
+    return {
+        "story": narrative(written.narrative),
+        "plan": plan(catalogue, written),
+        "state": state(world, room),
+    }
 
 
 def _shortened(value: Any, text: int, entries: int) -> Any:

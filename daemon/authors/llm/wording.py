@@ -1,10 +1,11 @@
-"""What the user says: each turn for itself (stage II, 004 Appendix D), all turns at once from the plan's narrative
-(stage III, Appendix C.3), and one turn anew (the refinement of stage IV, C.6).
+"""What the user says: each turn for itself (stage II, 004 Appendix D), all turns at once from the
+plan's narrative (stage III, Appendix C.3), and one turn anew (the refinement of stage IV, C.6).
 
-A text is taken only when it says what only the user can know, does not say what calls find out, names no function and
-is written in sentences; what is wrong is told to the model. Queries written one by one are also verified by the model:
-do they say what the calls do? Without the rewrite (`pipeline.rewrite = false`) a query is asked for a turn at a time,
-from the calls of that turn alone: no other turn and no story is shown."""
+A text is taken only when it says what only the user can know, does not say what calls find out,
+names no function and is written in sentences; what is wrong is told to the model. Queries written
+one by one are also verified by the model: do they say what the calls do? Without the rewrite
+(`pipeline.rewrite = false`) a query is asked for a turn at a time, from the calls of that turn
+alone: no other turn and no story is shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -36,24 +37,30 @@ GENERAL = "query_class_any"  # the query template of API classes that have none 
 
 
 async def queries(context: Context, given: Assignment[Task], draft: Draft) -> Texts:
-    """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts that never have the
-    form or leave out a value, `query_verify_failed` for texts that do not say what the calls do, `query_verify_no_tag`
-    for a verification that cannot be read."""
+    """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts
+    that never have the form or leave out a value, `query_verify_failed` for texts that do not say
+    what the calls do, `query_verify_no_tag` for a verification that cannot be read."""
     turns = [turn for turn, calls in enumerate(draft.turns) if calls]
     texts = [""] * len(draft.turns)
-    # Without the rewrite each turn is written for itself (004 Appendix R), in either form of `calls`.
+    # Without the rewrite each turn is written for itself (004 Appendix R), in either form of
+    # `calls`.
     together = context.settings.calls == "batched" and context.settings.rewrite
     for group in [turns] if together else [[turn] for turn in turns]:
-        for turn, text in zip(group, await _aligned(context, given, draft, group, texts), strict=True):
+        for turn, text in zip(
+            group, await _aligned(context, given, draft, group, texts), strict=True
+        ):
             texts[turn] = text
     return tuple(texts)
 
 
-async def rewrite(context: Context, given: Assignment[Task], draft: Draft, worded: Texts = ()) -> Texts:
-    """All turns at once; `worded` are the queries that they start from in the paper's form. Raises ComposeError:
-    `query_verify_failed` for a text that never gets its values right, `query_gen_failed` for one that cannot be read or
-    is no user's."""
-    count, tools = len(draft.turns), given.environment.tools()
+async def rewrite(
+    context: Context, given: Assignment[Task], draft: Draft, worded: Texts = ()
+) -> Texts:
+    """All turns at once; `worded` are the queries that they start from in the paper's form. Raises
+    ComposeError: `query_verify_failed` for a text that never gets its values right,
+    `query_gen_failed` for one that cannot be read or is no user's."""
+    count = len(draft.turns)
+    tools = given.environment.tools()
     short = showing.within(draft, context.asker.roles.rewrite.results)
 
     def read(answer: dict[str, Any]) -> Texts:
@@ -78,9 +85,13 @@ async def rewrite(context: Context, given: Assignment[Task], draft: Draft, worde
     return await context.ask(given, "rewrite_turns", fields, form, read, parts=256 * count)
 
 
-async def reword(context: Context, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect) -> Texts:
-    """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite` does."""
-    turn, tools = defect.turn or 0, given.environment.tools()
+async def reword(
+    context: Context, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+) -> Texts:
+    """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite`
+    does."""
+    turn = defect.turn or 0
+    tools = given.environment.tools()
     # Without the rewrite a turn is mended as it was written: for itself (004 Appendix R).
     shown = range(len(draft.turns)) if context.settings.rewrite else [turn]
     short = showing.within(draft, context.asker.roles.refine.results, shown)
@@ -100,12 +111,19 @@ async def reword(context: Context, given: Assignment[Task], draft: Draft, texts:
         "calls": with_values(tools, short, draft, turn),
         "longest": str(LONGEST),
     }
-    form, functions = AnswerForm({"query": TEXT}), draft.functions([turn])
-    return await context.ask(given, "refine_rewrite", fields, form, read, turn=turn, functions=functions)
+    form = AnswerForm({"query": TEXT})
+    functions = draft.functions([turn])
+    return await context.ask(
+        given, "refine_rewrite", fields, form, read, turn=turn, functions=functions
+    )
 
 
 async def _aligned(
-    context: Context, given: Assignment[Task], draft: Draft, turns: Sequence[int], before: Sequence[str]
+    context: Context,
+    given: Assignment[Task],
+    draft: Draft,
+    turns: Sequence[int],
+    before: Sequence[str],
 ) -> list[str]:
     """The texts of `turns`, found aligned. `before` has the texts of all turns so far."""
     problem = ""
@@ -113,23 +131,38 @@ async def _aligned(
         texts = await _written(context, given, draft, turns, before, problem)
         role = context.asker.roles.verification
         short = showing.within(draft, role.results, turns)
-        shown = [showing.turn(turn, text, short.turns[turn]) for turn, text in zip(turns, texts, strict=True)]
-        verdict, length = _list_schema(VERDICT, len(turns)), {"type": "string", "maxLength": role.reason}
+        shown = [
+            showing.turn(turn, text, short.turns[turn])
+            for turn, text in zip(turns, texts, strict=True)
+        ]
+        verdict = _list_schema(VERDICT, len(turns))
+        length = {"type": "string", "maxLength": role.reason}
         form = AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"}))
-        fields, functions = {"turns": "\n\n".join(shown), "count": str(len(turns))}, draft.functions(turns)
-        answer = await context.ask(given, "query_verification", fields, form, dict, turn=turns[0], functions=functions)
-        verdicts, why = answer["verdict"], answer.get("problem", "") or answer["reason"]
+        fields = {"turns": "\n\n".join(shown), "count": str(len(turns))}
+        functions = draft.functions(turns)
+        answer = await context.ask(
+            given, "query_verification", fields, form, dict, turn=turns[0], functions=functions
+        )
+        verdicts = answer["verdict"]
+        why = answer.get("problem", "") or answer["reason"]
         if "misaligned" not in verdicts:
             return texts
         problem = why if context.settings.feedback else ""
     wrong = verdicts.index("misaligned")
     detail = f"{texts[wrong]!r} does not say what its calls do: {why}"
     first, *others = draft.functions(turns[wrong : wrong + 1])
-    raise ComposeError("query_verify_failed", detail, function=first, functions=others, turn=turns[wrong])
+    raise ComposeError(
+        "query_verify_failed", detail, function=first, functions=others, turn=turns[wrong]
+    )
 
 
 async def _written(
-    context: Context, given: Assignment[Task], draft: Draft, turns: Sequence[int], before: Sequence[str], problem: str
+    context: Context,
+    given: Assignment[Task],
+    draft: Draft,
+    turns: Sequence[int],
+    before: Sequence[str],
+    problem: str,
 ) -> list[str]:
     tools = given.environment.tools()
     calls = [draft.turns[turn] for turn in turns]
@@ -150,19 +183,23 @@ async def _written(
         "story": showing.narrative(draft.plan.narrative),
         "voices": _query_templates(context, given.environment, calls),
         "earlier": "\n".join(earlier) or "(nothing)",
-        "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}" for turn in turns),
+        "turns": "\n\n".join(
+            f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}" for turn in turns
+        ),
         "count": str(len(turns)),
         "problem": problem,
     }
     sections = [*(["context"] if context.settings.rewrite else []), *(["mend"] if problem else [])]
-    form, functions = AnswerForm({"query": _list_schema(TEXT, len(turns))}), draft.functions(turns)
+    form = AnswerForm({"query": _list_schema(TEXT, len(turns))})
+    functions = draft.functions(turns)
     options: dict[str, Any] = {"turn": turns[0], "functions": functions, "parts": 200 * len(turns)}
     return await context.ask(given, "query", fields, form, read, sections=sections, **options)
 
 
 def query_template(environment: Environment, group: str, *, fallback: bool) -> tuple[str, str, str]:
-    """Name, text and hash of the query template of an API class: the environment's own (`query_templates`, a mapping
-    from classes to texts), the project's, or the general one. Raises ComposeError("no_prompts")."""
+    """Name, text and hash of the query template of an API class: the environment's own
+    (`query_templates`, a mapping from classes to texts), the project's, or the general one. Raises
+    ComposeError("no_prompts")."""
     own = getattr(environment, "query_templates", {})
     if group in own:
         return f"{environment.name} {group}", own[group], content_id(own[group])[:12]
@@ -170,14 +207,22 @@ def query_template(environment: Environment, group: str, *, fallback: bool) -> t
         with suppress(ValueError, OSError):
             template = load(name)
             return name, template.text, template.hash
-    raise ComposeError("no_prompts", f"no query template for the API class {group!r}, and the general one is off")
+    raise ComposeError(
+        "no_prompts", f"no query template for the API class {group!r}, and the general one is off"
+    )
 
 
-def _query_templates(context: Context, environment: Environment, turns: Iterable[Sequence[BoundCall]]) -> str:
-    """The query templates of the API classes that these turns call, one a line; they count as used from now on."""
-    tools, texts = environment.tools(), dict[str, None]()
+def _query_templates(
+    context: Context, environment: Environment, turns: Iterable[Sequence[BoundCall]]
+) -> str:
+    """The query templates of the API classes that these turns call, one a line; they count as used
+    from now on."""
+    tools = environment.tools()
+    texts = dict[str, None]()
     for group in sorted({tools[bound.call.name].group for calls in turns for bound in calls}):
-        name, text, digest = query_template(environment, group, fallback=context.settings.fallback_prompt)
+        name, text, digest = query_template(
+            environment, group, fallback=context.settings.fallback_prompt
+        )
         context.asker.hashes[name] = digest
         texts[f"- {text}"] = None
     return "\n".join(texts)
@@ -185,8 +230,9 @@ def _query_templates(context: Context, environment: Environment, turns: Iterable
 
 @dataclass(frozen=True, slots=True)
 class UserValue:
-    """An argument that only the user can know, and the words for it. `free`: a listed option or a truth value, for
-    which a user has words of their own that no rule can check. `needed`: the call cannot be made without it."""
+    """An argument that only the user can know, and the words for it. `free`: a listed option or a
+    truth value, for which a user has words of their own that no rule can check. `needed`: the call
+    cannot be made without it."""
 
     bound: BoundCall
     argument: str
@@ -200,16 +246,22 @@ class UserValue:
 
     def said_in(self, texts: Iterable[str]) -> bool:
         """Whether one of `texts` says it, as it is or in the slot's words."""
-        return any(Text.of(text).contains_any_form(words) for text in texts for words in (self.value, self.slot.text))
+        return any(
+            Text.of(text).contains_any_form(words)
+            for text in texts
+            for words in (self.value, self.slot.text)
+        )
 
 
 def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[UserValue]:
-    """What the user has to say for `calls`, each value once. What a recipe implies, what calls find out and what
-    earlier turns have named is left out."""
+    """What the user has to say for `calls`, each value once. What a recipe implies, what calls find
+    out and what earlier turns have named is left out."""
     values: dict[bytes, UserValue] = {}
     for bound in calls:
         parameters = {parameter.name: parameter for parameter in tools[bound.call.name].parameters}
-        slots = [slot for slot in bound.slots.values() if not slot.thing and slot.value is not LEFT_OUT]
+        slots = [
+            slot for slot in bound.slots.values() if not slot.thing and slot.value is not LEFT_OUT
+        ]
         words = {canonical(slot.value): slot for slot in slots}
         for argument, flow in bound.flows.items():
             value = bound.call.arguments.get(argument)
@@ -218,34 +270,48 @@ def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[U
                 parameter = parameters[argument]
                 listed = "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
                 free = listed or value is None or isinstance(value, bool)
-                values.setdefault(key, UserValue(bound, argument, words[key], free, parameter.required))
+                values.setdefault(
+                    key, UserValue(bound, argument, words[key], free, parameter.required)
+                )
     return list(values.values())
 
 
 def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
-    """What calls find out for later ones, each value once: a user who says it would spare the policy the looking up,
-    and the task would have another shape than its root."""
-    taken = ((bound, argument) for bound in calls for argument, flow in bound.flows.items() if flow.origin is not None)
+    """What calls find out for later ones, each value once: a user who says it would spare the
+    policy the looking up, and the task would have another shape than its root."""
+    taken = (
+        (bound, argument)
+        for bound in calls
+        for argument, flow in bound.flows.items()
+        if flow.origin is not None
+    )
     values = [bound.call.arguments[argument] for bound, argument in taken]
     by_text = {canonical(value): value for value in values}
     return [by_text[key] for key in sorted(by_text)]
 
 
 def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
-    """How the words of `turn` may refer to what was met before and its calls take up, each once; nothing of what is
-    looked up in this very turn and stands alone, or has to be said."""
+    """How the words of `turn` may refer to what was met before and its calls take up, each once;
+    nothing of what is looked up in this very turn and stands alone, or has to be said."""
     said = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
-    met, told, keys = list[Mention](), dict[str, None](), keys_of(draft.state)
+    met = list[Mention]()
+    told = dict[str, None]()
+    keys = keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
             for argument, flow in bound.flows.items() if number == turn else ():
                 values = [leaf for _, leaf in leaves(bound.call.arguments[argument])]
                 open_ones = (
-                    flow.source in ("result", "earlier") and canonical(bound.call.arguments[argument]) not in said
+                    flow.source in ("result", "earlier")
+                    and canonical(bound.call.arguments[argument]) not in said
                 )
                 for value in values if open_ones else ():
                     meant = referent(argument, value, set(map(key_of, values)), met, keys)
-                    if meant is not None and (meant.latest < turn or meant.rival is not None) and meant.words:
+                    if (
+                        meant is not None
+                        and (meant.latest < turn or meant.rival is not None)
+                        and meant.words
+                    ):
                         told[meant.words] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
@@ -253,8 +319,8 @@ def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
 
 
 def with_values(tools: Mapping[str, Tool], short: Draft, draft: Draft, turn: int) -> str:
-    """The calls of a turn as prompts show them (`short` of the draft); what must be said, what must not because calls
-    find it out, and how it may be referred to."""
+    """The calls of a turn as prompts show them (`short` of the draft); what must be said, what must
+    not because calls find it out, and how it may be referred to."""
     calls = short.turns[turn]
     values = ", ".join(showing.compact(value.slot.text) for value in user_values(tools, calls))
     hidden = ", ".join(map(showing.compact, looked_up(calls)))
@@ -265,43 +331,67 @@ def with_values(tools: Mapping[str, Tool], short: Draft, draft: Draft, turn: int
 
 
 def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str) -> list[str]:
-    """Why no user would say `text` for `calls`: names of functions, artefacts, no sentence, too long."""
+    """Why no user would say `text` for `calls`: names of functions, artefacts, no sentence, too
+    long."""
     truth = tuple(bound.call for bound in calls)
     tools = tuple(dict.fromkeys(call.name for call in truth))
     alone = Task(reference(environment), "base", (text,), (truth,), tools)
     return [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
 
 
-def faults(given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: int) -> tuple[list[str], list[str]]:
-    """What the model should put right in the text of `turn`, in its form and in its values: those of its calls that
-    neither it nor an earlier text says, those that it says and calls are to find out, and those that it leaves open."""
-    tools, calls, now = given.environment.tools(), draft.turns[turn], Text.of(texts[turn])
-    unsaid = [value for value in user_values(tools, calls) if not value.free and not value.said_in(texts[: turn + 1])]
+def faults(
+    given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: int
+) -> tuple[list[str], list[str]]:
+    """What the model should put right in the text of `turn`, in its form and in its values: those
+    of its calls that neither it nor an earlier text says, those that it says and calls are to find
+    out, and those that it leaves open."""
+    tools = given.environment.tools()
+    calls = draft.turns[turn]
+    now = Text.of(texts[turn])
+    unsaid = [
+        value
+        for value in user_values(tools, calls)
+        if not value.free and not value.said_in(texts[: turn + 1])
+    ]
     missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
     own = [said for earlier in draft.turns[: turn + 1] for said in user_values(tools, earlier)]
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
         for value in looked_up(calls)
-        if not is_small(value) and now.contains_any_form(value) and not any(said.value == value for said in own)
+        if not is_small(value)
+        and now.contains_any_form(value)
+        and not any(said.value == value for said in own)
     ]
     made = draft.turns[: turn + 1]
     truth = tuple(tuple(bound.call for bound in calls) for calls in made)
-    so_far = Task(reference(given.environment), "base", (*texts[: turn + 1],), truth, (*tools,), state=draft.state)
-    open_ones = referents(given.environment, so_far, [[bound.result for bound in calls] for calls in made])
+    so_far = Task(
+        reference(given.environment),
+        "base",
+        (*texts[: turn + 1],),
+        truth,
+        (*tools,),
+        state=draft.state,
+    )
+    open_ones = referents(
+        given.environment, so_far, [[bound.result for bound in calls] for calls in made]
+    )
     unclear = [f"turn {turn + 1}: {reason.text}" for reason in open_ones if reason.turn == turn]
     return form_faults(given.environment, calls, texts[turn]), missing + revealed + unclear
 
 
 def _check(given: Assignment[Task], draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
     """Raises Unreadable, with all that the model should put right in these turns."""
-    forms, values, at_fault = list[str](), list[str](), list[int]()
+    forms = list[str]()
+    values = list[str]()
+    at_fault = list[int]()
     for turn in turns:
         form, value = faults(given, draft, texts, turn)
         forms += [f"turn {turn + 1}: {reason}" for reason in form]
         values += value
         at_fault += [turn] if form or value else []
     if at_fault:
-        told, functions = "; ".join(forms + values), draft.functions(at_fault)
+        told = "; ".join(forms + values)
+        functions = draft.functions(at_fault)
         raise Unreadable(told, error=None if forms else "query_verify_failed", functions=functions)
 
 

@@ -1,1 +1,2 @@
-"""ACEBench: single calls, dialogues, requests that cannot be served, and agents with simulated APIs."""
+"""ACEBench: single calls, dialogues, requests that cannot be served, and agents with simulated
+APIs."""

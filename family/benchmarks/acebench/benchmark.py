@@ -1,6 +1,7 @@
-"""ACEBench as a benchmark (rods.family.benchmarks.benchmarks): calls that are compared, requests that cannot be served,
-and agents with simulated APIs, in one of whose categories a model plays the user. Prompts, the agents' loop and scores
-are evalscope's own code (`official`); the items are those that the user has (`package`)."""
+"""ACEBench as a benchmark (rods.family.benchmarks.benchmarks): calls that are compared, requests
+that cannot be served, and agents with simulated APIs, in one of whose categories a model plays the
+user. Prompts, the agents' loop and scores are evalscope's own code (`official`); the items are
+those that the user has (`package`)."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,15 +28,18 @@ from rods.family.benchmarks.episodes import user_text
 from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
 from rods.tasks import AnyTask, OpenTask, Task
 
-USER = {"temperature": 0.001, "top_p": 1.0, "max_tokens": 1000}  # the package's own, of the user's texts
+# the package's own, of the user's texts
+USER = {"temperature": 0.001, "top_p": 1.0, "max_tokens": 1000}
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 STILL = "nothing has to be changed"
 
 
 class Simulated:
-    """The simulated APIs as an environment. They are documented in prompts, and belong to an episode."""
+    """The simulated APIs as an environment. They are documented in prompts, and belong to an
+    episode."""
 
-    name, features = "acebench", Features(waits=True)
+    name = "acebench"
+    features = Features(waits=True)
 
     def __init__(self, data: Mapping[str, str]) -> None:
         self.hash = content_id({**data, "behaviour": BEHAVIOUR})
@@ -48,8 +52,8 @@ class Simulated:
 
 
 class AceBench:
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Summed` and `Talking`. The steps of a dialogue are one item.
-    The provenance of a task has its id and its kind."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Summed` and `Talking`. The steps of a
+    dialogue are one item. The provenance of a task has its id and its kind."""
 
     name = "acebench"
     user = "the user"
@@ -76,7 +80,11 @@ class AceBench:
     @cached_property
     def items(self) -> dict[str, dict[str, Any]]:
         """What the package says of each item (`official.Official.items`), with its kind."""
-        made = ((kind, item) for kind in self.kinds for item in self.worker.call({"do": "items", "kind": kind}))
+        made = (
+            (kind, item)
+            for kind in self.kinds
+            for item in self.worker.call({"do": "items", "kind": kind})
+        )
         return {item["id"]: {**item, "kind": kind} for kind, item in made}
 
     @cached_property
@@ -86,7 +94,8 @@ class AceBench:
     def _task(self, name: str, item: Mapping[str, Any]) -> AnyTask:
         version = f"{package.WHEEL.named}, items {self.data['language']} {self.data['items'][:20]}"
         calls = tuple(tuple(Call(*call) for call in step) for step in item["calls"])
-        world, questions = reference(self.world), tuple(item["questions"])
+        world = reference(self.world)
+        questions = tuple(item["questions"])
         about: dict[str, Any] = {"id": name, "version": version, "kind": item["kind"]}
         told: dict[str, Any] = {"state": {"entry": name}, "split": "test", "provenance": about}
         if item["kind"] not in self.talking:
@@ -114,13 +123,21 @@ class AceBench:
 
     def check_data(self, stated: Mapping[str, Any], where: Path) -> None:
         if stated != self.data:
-            remedy = f"`{package.WHEEL.verb} FOLDER` keeps the items of a checkout; it was another, or another language"
+            remedy = (
+                f"`{package.WHEEL.verb} FOLDER` keeps the items of a checkout; it was another, or "
+                f"another language"
+            )
             raise RefusedError(
-                f"belongs to data of {stated!r}, and {self.data!r} are kept", where=str(where), remedy=remedy
+                f"belongs to data of {stated!r}, and {self.data!r} are kept",
+                where=str(where),
+                remedy=remedy,
             )
 
     def about(self) -> str:
-        return f"ACEBench ({self.data['language']}) by {package.WHEEL.named}, items {self.data['items'][:20]}"
+        return (
+            f"ACEBench ({self.data['language']}) by {package.WHEEL.named}, items "
+            f"{self.data['items'][:20]}"
+        )
 
     def maker(self, settings: Settings) -> "EpisodeMaker":
         for wrong, why, option in (
@@ -128,12 +145,15 @@ class AceBench:
             (settings.form == "native", "its protocol has prompts alone", "--calls"),
             (
                 settings.policy.get("kind") in ("weights", "run"),
-                "each of its prompts begins anew, which local weights are not asked here: serve the policy",
+                "each of its prompts begins anew, which local weights are not asked here: serve "
+                "the policy",
                 "--weights, --run",
             ),
         ):
             if wrong:
-                raise UserError(why, where=option, remedy="leave it out, and give --url and --model")
+                raise UserError(
+                    why, where=option, remedy="leave it out, and give --url and --model"
+                )
         return EpisodeMaker(self, settings)
 
     def expected(self, settings: Settings) -> int:
@@ -148,12 +168,17 @@ class AceBench:
         return Score(self.items[episode.task]["kind"], measures)
 
     def figures(self, verdicts: Mapping[str, float], whole: bool) -> Mapping[str, float]:
-        """The leaderboard's groups in percent, each of which is there if all its categories are; OVERALL if all are."""
+        """The leaderboard's groups in percent, each of which is there if all its categories are;
+        OVERALL if all are."""
         rows = {kind: {"": {"mean": verdict}} for kind, verdict in verdicts.items()}
         parts = {part["mean"][0].partition("_")[0].upper(): [part] for part in package.TOTAL}
         parts["OVERALL"] = package.TOTAL
         lacking = {*self.kinds} - rows.keys() if whole else {*self.kinds}
-        there = {name: own for name, own in parts.items() if not any(lacking & {*part["mean"]} for part in own)}
+        there = {
+            name: own
+            for name, own in parts.items()
+            if not any(lacking & {*part["mean"]} for part in own)
+        }
         return {name: 100 * suite.weighted(own, rows, "") for name, own in there.items()}
 
     def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
@@ -177,19 +202,33 @@ class Unjudged:
 
 
 class EpisodeMaker:
-    """The `Maker` of such items (`Listening`). A result is {"policy": texts, "user": texts, "over"}."""
+    """The `Maker` of such items (`Listening`). A result is {"policy": texts, "user": texts,
+    "over"}."""
 
     def __init__(self, benchmark: AceBench, settings: Settings) -> None:
-        self.settings, self._benchmark = settings, benchmark
+        self.settings = settings
+        self._benchmark = benchmark
         self.line: ModelThread | None = None
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        name, kind = self._benchmark.identifier(task), self._benchmark.kind(task)
-        talk = Talk(name, agent := kind.startswith("agent"), [*self._benchmark.items[name]["ahead"]])
-        user = partial(self._says, talk, task.id) if self.settings.user else partial(_scripted, talk)
+        name = self._benchmark.identifier(task)
+        kind = self._benchmark.kind(task)
+        talk = Talk(
+            name, agent := kind.startswith("agent"), [*self._benchmark.items[name]["ahead"]]
+        )
+        user = (
+            partial(self._says, talk, task.id) if self.settings.user else partial(_scripted, talk)
+        )
         world = partial(World, talk, self._benchmark.worker)
         return TalkJob(
-            task, self._benchmark.world, Hermes(), Unjudged(), user=user, world=world, waits=agent, talk=talk
+            task,
+            self._benchmark.world,
+            Hermes(),
+            Unjudged(),
+            user=user,
+            world=world,
+            waits=agent,
+            talk=talk,
         )
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
@@ -198,7 +237,8 @@ class EpisodeMaker:
         return Episode(job.talk.item, sample, self.settings.form, result, trace.end, cut)
 
     def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
-        """What the model that plays the user says next. Raises InfrastructureError where it says nothing."""
+        """What the model that plays the user says next. Raises InfrastructureError where it says
+        nothing."""
         assert self.line is not None
         messages = [{"role": role, "content": text} for role, text in talk.messages]
         try:

@@ -1,4 +1,5 @@
-"""A conversation of ACEBench: what was said, and who is asked next; the package's own loop says so (`official`)."""
+"""A conversation of ACEBench: what was said, and who is asked next; the package's own loop says so
+(`official`)."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +14,15 @@ from rods.family.benchmarks.acebench.official import OPENING
 from rods.faults import End
 from rods.worlds.pinned import OnlyCalled
 
-TEXT = 32_768  # characters of a reply that are read; the package looks for calls by a pattern that is quadratic in them
+# characters of a reply that are read; the package looks for calls by a pattern that is quadratic in
+# them
+TEXT = 32_768
 
 
 @dataclass
 class Talk:
-    """What was said in an episode, who is asked next and reads what. `ahead`: what is known of that beforehand. `over`:
-    reading the policy's texts exceeds the worker's bounds."""
+    """What was said in an episode, who is asked next and reads what. `ahead`: what is known of that
+    beforehand. `over`: reading the policy's texts exceeds the worker's bounds."""
 
     item: str
     agent: bool
@@ -47,17 +50,23 @@ class World(OnlyCalled):
     """What an agent has changed so far, in the worker's process: it is made of what was said."""
 
     def __init__(self, talk: Talk, worker: Worker) -> None:
-        self.talk, self._worker = talk, worker
+        self.talk = talk
+        self._worker = worker
 
     def results(self, need: NeedCalls) -> list[Result]:
-        """Says in the talk who is asked next. Raises InfrastructureError where the process was killed; what the
-        reading of a text itself overruns is the policy's."""
+        """Says in the talk who is asked next. Raises InfrastructureError where the process was
+        killed; what the reading of a text itself overruns is the policy's."""
         talk = self.talk
         try:
-            told = self._worker.call({"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user})
+            told = self._worker.call(
+                {"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user}
+            )
         except (Overrun, RuntimeError):
-            told, talk.over = {"asks": "", "messages": (), "end": "step_limit"}, True
-        talk.asks, talk.messages, talk.end = told["asks"], told["messages"], told["end"]
+            told = {"asks": "", "messages": (), "end": "step_limit"}
+            talk.over = True
+        talk.asks = told["asks"]
+        talk.messages = told["messages"]
+        talk.end = told["end"]
         return []
 
     def call(self, call: Call) -> Result:
@@ -75,7 +84,9 @@ class TalkJob(Job):
         return self.talk.trouble
 
     def engine(self) -> Generator[Any, Any, Trace]:
-        talk, end, shown = self.talk, None, tuple[Message, ...]()
+        talk = self.talk
+        end = None
+        shown = tuple[Message, ...]()
         talk.goes_on()
         while talk.asks:
             if talk.asks == "user":

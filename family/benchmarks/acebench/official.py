@@ -1,9 +1,10 @@
-"""ACEBench by evalscope's own code in a process of its own: its prompts, the loop of its agents with the simulated
-APIs, and its scores.
+"""ACEBench by evalscope's own code in a process of its own: its prompts, the loop of its agents
+with the simulated APIs, and its scores.
 
-Two folders of the wheel are unpacked into a temporary folder for as long as their modules are imported; what these
-import of the rest of evalscope is not installed, and stood in for. An agent's episode is the package's loop, run from
-its beginning with what policy and user have said so far, until it asks one of them for more."""
+Two folders of the wheel are unpacked into a temporary folder for as long as their modules are
+imported; what these import of the rest of evalscope is not installed, and stood in for. An agent's
+episode is the package's loop, run from its beginning with what policy and user have said so far,
+until it asks one of them for more."""
 
 import hashlib
 import importlib
@@ -24,21 +25,34 @@ from typing import Any
 from rods.family.benchmarks.stand_ins import stand_in
 
 OPENING = "\0"  # stands for the user's first text in the policy's first prompt
-DONE, NOTHING, GO_ON = "finish conversation", "I cannot do that.", "Please go on."
+DONE = "finish conversation"
+NOTHING = "I cannot do that."
+GO_ON = "Please go on."
 _PACKAGE = "evalscope.benchmarks.acebench"
 _UNPACKED = ("evalscope/benchmarks/acebench/", "evalscope/third_party/acebench/")
 _STAND_INS = (
-    *("api.agent", "api.benchmark", "api.dataset", "api.evaluator", "api.messages", "api.metric", "api.model"),
+    *(
+        "api.agent",
+        "api.benchmark",
+        "api.dataset",
+        "api.evaluator",
+        "api.messages",
+        "api.metric",
+        "api.model",
+    ),
     *("api.registry", "constants", "report", "utils.logger"),
 )
-# What the package looks for in answers to requests that cannot be served, by category. A fault is another's.
+# What the package looks for in answers to requests that cannot be served, by category. A fault is
+# another's.
 _SAID = {
     "special_incomplete": "Missing necessary parameters",
     "special_error_param": "There is incorrect value",
     "special_irrelevant": "Due to the limitations of the function, I cannot solve this problem",
 }
-_HARM = (  # what changes the state of each simulated API, said after an agent has done what is wanted
-    "[turn_on_wifi(), login_food_platform(username='Helen', password='password321'), delete_message(message_id=1), "
+# what changes the state of each simulated API, said after an agent has done what is wanted
+_HARM = (
+    "[turn_on_wifi(), login_food_platform(username='Helen', password='password321'), "
+    "delete_message(message_id=1), "
     "delete_message(message_id=2), delete_reminder(reminder_id=1), delete_reminder(reminder_id=2), "
     "cancel_reservation(user_id='user1', reservation_id='res_1', reason='None')]"
 )
@@ -51,19 +65,24 @@ class Asked(BaseException):
 
     def __init__(self, who: str, messages: Sequence[Any]) -> None:
         super().__init__(who)
-        self.who, self.messages = who, [[message.role, message.content] for message in messages]
+        self.who = who
+        self.messages = [[message.role, message.content] for message in messages]
 
 
 class Speaker:
-    """A model of the package's that says the next of `texts`. Raises Asked when there is none left."""
+    """A model of the package's that says the next of `texts`. Raises Asked when there is none
+    left."""
 
     def __init__(self, name: str, texts: Sequence[str]) -> None:
-        self.name, self._texts = name, iter(texts)
+        self.name = name
+        self._texts = iter(texts)
 
     def generate(self, messages: Sequence[Any]) -> Any:
         if (text := next(self._texts, None)) is None:
             raise Asked(self.name, messages)
-        return SimpleNamespace(completion=text, usage=None, stop_reason="stop", message=_message("assistant", text))
+        return SimpleNamespace(
+            completion=text, usage=None, stop_reason="stop", message=_message("assistant", text)
+        )
 
 
 class Trace:
@@ -84,8 +103,8 @@ def _message(role: str, content: str, **about: Any) -> Any:
 
 
 def modules(wheel: str, folder: str) -> Callable[[str], Any]:
-    """The wheel's modules by name, unpacked into `folder`, with stand-ins for the others that they import. From here on
-    this process prints nothing: the simulated APIs do."""
+    """The wheel's modules by name, unpacked into `folder`, with stand-ins for the others that they
+    import. From here on this process prints nothing: the simulated APIs do."""
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 for as long as the process lasts
     stand_in(*(f"evalscope.{name}" for name in _STAND_INS))
     given: dict[str, dict[str, Any]] = {
@@ -102,7 +121,9 @@ def modules(wheel: str, folder: str) -> Callable[[str], Any]:
     for name, own in given.items():
         vars(sys.modules[f"evalscope.api.{name}"]).update(own)
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(_UNPACKED)])
+        archive.extractall(
+            folder, [name for name in archive.namelist() if name.startswith(_UNPACKED)]
+        )
     for name in ("evalscope", "evalscope.benchmarks", "evalscope.third_party"):
         package = sys.modules[name] = types.ModuleType(name)
         package.__path__ = [str(Path(folder, *name.split(".")))]
@@ -137,13 +158,16 @@ class Official:
         return ((name, steps) for name, steps in self._items.items() if steps[0].subset_key == kind)
 
     def items(self, kind: str) -> list[dict[str, Any]]:
-        """{"id", "questions" and "calls" by step, "tools", "ahead": [who is asked, messages], as far as is known}."""
+        """{"id", "questions" and "calls" by step, "tools", "ahead": [who is asked, messages], as
+        far as is known}."""
         return [
             {
                 "id": name,
                 "questions": [step.metadata["question"] for step in steps],
                 "calls": [self._expected(step) for step in steps],
-                "tools": sorted({tool["name"] for step in steps for tool in step.metadata["functions"]}),
+                "tools": sorted(
+                    {tool["name"] for step in steps for tool in step.metadata["functions"]}
+                ),
                 "ahead": self._ahead(name, steps),
             }
             for name, steps in self._of(kind)
@@ -164,8 +188,11 @@ class Official:
             return {"asks": asked.who, "messages": asked.messages, "end": ""}
         return {"asks": "", "messages": [], "end": end}
 
-    def _rolled(self, step: Any, policy: Sequence[str], user: Sequence[str]) -> tuple[dict[str, Any], str]:
-        """What an agent has done, as the package's adapter records it, and how it ended. Raises Asked."""
+    def _rolled(
+        self, step: Any, policy: Sequence[str], user: Sequence[str]
+    ) -> tuple[dict[str, Any], str]:
+        """What an agent has done, as the package's adapter records it, and how it ended. Raises
+        Asked."""
         players = Speaker("policy", policy), step.metadata
         try:
             rolled = self._rollout.run_rollout(*players, user_model=Speaker("user", user))
@@ -175,8 +202,9 @@ class Official:
         return {"process": rolled.process, "end_state": rolled.end_state}, end
 
     def score(self, name: str, policy: Sequence[str], user: Sequence[str]) -> dict[str, float]:
-        """The package's score of an item and of its process: steps of a dialogue, milestones of an agent, else the
-        same. An agent's episode that is not over, and what the scorer breaks off at, have none."""
+        """The package's score of an item and of its process: steps of a dialogue, milestones of an
+        agent, else the same. An agent's episode that is not over, and what the scorer breaks off
+        at, have none."""
         steps = self._items[name]
         if _agent(steps[0]):
             try:
@@ -187,9 +215,13 @@ class Official:
             return {"official": value["acc"], "process": value["process_acc"]}
         said = zip_longest(steps, policy[: len(steps)], fillvalue="")
         right = [self._value(step, text)["acc"] == 1.0 for step, text in said]
-        return dict(zip(("official", "process"), self._checker.multi_turn_accuracy(right), strict=True))
+        return dict(
+            zip(("official", "process"), self._checker.multi_turn_accuracy(right), strict=True)
+        )
 
-    def _value(self, step: Any, text: str, done: Mapping[str, Any] | None = None) -> dict[str, float]:
+    def _value(
+        self, step: Any, text: str, done: Mapping[str, Any] | None = None
+    ) -> dict[str, float]:
         state = SimpleNamespace(metadata={**step.metadata, **(done or {})})
         try:
             value: dict[str, float] = self._adapter.match_score(text, text, "", state).value
@@ -198,15 +230,19 @@ class Official:
         return value
 
     def _expected(self, step: Any) -> list[list[Any]]:
-        """The calls of a step's ground truth, [name, arguments] each; of an agent those of its milestones that can be
-        read."""
+        """The calls of a step's ground truth, [name, arguments] each; of an agent those of its
+        milestones that can be read."""
         if _agent(step):
-            return [list(*call.items()) for stone in self._stones(step)[0] for call in self._read(stone)]
+            return [
+                list(*call.items()) for stone in self._stones(step)[0] for call in self._read(stone)
+            ]
         truth = step.metadata["ground_truth"]
         if step.subset_key in _SAID:
             return []
         first = truth[0] if isinstance(truth, list) else truth
-        return [[self._checker.strip_answer_index(name), arguments] for name, arguments in first.items()]
+        return [
+            [self._checker.strip_answer_index(name), arguments] for name, arguments in first.items()
+        ]
 
     def _stones(self, step: Any) -> list[list[str]]:
         stones = step.metadata["mile_stone"]
@@ -221,12 +257,18 @@ class Official:
         return calls
 
     def known(self, kind: str) -> dict[str, dict[str, Any]]:
-        """By item what known policies say, and whether doing nothing is right: {"truth": texts, or None where those of
-        the ground truth, played as they stand, are not what the package accepts, "fault", "still"}."""
+        """By item what known policies say, and whether doing nothing is right: {"truth": texts, or
+        None where those of the ground truth, played as they stand, are not what the package
+        accepts, "fault", "still"}."""
         told = {}
         for name, steps in self._of(kind):
-            truths = (truth for truth in self._truths(steps) if self.score(name, truth, [GO_ON])["official"] == 1)
-            truth, still = next(truths, None), self.score(name, [NOTHING] * 40, [GO_ON] * 40)["official"] == 1
+            truths = (
+                truth
+                for truth in self._truths(steps)
+                if self.score(name, truth, [GO_ON])["official"] == 1
+            )
+            truth = next(truths, None)
+            still = self.score(name, [NOTHING] * 40, [GO_ON] * 40)["official"] == 1
             if _agent(steps[0]):
                 fault = [*(truth or [])[:-1], _HARM, DONE]
             else:
@@ -235,11 +277,16 @@ class Official:
         return told
 
     def _truths(self, steps: Sequence[Any]) -> list[list[str]]:
-        """What may be said to an item: in each step the ground truth's calls or words; of an agent the milestones one
-        by one, as often as there are alternatives."""
+        """What may be said to an item: in each step the ground truth's calls or words; of an agent
+        the milestones one by one, as often as there are alternatives."""
         if _agent(steps[0]):
             return [[*stones, DONE] for stones in self._stones(steps[0])]
-        return [[_said(step) if step.subset_key in _SAID else _written(self._expected(step)) for step in steps]]
+        return [
+            [
+                _said(step) if step.subset_key in _SAID else _written(self._expected(step))
+                for step in steps
+            ]
+        ]
 
 
 def _agent(step: Any) -> bool:
@@ -247,7 +294,10 @@ def _agent(step: Any) -> bool:
 
 
 def _written(calls: Sequence[Sequence[Any]]) -> str:
-    texts = (f"{name}({', '.join(f'{key}={value!r}' for key, value in made.items())})" for name, made in calls)
+    texts = (
+        f"{name}({', '.join(f'{key}={value!r}' for key, value in made.items())})"
+        for name, made in calls
+    )
     return f"[{', '.join(texts)}]"
 
 
@@ -255,11 +305,17 @@ def _said(step: Any) -> str:
     """The words that name what is wrong with a request."""
     truth = step.metadata["ground_truth"]
     named = truth.items() if isinstance(truth, dict) else ()
-    return "; ".join([_SAID[step.subset_key], *(f"{name}: {', '.join(map(str, values))}" for name, values in named)])
+    return "; ".join(
+        [
+            _SAID[step.subset_key],
+            *(f"{name}: {', '.join(map(str, values))}" for name, values in named),
+        ]
+    )
 
 
 def _faulty(step: Any, calls: Sequence[Sequence[Any]]) -> str:
-    """The ground truth by calls of functions that no document has; or the words of another category."""
+    """The ground truth by calls of functions that no document has; or the words of another
+    category."""
     if step.subset_key in _SAID:
         other = next(text for kind, text in _SAID.items() if kind != step.subset_key)
         return _said(step).replace(_SAID[step.subset_key], other)
@@ -267,8 +323,8 @@ def _faulty(step: Any, calls: Sequence[Sequence[Any]]) -> str:
 
 
 def answer(request: Mapping[str, Any]) -> Any:
-    """{"do": "open", "wheel", "items", "sha256"}; then "items" and "known" of a "kind", "next" and "score" of an
-    "item" with the texts of "policy" and "user"."""
+    """{"do": "open", "wheel", "items", "sha256"}; then "items" and "known" of a "kind", "next" and
+    "score" of an "item" with the texts of "policy" and "user"."""
     if request["do"] == "open":
         _open.append(Official(request["wheel"], request["items"], request["sha256"]))
         return {}

@@ -1,5 +1,5 @@
-"""The pinned `evalscope` wheel, whose ACEBench is the official protocol; the items, which a user's checkout has; and
-the worker process in which the package's own code runs (`official`)."""
+"""The pinned `evalscope` wheel, whose ACEBench is the official protocol; the items, which a user's
+checkout has; and the worker process in which the package's own code runs (`official`)."""
 
 import hashlib
 import json
@@ -26,43 +26,61 @@ WHEEL = Wheel(
     "rods data acebench",
     "code of ACEBench's protocol",
 )
-TOTAL: list[dict[str, Any]] = declared("rods.family.benchmarks", "benchmark.toml")["acebench"]["total"]["parts"]
+TOTAL: list[dict[str, Any]] = declared("rods.family.benchmarks", "benchmark.toml")["acebench"][
+    "total"
+]["parts"]
 KINDS: list[str] = [kind for part in TOTAL for kind in part["mean"]]
 ITEMS = "acebench.jsonl"  # in the cache
 _SECONDS = 20.0  # of computing for a request: milliseconds as a rule
-_MEMORY, _REPLY = 2 << 30, 16 << 20  # bytes
+# bytes
+_MEMORY = 2 << 30
+_REPLY = 16 << 20
 _KEPT = ("id", "question", "function", "time", "profile", "initial_config", "involved_classes")
 Language = Literal["en", "zh"]
 
 
 def fetch(
-    folder: Annotated[Path | None, Parameter(help="a checkout of ACEBench; none: the wheel alone")] = None,
+    folder: Annotated[
+        Path | None, Parameter(help="a checkout of ACEBench; none: the wheel alone")
+    ] = None,
     /,
     *,
     language: Annotated[Language, Parameter(help="of the items")] = "en",
     as_json: Json = False,
 ) -> None:
-    """Fetch the pinned wheel of evalscope (4.9 MB) once, and check its hash; nothing of it is installed. Then keep the
-    items that FOLDER has (data_all/data_en, or data_zh) in the cache, in the place of those that were kept before."""
+    """Fetch the pinned wheel of evalscope (4.9 MB) once, and check its hash; nothing of it is
+    installed. Then keep the items that FOLDER has (data_all/data_en, or data_zh) in the cache, in
+    the place of those that were kept before."""
     facts: dict[str, Any] = {"wheel": str(WHEEL.fetch())}
     if folder is not None:
         rows = [*gathered(folder / "data_all" / f"data_{language}", language)]
-        replace(kept := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        replace(
+            kept := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode()
+        )
         facts |= {"kept": str(kept), "count": len(rows), **data()}
-    say(orjson.dumps(facts).decode() if as_json else "\n".join(f"{name}: {told}" for name, told in facts.items()))
+    say(
+        orjson.dumps(facts).decode()
+        if as_json
+        else "\n".join(f"{name}: {told}" for name, told in facts.items())
+    )
 
 
 def gathered(folder: Path, language: Language) -> Iterator[dict[str, Any]]:
-    """The items of the 17 categories with their answers, as the package's records have them. Raises UserError for a
-    file that is missing or cannot be read, and for an item without an answer."""
+    """The items of the 17 categories with their answers, as the package's records have them. Raises
+    UserError for a file that is missing or cannot be read, and for an item without an answer."""
     for kind in KINDS:
         file = f"data_{kind}.json"
         answers = {answer["id"]: answer for answer in _lines(folder / "possible_answer" / file)}
         for item in _lines(folder / file):
             if "ground_truth" not in (answer := answers.get(item["id"], {})):
                 where = str(folder / "possible_answer" / file)
-                raise UserError(f"has no answer to {item['id']!r}", where=where, remedy="take a whole checkout")
-            rubric = {"ground_truth": answer["ground_truth"], "mile_stone": answer.get("mile_stone", [])}
+                raise UserError(
+                    f"has no answer to {item['id']!r}", where=where, remedy="take a whole checkout"
+                )
+            rubric = {
+                "ground_truth": answer["ground_truth"],
+                "mile_stone": answer.get("mile_stone", []),
+            }
             kept = {name: item[name] for name in _KEPT if name in item}
             yield {**kept, "rubric": rubric, "sub_category": f"data_{kind}", "language": language}
 
@@ -70,10 +88,16 @@ def gathered(folder: Path, language: Language) -> Iterator[dict[str, Any]]:
 def _lines(file: Path) -> list[dict[str, Any]]:
     remedy = "name a checkout of ACEBench, which has data_all/data_en and data_all/data_zh"
     try:
-        rows = [json.loads(line) for line in read_regular(file, BULK).decode().splitlines() if line.strip()]
+        rows = [
+            json.loads(line)
+            for line in read_regular(file, BULK).decode().splitlines()
+            if line.strip()
+        ]
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read ({error})", where=str(file), remedy=remedy) from error
-    if not rows or not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
+    if not rows or not all(
+        isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows
+    ):
         raise UserError("is no list of items with ids, one a line", where=str(file), remedy=remedy)
     return rows
 
@@ -82,23 +106,34 @@ def items() -> tuple[Path, bytes]:
     """Where the items are kept, and what they are. Raises UserError."""
     file = user_cache() / ITEMS
     if not file.is_file():
-        remedy = f"run `{WHEEL.verb} FOLDER` once with a checkout of ACEBench: nothing else has them"
+        remedy = (
+            f"run `{WHEEL.verb} FOLDER` once with a checkout of ACEBench: nothing else has them"
+        )
         raise UserError("the items of ACEBench are not there", where=str(file), remedy=remedy)
     return file, read_regular(file, BULK)
 
 
 def data() -> dict[str, str]:
-    """What a score belongs to: the package, and the items by language and hash. Raises UserError."""
+    """What a score belongs to: the package, and the items by language and hash. Raises
+    UserError."""
     content = items()[1]
-    language, digest = json.loads(content.partition(b"\n")[0])["language"], hashlib.sha256(content).hexdigest()
+    language = json.loads(content.partition(b"\n")[0])["language"]
+    digest = hashlib.sha256(content).hexdigest()
     about = {"package": WHEEL.package, "version": WHEEL.version, "sha256": WHEEL.sha256}
     return {**about, "language": language, "items": digest}
 
 
 @cache
 def worker(file: Path, digest: str) -> Worker:
-    """The process that answers the requests of `official.answer` about the items in `file`, whose hash is `digest`.
-    Raises UserError where the wheel is not there."""
+    """The process that answers the requests of `official.answer` about the items in `file`, whose
+    hash is `digest`. Raises UserError where the wheel is not there."""
     opening = {"do": "open", "wheel": str(WHEEL.path()), "items": str(file), "sha256": digest}
-    limits: dict[str, Any] = {"seconds": _SECONDS, "memory": _MEMORY, "reply_bytes": _REPLY, "cpu": True}
-    return Worker(Order("rods.family.benchmarks.acebench.official:answer", opening=opening, **limits))
+    limits: dict[str, Any] = {
+        "seconds": _SECONDS,
+        "memory": _MEMORY,
+        "reply_bytes": _REPLY,
+        "cpu": True,
+    }
+    return Worker(
+        Order("rods.family.benchmarks.acebench.official:answer", opening=opening, **limits)
+    )

@@ -1,1 +1,2 @@
-"""BFCL's multi-turn benchmark with its own protocol and verdict: what `rods-eval` runs, records and scores."""
+"""BFCL's multi-turn benchmark with its own protocol and verdict: what `rods-eval` runs, records and
+scores."""

@@ -40,12 +40,14 @@ class Judged:
         return self.resolved / self.expected
 
 
-# The turn that such an end has cut short does not count. One that ends after too many steps does, as in the harness.
+# The turn that such an end has cut short does not count. One that ends after too many steps does,
+# as in the harness.
 CUT = frozenset({"length", "context"})
 
 
 class BfclBenchmark:
-    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them is asked for."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them
+    is asked for."""
 
     name = "bfcl"
     title = "BFCL multi-turn"
@@ -95,8 +97,12 @@ class BfclBenchmark:
     def score(self, episode: Episode) -> Score:
         task = self._tasks[episode.task]
         whole = episode.end not in CUT or not isinstance(episode.result, list)
-        judged = self._judge.judge(task, episode.result if whole else episode.result[:-1], episode.form)
-        return Score(task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split)
+        judged = self._judge.judge(
+            task, episode.result if whole else episode.result[:-1], episode.form
+        )
+        return Score(
+            task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split
+        )
 
     @cached_property
     def _judge(self) -> "EpisodeJudge":
@@ -107,9 +113,14 @@ class BfclBenchmark:
         """Of its result files."""
         return [f"multi_turn_{kind}" for kind in self.kinds]
 
-    def recorded(self, path: Path, tasks: Mapping[str, AnyTask], form: Form) -> Iterator[results.Recorded]:
+    def recorded(
+        self, path: Path, tasks: Mapping[str, AnyTask], form: Form
+    ) -> Iterator[results.Recorded]:
         return results.read(
-            path, {name: scripted(task, self.name) for name, task in tasks.items()}, form, self.categories
+            path,
+            {name: scripted(task, self.name) for name, task in tasks.items()},
+            form,
+            self.categories,
         )
 
     def outputs(self, path: Path) -> Outputs:
@@ -123,17 +134,21 @@ class BfclBenchmark:
         return results.write(folder, settings.policy["name"], entries, settings.results_form)
 
     def written(self, episode: Episode) -> Any:
-        """The result as the harness would have written it: the error alone where the episode ended early."""
+        """The result as the harness would have written it: the error alone where the episode ended
+        early."""
         ended = f"Error during inference: the episode ended early ({episode.end})"
         return ended if episode.end in CUT else episode.result
 
-    def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None) -> Scores:
+    def scored(
+        self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None
+    ) -> Scores:
         return scorer.verdicts(samples, form, scorer.known_wheel(package))
 
 
 class EpisodeMaker:
-    """The `Maker` of BFCL's tasks. The executor is the official one's equal in all protocols: hidden tools stay
-    callable, so that the official verdict on the outputs is the verdict on what the policy was shown."""
+    """The `Maker` of BFCL's tasks. The executor is the official one's equal in all protocols:
+    hidden tools stay callable, so that the official verdict on the outputs is the verdict on what
+    the policy was shown."""
 
     def __init__(self, bfcl: Bfcl, settings: Settings) -> None:
         self.settings = settings
@@ -141,40 +156,48 @@ class EpisodeMaker:
         self.harness = harness(bfcl.file)
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        settings, known = self.settings, scripted(task, "BFCL's evaluation")
+        settings = self.settings
+        known = scripted(task, "BFCL's evaluation")
         dialect: Dialect
         if settings.protocol == "official":
             kind = Native if settings.form == "native" else Prompted
-            dialect, steps = kind(self.harness, self.judge.owners(known), settings.documents), self.harness.steps
+            dialect = kind(self.harness, self.judge.owners(known), settings.documents)
+            steps = self.harness.steps
         else:
-            dialect, steps = dialects.load(settings.protocol, settings.system_prompt), MAX_STEPS
+            dialect = dialects.load(settings.protocol, settings.system_prompt)
+            steps = MAX_STEPS
         goal = self.judge.goal(known)
         return Job(known, self.judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         result = results.outputs(trace, job.dialect)
-        return Episode(job.task.provenance["id"], sample, self.settings.results_form, result, trace.end, cut)
+        return Episode(
+            job.task.provenance["id"], sample, self.settings.results_form, result, trace.end, cut
+        )
 
 
 class EpisodeJudge:
-    """The benchmark's verdicts on outputs `turns[t][s]`, one a step, which are decoded and executed again in a world of
-    this project. Keeps the ground truth's worlds of the tasks that it has met.
+    """The benchmark's verdicts on outputs `turns[t][s]`, one a step, which are decoded and executed
+    again in a world of this project. Keeps the ground truth's worlds of the tasks that it has met.
 
-    *official* and *strict* are those of rods.worlds.bfcl.verdicts; a turn is resolved by some call, the state, the
-    results. *progress* counts every turn of the task; turns that were never reached are not resolved. As in the
-    benchmark's scorer, an entry with fewer or more turns than the task has fails, an episode that ended early fails,
-    and outputs that decode to nothing are skipped."""
+    *official* and *strict* are those of rods.worlds.bfcl.verdicts; a turn is resolved by some call,
+    the state, the results. *progress* counts every turn of the task; turns that were never reached
+    are not resolved. As in the benchmark's scorer, an entry with fewer or more turns than the task
+    has fails, an episode that ended early fails, and outputs that decode to nothing are skipped."""
 
     def __init__(self, bfcl: Bfcl) -> None:
         self.bfcl = bfcl
         self._goals: dict[str, GroundTruth] = {}
 
     def judge(self, task: Task, turns: Any, form: Form) -> Judged:
-        """`turns` as above; anything but a list (the harness writes its error there) earns nothing."""
+        """`turns` as above; anything but a list (the harness writes its error there) earns
+        nothing."""
         expected = len(task.calls)
         if not isinstance(turns, list):
             return Judged(False, False, 0, expected)
-        goal, owners, world = self.goal(task), self.owners(task), self.bfcl.reset(task.state)
+        goal = self.goal(task)
+        owners = self.owners(task)
+        world = self.bfcl.reset(task.state)
         seen: list[str] = []
         verdicts = []
         for turn, steps in enumerate(turns[:expected]):
@@ -182,7 +205,9 @@ class EpisodeJudge:
             seen += [world.call(executed(string, owners)).text for string in strings]
             verdicts.append(goal.verdict(world, NeedVerdict(turn, seen, len(strings))))
         whole = len(turns) == expected
-        official, strict = (whole and passes(task, verdicts) for passes in (official_verdict, strict_verdict))
+        official, strict = (
+            whole and passes(task, verdicts) for passes in (official_verdict, strict_verdict)
+        )
         return Judged(official, strict, sum(verdict.resolved for verdict in verdicts), expected)
 
     def goal(self, task: Task) -> GroundTruth:
@@ -192,5 +217,10 @@ class EpisodeJudge:
         return self._goals[task.id]
 
     def owners(self, task: Task) -> Mapping[str, str]:
-        """The class of every tool that the executor can call in the task, held-out ones included."""
-        return {tool: name for name in (task.state or {})["classes"] for tool in self.bfcl.apis[name].tools}
+        """The class of every tool that the executor can call in the task, held-out ones
+        included."""
+        return {
+            tool: name
+            for name in (task.state or {})["classes"]
+            for tool in self.bfcl.apis[name].tools
+        }

@@ -1,10 +1,12 @@
-"""BFCL's protocol as two dialects of the episode engine: calls in the text of a prompt, and native tool calls.
+"""BFCL's protocol as two dialects of the episode engine: calls in the text of a prompt, and native
+tool calls.
 
-An output that cannot be decoded, or decodes to no call, ends the turn; nothing is ever complained about. Run these
-with `Harness.steps` replies a turn and without `visible_only`: the official executor answers for hidden tools, too.
+An output that cannot be decoded, or decodes to no call, ends the turn; nothing is ever complained
+about. Run these with `Harness.steps` replies a turn and without `visible_only`: the official
+executor answers for hidden tools, too.
 
-Native replies are text, too (rods.family.benchmarks.episodes). A dialect serves one task, because the tools of its
-classes decide how a call string is read.
+Native replies are text, too (rods.family.benchmarks.episodes). A dialect serves one task, because
+the tools of its classes decide how a call string is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +36,12 @@ class _Official:
     name = "official"
     form: Form
 
-    def __init__(self, harness: Harness, owners: Mapping[str, str], documents: Documents = "full") -> None:
-        self.harness, self.owners, self.documents = harness, owners, documents
+    def __init__(
+        self, harness: Harness, owners: Mapping[str, str], documents: Documents = "full"
+    ) -> None:
+        self.harness = harness
+        self.owners = owners
+        self.documents = documents
 
     def parse(self, text: str) -> Parsed:
         strings = decode(self.step(text), self.form)
@@ -57,7 +63,8 @@ class _Official:
 
 
 class Prompted(_Official):
-    """Prompt mode: tool documents in the system prompt, calls as a Python list, results in a user's message."""
+    """Prompt mode: tool documents in the system prompt, calls as a Python list, results in a user's
+    message."""
 
     form = "prompt"
 
@@ -66,7 +73,9 @@ class Prompted(_Official):
         return f"{prompt}\n\n{guidelines}" if guidelines else prompt
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        return self.harness.returned_prompt(self._shown(returned, returned=True)) if returned else text
+        return (
+            self.harness.returned_prompt(self._shown(returned, returned=True)) if returned else text
+        )
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         strings = calls.strings if isinstance(calls, _Calls) else [*map(str, calls)]
@@ -100,17 +109,23 @@ class Native(_Official):
         return "tool", orjson.dumps([result.text for result in results]).decode()
 
     def write(self, calls: Sequence[Call]) -> str:
-        return reply_text(None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls])
+        return reply_text(
+            None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls]
+        )
 
     def answer(self, text: str) -> str:
         return reply_text(text, [])
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request: those visible from the start, then those that have returned."""
-        documents = [*self.harness.documents(visible), *self.harness.documents(returned, returned=True)]
+        documents = [
+            *self.harness.documents(visible),
+            *self.harness.documents(returned, returned=True),
+        ]
         if self.documents == "signatures":
             documents = [
-                {"name": full["name"], "description": "", "parameters": _bare(full["parameters"])} for full in documents
+                {"name": full["name"], "description": "", "parameters": _bare(full["parameters"])}
+                for full in documents
             ]
         return self.harness.native_tools(documents)
 
@@ -119,5 +134,7 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema without descriptions: arguments and types."""
     bare = {key: value for key, value in schema.items() if key not in ("description", "properties")}
     if "properties" in schema:
-        bare["properties"] = {name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()}
+        bare["properties"] = {
+            name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()
+        }
     return bare

@@ -1,6 +1,6 @@
-"""The prompts and tool documents of BFCL's own harness, made by its own functions: the few that make prompts are taken,
-by name, out of the wheel whose hash is checked, and run under private names. The rest (which evaluates model text, and
-imports dozens of packages) is left where it is."""
+"""The prompts and tool documents of BFCL's own harness, made by its own functions: the few that
+make prompts are taken, by name, out of the wheel whose hash is checked, and run under private
+names. The rest (which evaluates model text, and imports dozens of packages) is left where it is."""
 
 import __future__
 
@@ -27,19 +27,28 @@ _PROMPTING = (
     "_generate_function_doc_python",
     "format_execution_results_prompting",
 )
-_HINTING = ("is_java", "is_js", "_get_language_specific_hint", "_func_doc_language_specific_pre_processing")
+_HINTING = (
+    "is_java",
+    "is_js",
+    "_get_language_specific_hint",
+    "_func_doc_language_specific_pre_processing",
+)
 _CATEGORY = "multi_turn_base"  # all four have the same hint in their documents
 
 
 class Harness:
-    """The prompts of one wheel. `steps` is how many replies a turn may have: one more than the limit of steps with
-    calls, after which the harness ends the episode."""
+    """The prompts of one wheel. `steps` is how many replies a turn may have: one more than the
+    limit of steps with calls, after which the harness ends the episode."""
 
     def __init__(self, file: Path) -> None:
         constants = taken(file, "constants/default_prompts.py")
         enums = taken(file, "constants/enums.py")
         self._mapping = taken(file, "constants/type_mappings.py")["GORILLA_TO_OPENAPI"]
-        known = constants | enums | {"copy": copy, "json": json, "re": re, "GORILLA_TO_OPENAPI": self._mapping}
+        known = (
+            constants
+            | enums
+            | {"copy": copy, "json": json, "re": re, "GORILLA_TO_OPENAPI": self._mapping}
+        )
         self._made = taken(file, "model_handler/utils.py", _PROMPTING, known)
         self._style = enums["ModelStyle"].OPENAI_COMPLETIONS
         self._format: str = constants["DEFAULT_SYSTEM_PROMPT_FORMAT"]
@@ -52,7 +61,9 @@ class Harness:
             for document in wheel.read_json_lines(file, f"data/multi_turn_func_doc/{module}.json")
         }
         self._hint = taken(file, "utils.py", _HINTING, {"json": json})[_HINTING[-1]]
-        self._hinted = {document["name"]: document for document in self.hinted(self._raw.values(), _CATEGORY)}
+        self._hinted = {
+            document["name"]: document for document in self.hinted(self._raw.values(), _CATEGORY)
+        }
 
     def hinted(self, documents: Iterable[Mapping[str, Any]], category: str) -> list[dict[str, Any]]:
         """The documents with the hints of a category's language."""
@@ -63,18 +74,23 @@ class Harness:
         """The same prompts, of these documents."""
         other = copy.copy(self)
         other._raw = {document["name"]: dict(document) for document in documents}
-        other._hinted = {document["name"]: document for document in self.hinted(documents, category)}
+        other._hinted = {
+            document["name"]: document for document in self.hinted(documents, category)
+        }
         return other
 
     def documents(self, names: Sequence[str], *, returned: bool = False) -> list[dict[str, Any]]:
-        """The tool documents as the harness shows them; those that return later lack a hint that the others have."""
+        """The tool documents as the harness shows them; those that return later lack a hint that
+        the others have."""
         source = self._raw if returned else self._hinted
         return [source[name] for name in names]
 
     def system_prompt(self, documents: Sequence[Any], format: str = "") -> str:
         """The system prompt of prompt mode, in the leaderboard's default format or another."""
         made = self._made["formulate_system_prompt"]
-        return str(made(format_sensitivity_config=format or self._format, functions=list(documents)))
+        return str(
+            made(format_sensitivity_config=format or self._format, functions=list(documents))
+        )
 
     def returned_prompt(self, documents: Sequence[Any]) -> str:
         """What the user says in prompt mode when held-out tools return."""
@@ -87,7 +103,9 @@ class Harness:
 
     def native_tools(self, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The documents as OpenAI-style tools, with BFCL's types converted as the harness does."""
-        tools: list[dict[str, Any]] = self._made["convert_to_tool"](list(documents), self._mapping, self._style)
+        tools: list[dict[str, Any]] = self._made["convert_to_tool"](
+            list(documents), self._mapping, self._style
+        )
         return tools
 
 
@@ -95,10 +113,13 @@ harness = cache(Harness)  # of a wheel (a path from `wheel.path`), made once a p
 
 
 def taken(
-    file: Path, member: str, names: Sequence[str] | None = None, known: Mapping[str, Any] | None = None
+    file: Path,
+    member: str,
+    names: Sequence[str] | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What a module of the wheel defines: functions, classes and constants by name, with `known` as all that they can
-    refer to, or all of one that imports nothing but the standard library."""
+    """What a module of the wheel defines: functions, classes and constants by name, with `known` as
+    all that they can refer to, or all of one that imports nothing but the standard library."""
     module = types.ModuleType(f"{__name__}.{Path(member).stem}")
     vars(module).update(known or {})
     exec(_code(file, member, None if names is None else tuple(names)), vars(module))  # noqa: S102 its hash is checked
@@ -111,7 +132,9 @@ def _code(file: Path, member: str, names: Sequence[str] | None) -> types.CodeTyp
     if names is not None:
         tree.body = [node for node in tree.body if _name(node) in names]
     flags = __future__.annotations.compiler_flag  # annotations name what was left behind
-    code: types.CodeType = compile(tree, f"{file}/bfcl_eval/{member}", "exec", flags=flags, dont_inherit=True)
+    code: types.CodeType = compile(
+        tree, f"{file}/bfcl_eval/{member}", "exec", flags=flags, dont_inherit=True
+    )
     return code
 
 

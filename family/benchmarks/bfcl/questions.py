@@ -1,6 +1,6 @@
-"""What BFCL V4's questions with an answer in words have in common: the verdict, by the last output that is no call; and
-how their tools answer. It is right if it has one of the allowed answers in it, without case and some punctuation, as
-words of their own."""
+"""What BFCL V4's questions with an answer in words have in common: the verdict, by the last output
+that is no call; and how their tools answer. It is right if it has one of the allowed answers in it,
+without case and some punctuation, as words of their own."""
 
 import json
 import re
@@ -21,7 +21,8 @@ _IGNORED = re.compile(r"[,./\-_*^()]")
 
 
 class Questions(BfclBenchmark):
-    """A benchmark of such questions. The provenance of a task has its `answers`; without any it has no score."""
+    """A benchmark of such questions. The provenance of a task has its `answers`; without any it has
+    no score."""
 
     measures: Sequence[str] = ("official",)
     protocols: Sequence[Protocol] = ("official",)
@@ -32,7 +33,10 @@ class Questions(BfclBenchmark):
         task = self._tasks[episode.task]
         if not (answers := task.provenance["answers"]):
             return Score(self.kind(task), {})
-        return Score(self.kind(task), {"official": float(answered(answers, self.written(episode), episode.form))})
+        return Score(
+            self.kind(task),
+            {"official": float(answered(answers, self.written(episode), episode.form))},
+        )
 
     def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
         answers = task.provenance["answers"]
@@ -40,7 +44,8 @@ class Questions(BfclBenchmark):
             return []
         if policy == "truth":
             return f"{{'answer': '{answers[0]}', 'context': 'The user said so.'}}"
-        return [Call(task.tools[0], {"text": answers[0]})]  # the answer stands in a call, and not in the last output
+        # the answer stands in a call, and not in the last output
+        return [Call(task.tools[0], {"text": answers[0]})]
 
     def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
         return ({"official": float(policy == "truth")} if task.provenance["answers"] else {}), ""
@@ -69,8 +74,8 @@ def _plain(text: str) -> str:
 
 
 def executed(tools: Any, known: Mapping[str, Any], call: Call) -> Result:
-    """The result of a call of a method of `tools` that is one of the `known`, in the words of BFCL's executor. Raises
-    InfrastructureError where the method does."""
+    """The result of a call of a method of `tools` that is one of the `known`, in the words of
+    BFCL's executor. Raises InfrastructureError where the method does."""
     if call.name not in known:
         return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
     try:

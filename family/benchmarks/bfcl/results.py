@@ -5,10 +5,10 @@
     <folder>/<model>/agentic/memory/<backend>/BFCL_v4_memory_<backend>_result.json, …_prereq_result.json
     <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
 
-The format does not say which version of the data it belongs to, and versions differ in their tasks. So
-data_version.json is written beside it, and where the harness has logged what the user said (it does by default), that
-is compared with the tasks: outputs of another version are refused, never scored. Entries of other categories are
-skipped.
+The format does not say which version of the data it belongs to, and versions differ in their tasks.
+So data_version.json is written beside it, and where the harness has logged what the user said (it
+does by default), that is compared with the tasks: outputs of another version are refused, never
+scored. Entries of other categories are skipped.
 """
 
 import json
@@ -29,33 +29,39 @@ from rods.files import BULK, read_regular, unpacked_lines
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel
 
-DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}  # that this program runs and scores
+# that this program runs and scores
+DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}
 NAMED = f"{wheel.PACKAGE} {wheel.VERSION} (sha256 {wheel.SHA256[:12]}…)"
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_"
 REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
 _NO_NAME = re.compile(r"\W")
-Recorded = tuple[str, Any, str]  # id of the task, result (a list of turns, or the text of an error), end of the episode
+# id of the task, result (a list of turns, or the text of an error), end of the episode
+Recorded = tuple[str, Any, str]
 
 
 def check_version(stated: Mapping[str, Any], where: Path | str) -> None:
     """Raises RefusedError when `stated` names other data than `DATA`."""
     if {key: stated.get(key) for key in DATA} != DATA:
-        theirs, ours = f"{stated.get('package')} {stated.get('version')}", f"{wheel.PACKAGE} {wheel.VERSION}"
+        theirs = f"{stated.get('package')} {stated.get('version')}"
+        ours = f"{wheel.PACKAGE} {wheel.VERSION}"
         what = f"belongs to the data of {theirs}; this program scores {ours}, whose tasks differ"
         remedy = "score it with the version that made it; scores of different data are never mixed"
         raise RefusedError(what, where=str(where), remedy=remedy)
 
 
 def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
-    """Writes (id, result) pairs into `folder`, a file a category, each replaced as a whole; returns the files."""
+    """Writes (id, result) pairs into `folder`, a file a category, each replaced as a whole; returns
+    the files."""
     base = folder / model.replace("/", "_")  # as BFCL names it
     lines: dict[Path, list[tuple[int, bytes]]] = {}
     for identifier, result in entries:
         category, number = identifier.split(":")[0].rsplit("_", 1)
         line = json.dumps({"id": identifier, "result": result}).encode() + b"\n"
         place = int(number.split("-")[0])
-        lines.setdefault(base / _group(category) / f"{_PREFIX}{category}_result.json", []).append((place, line))
+        lines.setdefault(base / _group(category) / f"{_PREFIX}{category}_result.json", []).append(
+            (place, line)
+        )
     for folder in {base, *(file.parent for file in lines)}:
         folder.mkdir(parents=True, exist_ok=True)
     replace(base / VERSION_FILE, orjson.dumps({**DATA, "form": form}) + b"\n")
@@ -71,53 +77,79 @@ def _group(category: str) -> str:
     if category.startswith("web_search_"):
         return "agentic"
     return next(
-        (name for name in ("multi_turn", "live", "format_sensitivity") if category.startswith(name)), "non_live"
+        (
+            name
+            for name in ("multi_turn", "live", "format_sensitivity")
+            if category.startswith(name)
+        ),
+        "non_live",
     )
 
 
 def version_file(file: Path) -> Path | None:
     """The file that says which data a result file belongs to, if it is there."""
-    return next((path for folder in file.parents[:4] if (path := folder / VERSION_FILE).is_file()), None)
+    return next(
+        (path for folder in file.parents[:4] if (path := folder / VERSION_FILE).is_file()), None
+    )
 
 
 def files(path: Path, categories: Sequence[str]) -> list[Path]:
-    """The result files of `categories` that `path` is or holds. Raises UserError when there is none, or when they are
-    of BFCL V3."""
+    """The result files of `categories` that `path` is or holds. Raises UserError when there is
+    none, or when they are of BFCL V3."""
     known = tuple(f"_{category}_result.json" for category in categories)
-    paths = [path] if path.is_file() else sorted(file for end in known for file in path.rglob(f"BFCL_v?{end}"))
+    paths = (
+        [path]
+        if path.is_file()
+        else sorted(file for end in known for file in path.rglob(f"BFCL_v?{end}"))
+    )
     if not paths:
         remedy = f"it should hold {_PREFIX}{categories[0]}_result.json or alike"
         raise UserError("holds no BFCL result files", where=str(path), remedy=remedy)
     for file in paths:
         if not file.name.startswith(_PREFIX):
-            remedy = f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are called {_PREFIX}…"
-            raise RefusedError("a result file of another version of BFCL", where=str(file), remedy=remedy)
+            remedy = (
+                f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are called "
+                f"{_PREFIX}…"
+            )
+            raise RefusedError(
+                "a result file of another version of BFCL", where=str(file), remedy=remedy
+            )
     return paths
 
 
-def read(path: Path, tasks: Mapping[str, Task], form: Form, categories: Sequence[str]) -> Iterator[Recorded]:
-    """The outputs in a trainer's traces or the result files of `categories` at `path` that belong to `tasks` (by BFCL's
-    id). Raises UserError for what is neither, RefusedError for outputs of other data."""
+def read(
+    path: Path, tasks: Mapping[str, Task], form: Form, categories: Sequence[str]
+) -> Iterator[Recorded]:
+    """The outputs in a trainer's traces or the result files of `categories` at `path` that belong
+    to `tasks` (by BFCL's id). Raises UserError for what is neither, RefusedError for outputs of
+    other data."""
     if traces := trace_files(path):
         yield from _read_traces(traces, tasks)
         return
     for file in files(path, categories):
         if version := version_file(file):
             check_version(orjson.loads(read_regular(version)), version)
-        turns = file.name.startswith(tuple(f"{_PREFIX}{kind}_" for kind in ("multi_turn", "memory", "web_search")))
+        turns = file.name.startswith(
+            tuple(f"{_PREFIX}{kind}_" for kind in ("multi_turn", "memory", "web_search"))
+        )
         for number, line in enumerate(read_regular(file, BULK).decode().split("\n"), start=1):
             if line.strip():
                 yield from _entry(line, f"{file}:{number}", tasks, form, turns)
 
 
-def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form, turns: bool) -> Iterator[Recorded]:
+def _entry(
+    line: str, where: str, tasks: Mapping[str, Task], form: Form, turns: bool
+) -> Iterator[Recorded]:
     """`turns`: whether results are lists of turns, and not one output."""
     remedy = "mend or remove the line"
     try:
         record = json.loads(line)
-        identifier, result = record["id"], record["result"]
+        identifier = record["id"]
+        result = record["result"]
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"no entry of a result file ({error})", where=where, remedy=remedy) from error
+        raise UserError(
+            f"no entry of a result file ({error})", where=where, remedy=remedy
+        ) from error
     if not isinstance(identifier, str) or identifier not in tasks:
         return
     if isinstance(result, list):
@@ -131,32 +163,46 @@ def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form, turns: 
 
 
 def _check_questions(task: Task, log: Any, where: str) -> None:
-    """Compares the user's messages in the log with the task. Raises RefusedError where they differ."""
+    """Compares the user's messages in the log with the task. Raises RefusedError where they
+    differ."""
     turns = [part for part in log if isinstance(part, dict)] if isinstance(log, list) else []
     for said, text in zip(turns, task.script, strict=False):
         query = said.get("begin_of_turn_query")
         if isinstance(query, list) and text != RETURN_SENTENCE:
-            messages = (message for message in query if isinstance(message, dict) and message.get("role") == "user")
+            messages = (
+                message
+                for message in query
+                if isinstance(message, dict) and message.get("role") == "user"
+            )
             asked = " ".join(str(message.get("content")) for message in messages)
             if asked != text:
-                what = f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: {asked[:80]!r}"
-                remedy = "these outputs belong to another version of the data; score them with that one"
+                what = (
+                    f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: "
+                    f"{asked[:80]!r}"
+                )
+                remedy = (
+                    "these outputs belong to another version of the data; score them with that one"
+                )
                 raise RefusedError(what, where=where, remedy=remedy)
 
 
 def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
-    """The outputs of an episode by turn. In a training dialect the calls stand as native ones, whatever their text."""
+    """The outputs of an episode by turn. In a training dialect the calls stand as native ones,
+    whatever their text."""
 
     def output(step: StepTrace) -> Any:
         if isinstance(dialect, (Prompted, Native)):
             return dialect.step(step.text)
-        return [{call.name: orjson.dumps(call.arguments).decode()} for call in step.calls] or step.text
+        return [
+            {call.name: orjson.dumps(call.arguments).decode()} for call in step.calls
+        ] or step.text
 
     return [[output(step) for step in turn.steps] for turn in trace.turns]
 
 
 def trace_files(path: Path) -> list[Path]:
-    """A trainer's traces, where `path` is a file or a folder of them rather than of BFCL's results."""
+    """A trainer's traces, where `path` is a file or a folder of them rather than of BFCL's
+    results."""
     if path.is_file():
         return [path] if path.name.startswith("step_") else []
     return sorted(path.glob("step_*.jsonl.gz"))
@@ -166,24 +212,34 @@ def _read_traces(files: Sequence[Path], tasks: Mapping[str, Task]) -> Iterator[R
     """The episodes of a trainer's traces; what met an infrastructure failure is left out."""
     ours = {task.id: name for name, task in tasks.items()}
     for file in files:
-        lines = unpacked_lines(file) if file.suffix == ".gz" else read_regular(file, BULK).splitlines()
+        lines = (
+            unpacked_lines(file) if file.suffix == ".gz" else read_regular(file, BULK).splitlines()
+        )
         for number, line in enumerate(lines, start=1):
             try:
                 trace = orjson.loads(line)
                 result = [[_recorded(step) for step in turn["steps"]] for turn in trace["turns"]]
-                task, end = trace["task"], trace["end"]
+                task = trace["task"]
+                end = trace["end"]
             except (ValueError, KeyError, TypeError) as error:
                 where = f"{file}:{number}"
-                raise UserError(f"no trace of an episode ({error})", where=where, remedy="give traces/…") from error
+                raise UserError(
+                    f"no trace of an episode ({error})", where=where, remedy="give traces/…"
+                ) from error
             if task in ours and end != "infrastructure":
                 yield ours[task], result, end
 
 
 def _recorded(step: Mapping[str, Any]) -> Any:
-    """A kept step as native calls. Training does not execute a call of a hidden tool, while the executor that judges
-    would: such a call keeps its place, since a call was tried, under a name that is no tool's."""
+    """A kept step as native calls. Training does not execute a call of a hidden tool, while the
+    executor that judges would: such a call keeps its place, since a call was tried, under a name
+    that is no tool's."""
     calls = []
     for call, result in zip(step["calls"], step["results"], strict=True):
-        name = call["name"] if result["error"] != "unknown_tool" else REFUSED + _NO_NAME.sub("_", call["name"])
+        name = (
+            call["name"]
+            if result["error"] != "unknown_tool"
+            else REFUSED + _NO_NAME.sub("_", call["name"])
+        )
         calls.append({name: orjson.dumps(call["arguments"]).decode()})
     return calls or step["text"]

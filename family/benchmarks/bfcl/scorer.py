@@ -1,10 +1,11 @@
 """BFCL's own scorer in a process of its own: `rods-eval check` compares our verdicts with its.
 
-It runs in a `Worker`, because its executor evaluates what policies wrote. Result files, decoding, execution and
-checking are the wheel's own code, unpacked into a temporary folder. The scorer imports the handlers of every model that
-BFCL knows, and with them dozens of packages that only call models: a stand-in whose attributes do nothing is imported
-in their place. The official classes share some objects between all instances (the default lists of `post_tweet`, the
-cards and bookings that pad long contexts): `mend` restores them before each entry."""
+It runs in a `Worker`, because its executor evaluates what policies wrote. Result files, decoding,
+execution and checking are the wheel's own code, unpacked into a temporary folder. The scorer
+imports the handlers of every model that BFCL knows, and with them dozens of packages that only call
+models: a stand-in whose attributes do nothing is imported in their place. The official classes
+share some objects between all instances (the default lists of `post_tweet`, the cards and bookings
+that pad long contexts): `mend` restores them before each entry."""
 
 import ast
 import contextlib
@@ -34,7 +35,8 @@ from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
 _PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval"
-_PARSERS = ("tree_sitter", "tree_sitter_java", "tree_sitter_javascript")  # without all of these none reads Java
+# without all of these none reads Java
+_PARSERS = ("tree_sitter", "tree_sitter_java", "tree_sitter_javascript")
 _PARSED = all(importlib.util.find_spec(name) for name in _PARSERS)
 _REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods", *(_PARSERS if _PARSED else ())})
 _HOUR = 3_600.0
@@ -42,21 +44,24 @@ _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
 def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form, file: Path) -> Scores:
-    """The verdicts of the scorer of the wheel `file` on result files, each of a sample, by id and sample."""
+    """The verdicts of the scorer of the wheel `file` on result files, each of a sample, by id and
+    sample."""
     valid: Scores = {}
     with contextlib.closing(start(SCORER)) as scorer:
         for sample, path in ((sample, path) for sample, files in samples for path in files):
             if path.name.endswith("_prereq_result.json"):
                 continue  # conversations before questions are not scored
             category = path.name.removeprefix("BFCL_v4_").removesuffix("_result.json")
-            answer = scorer.call({"wheel": str(file), "form": form, "category": category, "file": str(path)})
+            answer = scorer.call(
+                {"wheel": str(file), "form": form, "category": category, "file": str(path)}
+            )
             valid |= {(name, sample): verdict for name, verdict in answer.items()}
     return valid
 
 
 def known_wheel(file: Path | None) -> Path:
-    """The wheel to ask, by default the pinned one in the cache. Raises RefusedError for another version, UserError for
-    what is no wheel of BFCL."""
+    """The wheel to ask, by default the pinned one in the cache. Raises RefusedError for another
+    version, UserError for what is no wheel of BFCL."""
     if file is None:
         return wheel.path()
     try:
@@ -65,7 +70,9 @@ def known_wheel(file: Path | None) -> Path:
             names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             version = _VERSION.search(archive.read(names[0]).decode())
     except (OSError, zipfile.BadZipFile, IndexError) as error:
-        raise UserError(f"is no wheel ({error})", where=str(file), remedy=f"give one of {wheel.PACKAGE}") from error
+        raise UserError(
+            f"is no wheel ({error})", where=str(file), remedy=f"give one of {wheel.PACKAGE}"
+        ) from error
     stated = version[1] if version else "of no known version"
     results.check_version({"package": wheel.PACKAGE, "version": stated, "sha256": sha256}, file)
     return file
@@ -86,12 +93,16 @@ class Official:
         sources = f"{_PACKAGE}.func_source_code"
         self.posting: Any = importlib.import_module(f"{sources}.posting_api").TwitterAPI
         self.travel: Any = importlib.import_module(f"{sources}.travel_booking")
-        self.padding = copy.deepcopy((self.travel.CREDIT_CARD_EXTENSION, self.travel.BOOKING_RECORD_EXTENSION))
+        self.padding = copy.deepcopy(
+            (self.travel.CREDIT_CARD_EXTENSION, self.travel.BOOKING_RECORD_EXTENSION)
+        )
 
     def mend(self) -> None:
         """Gives the classes their shared objects back as they were at first."""
         self.posting.post_tweet.__defaults__ = ([], [])
-        self.travel.CREDIT_CARD_EXTENSION, self.travel.BOOKING_RECORD_EXTENSION = copy.deepcopy(self.padding)
+        self.travel.CREDIT_CARD_EXTENSION, self.travel.BOOKING_RECORD_EXTENSION = copy.deepcopy(
+            self.padding
+        )
 
     def forget(self) -> None:
         """Removes the instances that the executor keeps in its module."""
@@ -101,7 +112,8 @@ class Official:
 
 
 class _Anything(types.ModuleType):
-    """A stand-in: every attribute is a class that can be called, subclassed, combined, and does nothing."""
+    """A stand-in: every attribute is a class that can be called, subclassed, combined, and does
+    nothing."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_Nothing, name)
@@ -127,9 +139,12 @@ class _Nothing(metaclass=_Kind): ...
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds, before all other finders, a stand-in for whatever scoring does not need, installed or not."""
+    """Finds, before all other finders, a stand-in for whatever scoring does not need, installed or
+    not."""
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Any, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         top = name.split(".")[0]
         here = top in sys.modules and not isinstance(sys.modules[top], _Anything)
         if here or top in sys.stdlib_module_names or top in _REAL:
@@ -154,25 +169,33 @@ class Scorer:
         os.environ["BFCL_PROJECT_ROOT"] = str(root / "project")
         sys.path.insert(0, str(root / "wheel"))
         sys.meta_path.insert(0, _StandIns())
-        for name in ("NameConstant", "Ellipsis"):  # the decoder asks for them; Python 3.14 no longer has them
+        # the decoder asks for them; Python 3.14 no longer has them
+        for name in ("NameConstant", "Ellipsis"):
             if not hasattr(ast, name):
                 setattr(ast, name, type(name, (ast.expr,), {}))
         with contextlib.redirect_stdout(sys.stderr):
             self.runner: Any = importlib.import_module("bfcl_eval.eval_checker.eval_runner")
-            handlers: Any = importlib.import_module("bfcl_eval.model_handler.api_inference.openai_completion")
+            handlers: Any = importlib.import_module(
+                "bfcl_eval.model_handler.api_inference.openai_completion"
+            )
         self.utils: Any = importlib.import_module("bfcl_eval.utils")
         models: Any = importlib.import_module("bfcl_eval.constants.model_config")
         self.models: dict[str, Any] = models.MODEL_CONFIG_MAPPING
         self.handlers = {
-            form: handlers.OpenAICompletionsHandler("rods", 0.0, "rods", is_fc_model=form == "native")
+            form: handlers.OpenAICompletionsHandler(
+                "rods", 0.0, "rods", is_fc_model=form == "native"
+            )
             for form in ("prompt", "native")
         }
-        self.official = Official(wheel)  # the same modules: it knows how to forget and mend what they share
+        # the same modules: it knows how to forget and mend what they share
+        self.official = Official(wheel)
 
     @cache  # noqa: B019 it lives as long as the process
     def tasks(self, category: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The scorer's prompts and answers of a category."""
-        prompts = self.utils.load_dataset_entry(category, include_prereq=False, include_language_specific_hint=False)
+        prompts = self.utils.load_dataset_entry(
+            category, include_prereq=False, include_language_specific_hint=False
+        )
         if category.startswith("multi_turn"):
             for prompt in prompts:
                 del prompt["function"]  # as the scorer does
@@ -181,18 +204,25 @@ class Scorer:
         return prompts, self.utils.load_ground_truth_entry(category)
 
     def verdicts(self, form: str, category: str, file: Path) -> dict[str, bool | None]:
-        """The scorer's verdict on each entry of a result file, by id; None where it lacks a parser."""
+        """The scorer's verdict on each entry of a result file, by id; None where it lacks a
+        parser."""
         results = self.utils.load_file(file, sort_by_id=True)
-        prompts, answers = self.runner._subset_entries_by_model_ids(results, *self.tasks(category), allow_missing=True)
+        prompts, answers = self.runner._subset_entries_by_model_ids(
+            results, *self.tasks(category), allow_missing=True
+        )
         valid: dict[str, bool | None] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
             known = self.handlers[form], result["id"], result["result"]
             if category.startswith(("memory", "web_search")):
                 judge = self.runner._evaluate_single_agentic_entry
-                valid[result["id"]] = bool(judge(*known, answer["ground_truth"], prompt, "rods", category)["valid"])
+                valid[result["id"]] = bool(
+                    judge(*known, answer["ground_truth"], prompt, "rods", category)["valid"]
+                )
                 continue
             if not category.startswith("multi_turn"):
-                valid[result["id"]] = self._single_turn(form, category, *known, prompt, answer["ground_truth"])
+                valid[result["id"]] = self._single_turn(
+                    form, category, *known, prompt, answer["ground_truth"]
+                )
                 continue
             self.official.mend()
             verdict = self.runner._evaluate_single_multi_turn_entry(
@@ -204,7 +234,14 @@ class Scorer:
         return valid
 
     def _single_turn(
-        self, form: str, category: str, handler: Any, name: str, result: Any, prompt: Any, answer: Any
+        self,
+        form: str,
+        category: str,
+        handler: Any,
+        name: str,
+        result: Any,
+        prompt: Any,
+        answer: Any,
     ) -> bool | None:
         if "relevance" in category:
             judge = self.runner._evaluate_single_relevance_entry
@@ -212,16 +249,29 @@ class Scorer:
         more = {}
         format = "python"
         if category == "format_sensitivity":
-            read = importlib.import_module("bfcl_eval.model_handler.utils").parse_prompt_variation_params
+            read = importlib.import_module(
+                "bfcl_eval.model_handler.utils"
+            ).parse_prompt_variation_params
             format, more["has_tool_call_tag"], *_ = read(name.split(":")[1])
         language = next((one for one in ("javascript", "java") if category.endswith(one)), "python")
         if language != "python" and form == "prompt" and not _PARSED:
             return None
-        self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")  # as of all of OpenAI's
+        # as of all of OpenAI's
+        self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")
         format = format if language == "python" else language
-        known = prompt, "rods", category, self.runner.Language(language), self.runner.ReturnFormat(format)
+        known = (
+            prompt,
+            "rods",
+            category,
+            self.runner.Language(language),
+            self.runner.ReturnFormat(format),
+        )
         try:
-            return bool(self.runner._evaluate_single_ast_entry(handler, name, result, answer, *known, **more)["valid"])
+            return bool(
+                self.runner._evaluate_single_ast_entry(
+                    handler, name, result, answer, *known, **more
+                )["valid"]
+            )
         except Exception:  # noqa: BLE001 its comparison has raised, and the entry is not among the valid ones
             return False
 

@@ -1,6 +1,7 @@
-"""BFCL V4's format sensitivity as a benchmark (rods.family.benchmarks.benchmarks): 200 single turns, each in 26 prompt
-formats, which differ in how calls are written, whether in a tag, how functions are documented, and how the rest of the
-prompt is worded. What counts is how far the formats' scores are apart."""
+"""BFCL V4's format sensitivity as a benchmark (rods.family.benchmarks.benchmarks): 200 single
+turns, each in 26 prompt formats, which differ in how calls are written, whether in a tag, how
+functions are documented, and how the rest of the prompt is worded. What counts is how far the
+formats' scores are apart."""
 
 import json
 import statistics
@@ -20,8 +21,8 @@ _LISTING = "get_all_format_sensitivity_configs"
 
 
 class Formats(SingleTurns):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Summed`. An item is called format_sensitivity_<number>:
-    <format>:<single turn>; its kind is the format."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Summed`. An item is called
+    format_sensitivity_<number>: <format>:<single turn>; its kind is the format."""
 
     name = "bfcl_formats"
     title = "BFCL format sensitivity"
@@ -35,11 +36,14 @@ class Formats(SingleTurns):
     @cached_property
     def items(self) -> dict[str, Item]:
         single = SingleTurns().items
-        drawn: dict[str, list[str]] = json.loads(wheel.read(wheel.path(), "data/BFCL_v4_format_sensitivity.json"))
+        drawn: dict[str, list[str]] = json.loads(
+            wheel.read(wheel.path(), "data/BFCL_v4_format_sensitivity.json")
+        )
         names = [name for listed in map(set, drawn.values()) for name in single if name in listed]
         pairs = enumerate((name, format) for name in names for format in self.kinds)
         return {
-            f"format_sensitivity_{n}:{form}:{name}": single[name]._replace(format=form) for n, (name, form) in pairs
+            f"format_sensitivity_{n}:{form}:{name}": single[name]._replace(format=form)
+            for n, (name, form) in pairs
         }
 
     def maker(self, settings: Settings) -> SingleTurnMaker:
@@ -57,4 +61,7 @@ class Formats(SingleTurns):
         """As BFCL has them, in percent."""
         values = list(verdicts.values())
         deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-        return {"largest less smallest": 100 * (max(values) - min(values)), "standard deviation": 100 * deviation}
+        return {
+            "largest less smallest": 100 * (max(values) - min(values)),
+            "standard deviation": 100 * deviation,
+        }

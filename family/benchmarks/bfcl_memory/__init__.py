@@ -1,1 +1,2 @@
-"""BFCL V4's questions about earlier conversations, of which a policy keeps what it writes into a memory."""
+"""BFCL V4's questions about earlier conversations, of which a policy keeps what it writes into a
+memory."""

@@ -1,9 +1,9 @@
-"""BFCL V4's memory as a benchmark (rods.family.benchmarks.benchmarks): in some conversations a policy writes down what
-matters; later, in each question, it has nothing of them but its memory.
+"""BFCL V4's memory as a benchmark (rods.family.benchmarks.benchmarks): in some conversations a
+policy writes down what matters; later, in each question, it has nothing of them but its memory.
 
-The conversations of a scenario are played one after the other, each goes on with the memory that the one before has
-left, and every question with the last one's. They are items without a score; what is left stands in their records, so
-that a stopped evaluation goes on from there."""
+The conversations of a scenario are played one after the other, each goes on with the memory that
+the one before has left, and every question with the last one's. They are items without a score;
+what is left stands in their records, so that a stopped evaluation goes on from there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,24 +27,31 @@ from rods.family.benchmarks.folder import Episode, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds.bfcl import wheel
 
-NAME, VECTOR = "bfcl_memory", "vector"
+NAME = "bfcl_memory"
+VECTOR = "vector"
 DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
 class Memories(Questions):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Chained` and `Needing`. The provenance of a task has its
-    backend, scenario and `answers` (none: a conversation before questions), and the conversation `before` it."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Chained` and `Needing`. The provenance of
+    a task has its backend, scenario and `answers` (none: a conversation before questions), and the
+    conversation `before` it."""
 
     name = NAME
     title = "BFCL memory"
-    environment = property(lambda self: " ".join(backend.hash for backend in self.backends.values()))
+    environment = property(
+        lambda self: " ".join(backend.hash for backend in self.backends.values())
+    )
     kinds: Sequence[str] = [f"memory_{backend}" for backend in DECLARED["backends"]]
     categories: Sequence[str] = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
     needs: Mapping[str, Sequence[str]] = {"encoder": [f"memory_{VECTOR}"]}
 
     @cached_property
     def backends(self) -> dict[str, MemoryBackend]:
-        return {name: (VectorBackend if name == VECTOR else MemoryBackend)(name) for name in DECLARED["backends"]}
+        return {
+            name: (VectorBackend if name == VECTOR else MemoryBackend)(name)
+            for name in DECLARED["backends"]
+        }
 
     @cached_property
     def _tasks(self) -> dict[str, Task]:
@@ -52,12 +59,17 @@ class Memories(Questions):
         file = wheel.path()
         answers = wheel.read_json_lines(file, "data/possible_answer/BFCL_v4_memory.json")
         allowed = {answer["id"]: answer["ground_truth"] for answer in answers}
-        parts = [f"memory_prereq_conversation/memory_{name}" for name in DECLARED["scenarios"]] + ["BFCL_v4_memory"]
-        entries = [entry for part in parts for entry in wheel.read_json_lines(file, f"data/{part}.json")]
+        parts = [f"memory_prereq_conversation/memory_{name}" for name in DECLARED["scenarios"]] + [
+            "BFCL_v4_memory"
+        ]
+        entries = [
+            entry for part in parts for entry in wheel.read_json_lines(file, f"data/{part}.json")
+        ]
         for backend, world in self.backends.items():
             last: dict[str, str] = {}  # conversation of a scenario
             for entry in entries:
-                name, scenario = entry["id"].replace("memory", f"memory_{backend}"), entry["scenario"]
+                name = entry["id"].replace("memory", f"memory_{backend}")
+                scenario = entry["scenario"]
                 known = {"answers": allowed.get(entry["id"], ()), "before": last.get(scenario)}
                 said = tuple(message["content"] for turn in entry["question"] for message in turn)
                 made[name] = Task(
@@ -91,7 +103,11 @@ class Memories(Questions):
 
     def maker(self, settings: Settings) -> "MemoryMaker":
         if settings.documents != "full":
-            raise UserError("the memory's tools have BFCL's documents", where="--documents", remedy="leave it out")
+            raise UserError(
+                "the memory's tools have BFCL's documents",
+                where="--documents",
+                remedy="leave it out",
+            )
         return MemoryMaker(self, settings)
 
     def written(self, episode: Episode) -> Any:
@@ -112,18 +128,24 @@ class MemoryJob(Job):
 
 
 class MemoryMaker:
-    """The `Maker` of memories, with a line to their encoder (`Listening`). The result of a conversation before
-    questions is {"outputs": by turn and step, "memory": what it has left}; one that did not come to its end leaves what
-    it began with, as in the harness."""
+    """The `Maker` of memories, with a line to their encoder (`Listening`). The result of a
+    conversation before questions is {"outputs": by turn and step, "memory": what it has left}; one
+    that did not come to its end leaves what it began with, as in the harness."""
 
     def __init__(self, benchmark: Memories, settings: Settings) -> None:
-        self.settings, self._vectors = settings, VectorBackend(VECTOR)  # whose encoder is this evaluation's
+        # whose encoder is this evaluation's
+        self.settings = settings
+        self._vectors = VectorBackend(VECTOR)
         self._backends = {**benchmark.backends, VECTOR: self._vectors}
         self._texts = taken(wheel.path(), "constants/default_prompts.py")
-        words, kind = harness(wheel.path()), Native if settings.form == "native" else Prompted
+        words = harness(wheel.path())
+        kind = Native if settings.form == "native" else Prompted
         self._steps = words.steps
         self._dialects = {
-            name: kind(words.of(backend.documents, f"memory_{name}"), dict.fromkeys(backend.tools(), backend.owner))
+            name: kind(
+                words.of(backend.documents, f"memory_{name}"),
+                dict.fromkeys(backend.tools(), backend.owner),
+            )
             for name, backend in benchmark.backends.items()
         }
 
@@ -152,16 +174,24 @@ class MemoryMaker:
         )
 
     def _told(self, task: AnyTask, memory: MemoryWorld) -> str:
-        about, texts = task.provenance, self._texts
+        about = task.provenance
+        texts = self._texts
         kind = "UNIFIED" if about["backend"] == "rec_sum" else "CORE_ARCHIVAL"
-        parts = {"scenario_setting": texts["MEMORY_AGENT_SETTINGS"][about["scenario"]], "memory_content": memory.shown}
+        parts = {
+            "scenario_setting": texts["MEMORY_AGENT_SETTINGS"][about["scenario"]],
+            "memory_content": memory.shown,
+        }
         told = texts[f"MEMORY_BACKEND_INSTRUCTION_{kind}"].format(**parts)
         asked = texts["ADDITIONAL_SYSTEM_PROMPT_FOR_AGENTIC_RESPONSE_FORMAT"]
         return f"{told}\n\n{asked}" if about["answers"] else str(told)
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         assert isinstance(job, MemoryJob) and job.memory is not None
-        about, result = job.task.provenance, cast(Any, results.outputs(trace, job.dialect))
+        about = job.task.provenance
+        result = cast(Any, results.outputs(trace, job.dialect))
         if not about["answers"]:
-            result = {"outputs": result, "memory": job.begun if trace.end in CUT else job.memory.snapshot()}
+            result = {
+                "outputs": result,
+                "memory": job.begun if trace.end in CUT else job.memory.snapshot(),
+            }
         return Episode(about["id"], sample, self.settings.form, result, trace.end, cut)

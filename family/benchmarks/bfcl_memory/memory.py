@@ -1,5 +1,6 @@
-"""BFCL V4's memories as environments: the wheel's own classes, taken by name, and their documents. Results have the
-texts of BFCL's executor; a state is what the class itself would write into its snapshot."""
+"""BFCL V4's memories as environments: the wheel's own classes, taken by name, and their documents.
+Results have the texts of BFCL's executor; a state is what the class itself would write into its
+snapshot."""
 
 import copy
 import json
@@ -22,7 +23,9 @@ from rods.worlds.bfcl.execution import PREFIX
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 MAX_MEMORY = 1_000_000  # characters; BFCL's own limits let `memory_replace` go far beyond
 _SIZES = ("MEMORY_ENTRY_LENGTH", "CORE_MEMORY_SIZE", "CORE_MEMORY_ENTRY_LENGTH")
-LIMITS = [f"MAX_{name}" for name in (*_SIZES, "ARCHIVAL_MEMORY_SIZE", "ARCHIVAL_MEMORY_ENTRY_LENGTH")]
+LIMITS = [
+    f"MAX_{name}" for name in (*_SIZES, "ARCHIVAL_MEMORY_SIZE", "ARCHIVAL_MEMORY_ENTRY_LENGTH")
+]
 
 
 class MemoryBackend:
@@ -31,10 +34,15 @@ class MemoryBackend:
     features = Features()
 
     def __init__(self, backend: str) -> None:
-        self.name, self.owner = f"bfcl_memory_{backend}", f"MemoryAPI_{backend}"
+        self.name = f"bfcl_memory_{backend}"
+        self.owner = f"MemoryAPI_{backend}"
         self.kind = self._taken(f"{SOURCES}/memory_{backend}.py")
-        self.documents = wheel.read_json_lines(wheel.path(), f"data/multi_turn_func_doc/memory_{backend}.json")
-        self._tools = {one["name"]: Tool(one["name"], self.owner, one["description"]) for one in self.documents}
+        self.documents = wheel.read_json_lines(
+            wheel.path(), f"data/multi_turn_func_doc/memory_{backend}.json"
+        )
+        self._tools = {
+            one["name"]: Tool(one["name"], self.owner, one["description"]) for one in self.documents
+        }
         self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "backend": backend})
 
     def tools(self) -> Mapping[str, Tool]:
@@ -44,18 +52,26 @@ class MemoryBackend:
         return MemoryWorld(self, state or {})
 
     def _taken(self, member: str) -> type:
-        known = {"MemoryAPI": object, "BM25Plus": BM25Plus, "json": json, "re": re, "deepcopy": copy.deepcopy}
+        known = {
+            "MemoryAPI": object,
+            "BM25Plus": BM25Plus,
+            "json": json,
+            "re": re,
+            "deepcopy": copy.deepcopy,
+        }
         kind: type = taken(wheel.path(), member, (self.owner, *LIMITS), known)[self.owner]
         return kind
 
 
 class MemoryWorld:
-    """One memory. `shown` is what of it stands in the system prompt, `trouble` what broke that is not the policy's."""
+    """One memory. `shown` is what of it stands in the system prompt, `trouble` what broke that is
+    not the policy's."""
 
     trouble = ""
 
     def __init__(self, backend: MemoryBackend, state: Mapping[str, Any]) -> None:
-        self._backend, self._memory = backend, backend.kind()
+        self._backend = backend
+        self._memory = backend.kind()
         self._load(state)
 
     def _load(self, state: Mapping[str, Any]) -> None:
@@ -68,7 +84,11 @@ class MemoryWorld:
     def call(self, call: Call) -> Result:
         try:
             if call.name == "memory_replace" and self._grown(**call.arguments) > MAX_MEMORY:
-                return Result(f"{PREFIX}the memory would be longer than {MAX_MEMORY} characters", None, "bounds")
+                return Result(
+                    f"{PREFIX}the memory would be longer than {MAX_MEMORY} characters",
+                    None,
+                    "bounds",
+                )
             return executed(self._memory, self._backend.tools(), call)
         except InfrastructureError as error:
             self.trouble = str(error)
@@ -80,7 +100,11 @@ class MemoryWorld:
         return len(memory) + memory.count(str(old_text)) * (len(str(new_text)) - len(str(old_text)))
 
     def snapshot(self) -> dict[str, Any]:
-        kept = {key: value for key, value in vars(self._memory).items() if not key.startswith(("_", "snapshot"))}
+        kept = {
+            key: value
+            for key, value in vars(self._memory).items()
+            if not key.startswith(("_", "snapshot"))
+        }
         return copy.deepcopy(kept)
 
     def fork(self) -> "MemoryWorld":
@@ -91,12 +115,13 @@ class MemoryWorld:
 
 
 class BM25Plus:
-    """BM25+ (Lv and Zhai, 2011) with k1 = 1.5, b = 0.75, delta = 1: what the wheel uses of the package rank_bm25, and
-    equal to it in every bit, since the same steps are taken in the same order. Raises ZeroDivisionError for no document
-    at all, as there."""
+    """BM25+ (Lv and Zhai, 2011) with k1 = 1.5, b = 0.75, delta = 1: what the wheel uses of the
+    package rank_bm25, and equal to it in every bit, since the same steps are taken in the same
+    order. Raises ZeroDivisionError for no document at all, as there."""
 
     def __init__(self, corpus: Sequence[Sequence[str]]) -> None:
-        self._counts, self._lengths = [Counter(document) for document in corpus], [len(one) for one in corpus]
+        self._counts = [Counter(document) for document in corpus]
+        self._lengths = [len(one) for one in corpus]
         self._average = sum(self._lengths) / len(corpus)
         self._documents = Counter(word for counts in self._counts for word in counts)
 
@@ -104,7 +129,11 @@ class BM25Plus:
         """The score of each document."""
         scores = [0.0] * len(self._counts)
         for word in query:
-            rarity = math.log((len(scores) + 1) / self._documents[word]) if word in self._documents else 0
+            rarity = (
+                math.log((len(scores) + 1) / self._documents[word])
+                if word in self._documents
+                else 0
+            )
             for place, (counts, length) in enumerate(zip(self._counts, self._lengths, strict=True)):
                 longer = 1.5 * (1 - 0.75 + 0.75 * length / self._average)
                 scores[place] += rarity * (1 + (counts[word] * 2.5) / (longer + counts[word]))

@@ -1,8 +1,8 @@
-"""BFCL V4's memory of vectors: the wheel's own class, with an encoder behind an endpoint in the place of the one that
-the package loads, and a search of all entries in the place of faiss.
+"""BFCL V4's memory of vectors: the wheel's own class, with an encoder behind an endpoint in the
+place of the one that the package loads, and a search of all entries in the place of faiss.
 
-A text is embedded when a search first compares it, not when it is written: what is never searched costs nothing, and a
-conversation begins without waiting. Memories share what is known of a text."""
+A text is embedded when a search first compares it, not when it is written: what is never searched
+costs nothing, and a conversation begins without waiting. Memories share what is known of a text."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,8 @@ from rods.worlds.bfcl import wheel
 STORES = "core_memory", "archival_memory"
 AT_ONCE = 32  # texts of a request; what some servers take at most
 MOST_KEPT = 4_096  # texts whose vectors are kept
-CUT = {"truncate_prompt_tokens": -1}  # vLLM's word for as many tokens as the encoder takes, which is what BFCL's does
+# vLLM's word for as many tokens as the encoder takes, which is what BFCL's does
+CUT = {"truncate_prompt_tokens": -1}
 
 
 class Encoder:
@@ -36,8 +37,8 @@ class Encoder:
         self._lock = Lock()
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """float32, a row of length 1 (or 0) for each of `texts`. Raises InfrastructureError where the endpoint fails,
-        or answers with vectors of different lengths."""
+        """float32, a row of length 1 (or 0) for each of `texts`. Raises InfrastructureError where
+        the endpoint fails, or answers with vectors of different lengths."""
         with self._lock:
             found = {text: self._known[text] for text in texts if text in self._known}
         lacking = [text for text in dict.fromkeys(texts) if text not in found]
@@ -64,7 +65,8 @@ class Encoder:
 
 
 async def _embedded(client: Client, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-    """One request for all of `texts`; where one does not fit the encoder, another that has them cut."""
+    """One request for all of `texts`; where one does not fit the encoder, another that has them
+    cut."""
     for extra in ({}, CUT):
         completion = await client.complete(Request("encoder", texts=texts, extra=extra))
         if completion.embeddings:
@@ -74,7 +76,8 @@ async def _embedded(client: Client, texts: Sequence[str]) -> Sequence[Sequence[f
 
 
 class Index:
-    """What the wheel's class uses of faiss: an exact search by inner product among texts with ids."""
+    """What the wheel's class uses of faiss: an exact search by inner product among texts with
+    ids."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -95,13 +98,18 @@ class Index:
     def reset(self) -> None:
         self._texts.clear()
 
-    def search(self, queries: Sequence[str], count: int) -> tuple[list[list[float]], list[list[int]]]:
-        """Scores and ids of the `count` texts nearest to the first query, in the shape that faiss gives them, and of
-        equally near ones those that it finds, in its order. Raises AssertionError for no count, as there."""
+    def search(
+        self, queries: Sequence[str], count: int
+    ) -> tuple[list[list[float]], list[list[int]]]:
+        """Scores and ids of the `count` texts nearest to the first query, in the shape that faiss
+        gives them, and of equally near ones those that it finds, in its order. Raises
+        AssertionError for no count, as there."""
         if not count > 0:
             raise AssertionError
         *vectors, asked = self._encoder([*self._texts.values(), queries[0]])
-        ids, best = [*self._texts], list[tuple[float, int]]()  # the worst first
+        # the worst first
+        ids = [*self._texts]
+        best = list[tuple[float, int]]()
         for place, score in enumerate(float(vector @ asked) for vector in vectors):
             if len(best) < index(count):
                 heappush(best, (score, place))
@@ -146,5 +154,7 @@ class VectorWorld(MemoryWorld):
             getattr(self._memory, name).load_from_snapshot(kept)
 
     def snapshot(self) -> dict[str, Any]:
-        kept: dict[str, Any] = json.loads(json.dumps({name: getattr(self._memory, name).export() for name in STORES}))
+        kept: dict[str, Any] = json.loads(
+            json.dumps({name: getattr(self._memory, name).export() for name in STORES})
+        )
         return kept

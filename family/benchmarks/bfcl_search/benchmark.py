@@ -1,5 +1,6 @@
-"""BFCL V4's web search as a benchmark (rods.family.benchmarks.benchmarks): questions of several steps, and tools that
-search the web and read its pages. In one half of the items what is found comes with the words around it."""
+"""BFCL V4's web search as a benchmark (rods.family.benchmarks.benchmarks): questions of several
+steps, and tools that search the web and read its pages. In one half of the items what is found
+comes with the words around it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,14 @@ from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, taken
 from rods.family.benchmarks.bfcl.questions import Questions, Unjudged
-from rods.family.benchmarks.bfcl_search.web import OWNER, SERPAPI, Searcher, Web, WebTools, check_installed
+from rods.family.benchmarks.bfcl_search.web import (
+    OWNER,
+    SERPAPI,
+    Searcher,
+    Web,
+    WebTools,
+    check_installed,
+)
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds.bfcl import wheel
@@ -23,7 +31,8 @@ BARE = "web_search_no_snippet"
 
 
 class WebSearch(Questions):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Needing`. The provenance of a task has its kind."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Needing`. The provenance of a task
+    has its kind."""
 
     name = "bfcl_search"
     title = "BFCL web search"
@@ -40,7 +49,9 @@ class WebSearch(Questions):
     def _tasks(self) -> dict[str, Task]:
         made: dict[str, Task] = {}
         entries = wheel.read_json_lines(wheel.path(), "data/BFCL_v4_web_search.json")
-        answers = wheel.read_json_lines(wheel.path(), "data/possible_answer/BFCL_v4_web_search.json")
+        answers = wheel.read_json_lines(
+            wheel.path(), "data/possible_answer/BFCL_v4_web_search.json"
+        )
         allowed = {answer["id"]: answer["ground_truth"] for answer in answers}
         for kind in self.kinds:
             for entry in entries:
@@ -64,7 +75,9 @@ class WebSearch(Questions):
 
     def maker(self, settings: Settings) -> "SearchMaker":
         if settings.documents != "full":
-            raise UserError("these tools have BFCL's documents", where="--documents", remedy="leave it out")
+            raise UserError(
+                "these tools have BFCL's documents", where="--documents", remedy="leave it out"
+            )
         return SearchMaker(self, settings)
 
 
@@ -83,11 +96,15 @@ class SearchMaker:
     """The `Maker` of such questions (`Searching`)."""
 
     def __init__(self, benchmark: WebSearch, settings: Settings) -> None:
-        self.settings, self._tools = settings, benchmark.tools
+        self.settings = settings
+        self._tools = benchmark.tools
         self._web: Web | None = None
-        words, kind = harness(wheel.path()), Native if settings.form == "native" else Prompted
+        words = harness(wheel.path())
+        kind = Native if settings.form == "native" else Prompted
         self._steps = words.steps
-        self._dialect = kind(words.of(self._tools.documents, BARE), dict.fromkeys(self._tools.tools(), OWNER))
+        self._dialect = kind(
+            words.of(self._tools.documents, BARE), dict.fromkeys(self._tools.tools(), OWNER)
+        )
         self._asked = taken(wheel.path(), "constants/default_prompts.py")
         self._asked = self._asked["ADDITIONAL_SYSTEM_PROMPT_FOR_AGENTIC_RESPONSE_FORMAT"]
 
@@ -111,4 +128,6 @@ class SearchMaker:
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         result: Any = results.outputs(trace, job.dialect)
-        return Episode(job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut)
+        return Episode(
+            job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut
+        )

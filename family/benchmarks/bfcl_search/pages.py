@@ -1,5 +1,5 @@
-"""The text of a page, by the libraries that BFCL's class uses, in a worker's process: a page may hold whatever its
-author likes."""
+"""The text of a page, by the libraries that BFCL's class uses, in a worker's process: a page may
+hold whatever its author likes."""
 
 from typing import Any
 

@@ -1,8 +1,10 @@
-"""The tools of BFCL V4's web search: the wheel's own class, with what it imports replaced by what is bounded.
+"""The tools of BFCL V4's web search: the wheel's own class, with what it imports replaced by what
+is bounded.
 
-A search is a request to SerpAPI with the user's key. One that fails is nobody's failure: it is tried again, and then
-ends the episode. A page that a policy asks for is read from public addresses alone, wherever a name or a redirection
-leads, with bounds of time and size; one that cannot be read is an error that the policy is told, as in the package."""
+A search is a request to SerpAPI with the user's key. One that fails is nobody's failure: it is
+tried again, and then ends the episode. A page that a policy asks for is read from public addresses
+alone, wherever a name or a redirection leads, with bounds of time and size; one that cannot be read
+is an error that the policy is told, as in the package."""
 
 import asyncio
 import errno
@@ -32,16 +34,27 @@ from rods.worlds.bfcl.classes import SOURCES
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 SERPAPI = "https://serpapi.com/search"
-OWNER, NEEDED = "WebSearchAPI", ("html2text", "bs4")
-SEARCH_SECONDS, PAGE_SECONDS = 60.0, 20.0  # of one request; the latter is the package's
-FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds between tries of a search; doubles
+OWNER = "WebSearchAPI"
+NEEDED = ("html2text", "bs4")
+# of one request; the latter is the package's
+SEARCH_SECONDS = 60.0
+PAGE_SECONDS = 20.0
+# seconds between tries of a search; doubles
+FIRST_WAIT = 1.0
+LONGEST_WAIT = 30.0
 MOST_PAGE = 4 << 20  # bytes of a page
-_READING: dict[str, Any] = {"seconds": 20.0, "memory": 2 << 30, "reply_bytes": 8 * MOST_PAGE, "cpu": True}
+_READING: dict[str, Any] = {
+    "seconds": 20.0,
+    "memory": 2 << 30,
+    "reply_bytes": 8 * MOST_PAGE,
+    "cpu": True,
+}
 _ROUTED = ip_network("2000::/3")  # all that is routed of the sixth version
 
 
 def public(address: str) -> bool:
-    """Whether a host of the internet at large has this address: not this machine, nor its network."""
+    """Whether a host of the internet at large has this address: not this machine, nor its
+    network."""
     ip = ip_address(address.partition("%")[0])
     if ip.version == 6:
         return ip in _ROUTED and ip.is_global and ip.sixtofour is None and ip.teredo is None
@@ -68,23 +81,34 @@ T = TypeVar("T")
 
 
 class Web:
-    """What an evaluation reads of the web, from whichever thread: searches at `url` with `key`, which are tried for
-    `patience` seconds, and pages from addresses that are `reachable`."""
+    """What an evaluation reads of the web, from whichever thread: searches at `url` with `key`,
+    which are tried for `patience` seconds, and pages from addresses that are `reachable`."""
 
-    def __init__(self, url: str, key: str, patience: float, reachable: Callable[[str], bool] = public) -> None:
-        self.url, self.patience, self._key, self._reachable = url, patience, key, reachable
+    def __init__(
+        self, url: str, key: str, patience: float, reachable: Callable[[str], bool] = public
+    ) -> None:
+        self.url = url
+        self.patience = patience
+        self._key = key
+        self._reachable = reachable
         self._reader = Worker(Order("rods.family.benchmarks.bfcl_search.pages:text", **_READING))
 
     def search(self, asked: Mapping[str, Any]) -> Any:
         """SerpAPI's answer, JSON. Raises InfrastructureError where there is none."""
         given = {**asked, "api_key": self._key, "output": "json"}
-        end, wait = time.monotonic() + self.patience, FIRST_WAIT
+        end = time.monotonic() + self.patience
+        wait = FIRST_WAIT
         with outside():
             while True:
                 try:
-                    page = asyncio.run(_get(self.url, {name: str(value) for name, value in given.items()}))
-                    answer, said = read_json(page.text), f"HTTP {page.status}: {page.text}"
-                    busy = page.status == 429 or (isinstance(answer, dict) and "429" in str(answer.get("error", "")))
+                    page = asyncio.run(
+                        _get(self.url, {name: str(value) for name, value in given.items()})
+                    )
+                    answer = read_json(page.text)
+                    said = f"HTTP {page.status}: {page.text}"
+                    busy = page.status == 429 or (
+                        isinstance(answer, dict) and "429" in str(answer.get("error", ""))
+                    )
                     if page.status in (200, 400) and isinstance(answer, dict) and not busy:
                         return answer
                     if page.status in (401, 403):
@@ -108,7 +132,10 @@ class Web:
 
 
 async def _get(
-    url: str, asked: Mapping[str, str], headers: Mapping[str, str] = {}, reachable: Callable[[str], bool] | None = None
+    url: str,
+    asked: Mapping[str, str],
+    headers: Mapping[str, str] = {},
+    reachable: Callable[[str], bool] | None = None,
 ) -> Page:
     import aiohttp  # late, as in rods.llm.connections
 
@@ -134,7 +161,8 @@ async def _get(
 
 
 def _socket(reachable: Callable[[str], bool] | None, address: Any) -> socket.socket:
-    """A socket for an address that a name or a redirection has led to. Raises OSError for one out of reach."""
+    """A socket for an address that a name or a redirection has led to. Raises OSError for one out
+    of reach."""
     family, kind, protocol, _, place = address
     if reachable is not None and not reachable(place[0]):
         raise OSError(errno.EACCES, f"{place[0]} is no public address")
@@ -144,13 +172,19 @@ def _socket(reachable: Callable[[str], bool] | None, address: Any) -> socket.soc
 class WebTools:
     """The environment of these tools."""
 
-    name, features = "bfcl_search", Features()
+    name = "bfcl_search"
+    features = Features()
 
     def __init__(self) -> None:
-        self.documents = wheel.read_json_lines(wheel.path(), "data/multi_turn_func_doc/web_search.json")
-        self._tools = {one["name"]: Tool(one["name"], OWNER, one["description"]) for one in self.documents}
+        self.documents = wheel.read_json_lines(
+            wheel.path(), "data/multi_turn_func_doc/web_search.json"
+        )
+        self._tools = {
+            one["name"]: Tool(one["name"], OWNER, one["description"]) for one in self.documents
+        }
         self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "search": True})
-        self.reset(None)  # parses the class; where other threads run meanwhile, CPython 3.11 may fail at that
+        # parses the class; where other threads run meanwhile, CPython 3.11 may fail at that
+        self.reset(None)
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
@@ -165,7 +199,9 @@ class Searcher:
     trouble = ""
 
     def __init__(self, tools: WebTools, web: Web | None, *, snippets: bool) -> None:
-        self._tools, self._web, self._snippets = tools, web, snippets
+        self._tools = tools
+        self._web = web
+        self._snippets = snippets
         self._object = _kind(self)()
         self._object._load_scenario({"show_snippet": snippets})
 
@@ -176,7 +212,8 @@ class Searcher:
         return result
 
     def asked(self, read: Callable[[Web], T], otherwise: T) -> T:
-        """What is read of the web. A failure of the machinery is kept, since the class would tell the policy of it."""
+        """What is read of the web. A failure of the machinery is kept, since the class would tell
+        the policy of it."""
         try:
             if self._web is None:
                 raise InfrastructureError("there is no web here")
@@ -215,8 +252,12 @@ def _kind(searcher: Searcher) -> type:
     known = {
         "random": random,
         "os": SimpleNamespace(getenv=lambda name: None),  # the key is added where it is sent
-        "GoogleSearch": lambda given: SimpleNamespace(get_dict=lambda: searcher.asked(lambda w: w.search(given), {})),
-        "requests": SimpleNamespace(get=lambda url, **given: searcher.asked(lambda w: w.page(url, **given), NOTHING)),
+        "GoogleSearch": lambda given: SimpleNamespace(
+            get_dict=lambda: searcher.asked(lambda w: w.search(given), {})
+        ),
+        "requests": SimpleNamespace(
+            get=lambda url, **given: searcher.asked(lambda w: w.page(url, **given), NOTHING)
+        ),
         "html2text": SimpleNamespace(HTML2Text=Markdown),
         "BeautifulSoup": Soup,
     }
@@ -228,4 +269,6 @@ def check_installed() -> None:
     """Raises UserError where what reads pages is not installed."""
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         what = f"needs {' and '.join(missing)}, which is not installed"
-        raise UserError(what, where="--benchmark bfcl_search", remedy="pip install '.[search]' in the clone")
+        raise UserError(
+            what, where="--benchmark bfcl_search", remedy="pip install '.[search]' in the clone"
+        )

@@ -1,1 +1,2 @@
-"""BFCL's single turns: one question, documents of functions, and the calls that answer it, compared as text."""
+"""BFCL's single turns: one question, documents of functions, and the calls that answer it, compared
+as text."""

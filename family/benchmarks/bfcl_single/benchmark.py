@@ -1,6 +1,6 @@
-"""BFCL V4's single turns as a benchmark (rods.family.benchmarks.benchmarks): a question, documents of functions, and
-the calls that answer it, which are compared and never executed. In irrelevance categories no call is right; in
-relevance any is."""
+"""BFCL V4's single turns as a benchmark (rods.family.benchmarks.benchmarks): a question, documents
+of functions, and the calls that answer it, which are compared and never executed. In irrelevance
+categories no call is right; in relevance any is."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +30,9 @@ DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
 class Item(NamedTuple):
-    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance. `format` of the prompt
-    and of calls in it is another than the usual one in benchmarks of formats."""
+    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance.
+    `format` of the prompt and of calls in it is another than the usual one in benchmarks of
+    formats."""
 
     category: str
     question: Sequence[Mapping[str, str]]
@@ -41,7 +42,8 @@ class Item(NamedTuple):
 
 
 class SingleTurns(BfclBenchmark):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them is asked for."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them
+    is asked for."""
 
     name = NAME
     title = "BFCL single turns"
@@ -58,9 +60,11 @@ class SingleTurns(BfclBenchmark):
     @cached_property
     def items(self) -> dict[str, Item]:
         """Every entry of the wheel, by its id."""
-        file, made = wheel.path(), dict[str, Item]()
+        file = wheel.path()
+        made = dict[str, Item]()
         for category in self.kinds:
-            name, known = f"BFCL_v4_{category}.json", "relevance" not in category
+            name = f"BFCL_v4_{category}.json"
+            known = "relevance" not in category
             answers = wheel.read_json_lines(file, f"data/possible_answer/{name}") if known else []
             by_id = {answer["id"]: answer["ground_truth"] for answer in answers}
             for entry in wheel.read_json_lines(file, f"data/{name}"):
@@ -70,8 +74,10 @@ class SingleTurns(BfclBenchmark):
 
     @cached_property
     def _tasks(self) -> dict[str, Task]:
-        """The items as tasks: the script is the last question alone, and `SingleTurn` asks all of it."""
-        world, version = reference(bfcl.environment()), f"{wheel.PACKAGE} {wheel.VERSION}"
+        """The items as tasks: the script is the last question alone, and `SingleTurn` asks all of
+        it."""
+        world = reference(bfcl.environment())
+        version = f"{wheel.PACKAGE} {wheel.VERSION}"
         return {
             name: Task(
                 world,
@@ -92,7 +98,9 @@ class SingleTurns(BfclBenchmark):
 
     def maker(self, settings: Settings) -> "SingleTurnMaker":
         if settings.documents != "full":
-            raise UserError("single turns show BFCL's documents", where="--documents", remedy="leave it out")
+            raise UserError(
+                "single turns show BFCL's documents", where="--documents", remedy="leave it out"
+            )
         return SingleTurnMaker(harness(wheel.path()), self.items, settings)
 
     def score(self, episode: Episode) -> Score:
@@ -104,26 +112,36 @@ class SingleTurns(BfclBenchmark):
         item = self.items[self.identifier(task)]
         if "relevance" in item.category:
             some = [Call(item.documents[0]["name"] if item.documents else "function", {})]
-            return some if policy == ("fault" if "irrelevance" in item.category else "truth") else []
+            return (
+                some if policy == ("fault" if "irrelevance" in item.category else "truth") else []
+            )
         truth = [_call(item, answer) for answer in item.answers if policy != "nothing"]
         return [with_fault(call) for call in truth] if policy == "fault" else truth
 
     def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
         if policy == "nothing" and "irrelevance" in self.kind(task):
             return {"official": 1.0}, "no call is right"
-        never = DECLARED["unreachable"] | (DECLARED["unreachable_in_prompts"] if form == "prompt" else {})
+        never = DECLARED["unreachable"] | (
+            DECLARED["unreachable_in_prompts"] if form == "prompt" else {}
+        )
         why = never.get(self.identifier(task), "") if policy == "truth" else ""
         return {"official": float(policy == "truth" and not why)}, why
 
 
 def right(item: Item, result: Any, form: Form) -> bool:
-    """BFCL's verdict on a result: a text, or for native calls a list of {name: arguments as JSON}. (Ir)relevance goes
-    by whether there are calls."""
-    calls = formats.decoded(result, item.format) if item.format else source_text.decoded(result, form, item.category)
+    """BFCL's verdict on a result: a text, or for native calls a list of {name: arguments as JSON}.
+    (Ir)relevance goes by whether there are calls."""
+    calls = (
+        formats.decoded(result, item.format)
+        if item.format
+        else source_text.decoded(result, form, item.category)
+    )
     if "relevance" in item.category:
         return bool(calls) != ("irrelevance" in item.category)
     dotted = form == "prompt"
-    return calls is not None and matching.allowed(item.category, item.documents, item.answers, calls, dotted=dotted)
+    return calls is not None and matching.allowed(
+        item.category, item.documents, item.answers, calls, dotted=dotted
+    )
 
 
 def _call(item: Item, answer: matching.Decoded) -> Call:
@@ -140,7 +158,8 @@ def _call(item: Item, answer: matching.Decoded) -> Call:
 
 
 def _plain(value: Any) -> Any:
-    """An allowed value; of a dict, and of dicts in a list, the first value that each key may have."""
+    """An allowed value; of a dict, and of dicts in a list, the first value that each key may
+    have."""
     if isinstance(value, dict):
         return {key: own[0] for key, own in value.items() if own and own[0] != ""}
     return [_plain(own) for own in value] if isinstance(value, list) else value
@@ -167,10 +186,10 @@ class _Asked(Prompted):
             return formats.written(calls, self.item.format)
         if source_text.language(self.item.category) == "python":
             return super().write(calls)
-        told = [[f"{key}={_quoted(value)}" for key, value in call.arguments.items()] for call in calls]
-        return (
-            f"[{', '.join(f'{call.name}({texts})' for call, texts in zip(calls, map(', '.join, told), strict=True))}]"
-        )
+        told = [
+            [f"{key}={_quoted(value)}" for key, value in call.arguments.items()] for call in calls
+        ]
+        return f"[{', '.join(f'{call.name}({texts})' for call, texts in zip(calls, map(', '.join, told), strict=True))}]"
 
 
 def _quoted(value: Any) -> str:
@@ -181,7 +200,9 @@ class _AskedNatively(Native):
     item: Item
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
-        return self.harness.native_tools(self.harness.hinted(self.item.documents, self.item.category))
+        return self.harness.native_tools(
+            self.harness.hinted(self.item.documents, self.item.category)
+        )
 
     def write(self, calls: Sequence[Call]) -> str:
         return super().write([Call(call.name.replace(".", "_"), call.arguments) for call in calls])
@@ -191,14 +212,20 @@ class SingleTurnMaker:
     """The `Maker` of single turns."""
 
     def __init__(self, words: Harness, items: Mapping[str, Item], settings: Settings) -> None:
-        self.words, self.items, self.settings = words, items, settings
+        self.words = words
+        self.items = items
+        self.settings = settings
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        item, native = self.items[task.provenance["id"]], self.settings.form == "native"
+        item = self.items[task.provenance["id"]]
+        native = self.settings.form == "native"
         dialect: _Asked | _AskedNatively = (_AskedNatively if native else _Asked)(self.words, {})
-        dialect.item, said = item, [(one["role"], one["content"]) for one in item.question]
+        dialect.item = item
+        said = [(one["role"], one["content"]) for one in item.question]
         if native:
-            said = [(role, reply_text(text, []) if role == "assistant" else text) for role, text in said]
+            said = [
+                (role, reply_text(text, []) if role == "assistant" else text) for role, text in said
+            ]
         else:
             documents = self.words.hinted(item.documents, item.category)
             if item.format:  # the harness adds its hint twice there
@@ -206,7 +233,9 @@ class SingleTurnMaker:
             system = self.words.system_prompt(documents, item.format)
             own = said.pop(0)[1] if said[0][0] == "system" else ""
             said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
-        asked, world = tuple(Message(role, text) for role, text in said), bfcl.environment()  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        asked = tuple(Message(role, text) for role, text in said)
+        world = bfcl.environment()
         assert isinstance(task, Task)
         goal = SharedGroundTruth(world, task)  # never asked: what a job has that executes calls
         return SingleTurn(task, world, dialect, goal, world=lambda: world.reset(None), asked=asked)
@@ -214,4 +243,6 @@ class SingleTurnMaker:
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         assert isinstance(job.dialect, (_Asked, _AskedNatively))
         result = job.dialect.step(trace.turns[0].steps[0].text)
-        return Episode(job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut)
+        return Episode(
+            job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut
+        )

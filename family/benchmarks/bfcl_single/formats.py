@@ -1,7 +1,7 @@
 """Calls in the formats of BFCL's format sensitivity, read as BFCL reads them and written.
 
-XML becomes values by the wheel's own functions. BFCL looks for JSON and for tags by patterns whose time grows
-exponentially with a cut-off list; here the same parts are found in one pass."""
+XML becomes values by the wheel's own functions. BFCL looks for JSON and for tags by patterns whose
+time grows exponentially with a cut-off list; here the same parts are found in one pass."""
 
 import ast
 import json
@@ -18,8 +18,17 @@ from rods.family.benchmarks.bfcl.decoding import bracketed, calls_of
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.worlds.bfcl import wheel
 
-_TYPES = {bool: "boolean", int: "integer", float: "float", str: "string", dict: "dict", type(None): "null"}
-_OPENS, _GOES_ON, _CLOSES = re.compile(r"\[\s*\{"), re.compile(r"\s*,\s*\{"), re.compile(r"\s*\]")
+_TYPES = {
+    bool: "boolean",
+    int: "integer",
+    float: "float",
+    str: "string",
+    dict: "dict",
+    type(None): "null",
+}
+_OPENS = re.compile(r"\[\s*\{")
+_GOES_ON = re.compile(r"\s*,\s*\{")
+_CLOSES = re.compile(r"\s*\]")
 
 
 def _told(format: str) -> tuple[str, bool]:
@@ -29,7 +38,8 @@ def _told(format: str) -> tuple[str, bool]:
 
 
 def decoded(text: Any, format: str) -> list[dict[str, Any]] | None:
-    """The calls in an output; None where BFCL's decoder raises or finds something else than calls."""
+    """The calls in an output; None where BFCL's decoder raises or finds something else than
+    calls."""
     kind, tagged = _told(format)
     try:
         text = bracketed(text)
@@ -38,10 +48,13 @@ def decoded(text: Any, format: str) -> list[dict[str, Any]] | None:
         if kind == "python":
             calls = calls_of(text)
         elif kind == "json":
-            start, end = text.find("["), text.rfind("]")
+            start = text.find("[")
+            end = text.rfind("]")
             calls = _json_calls(text[start : end + 1] if 0 <= start < end else text)
         else:
-            calls = _xml_reader(kind)(f"<functions>{_between(text, '<functions>', '</functions>')}</functions>")
+            calls = _xml_reader(kind)(
+                f"<functions>{_between(text, '<functions>', '</functions>')}</functions>"
+            )
     except Exception:  # noqa: BLE001 whatever goes wrong here, BFCL's own decoder has raised as well
         return None
     return calls if all(type(own) is dict for call in calls for own in call.values()) else None
@@ -62,10 +75,11 @@ def _json_calls(text: str) -> list[dict[str, Any]]:
 
 
 def _list_of_objects(text: str) -> str:
-    r"""What `\[\s*{.*?}\s*(?:,\s*{.*?}\s*)*\]` matches first, the dot for any character; else the whole text.
+    r"""What `\[\s*{.*?}\s*(?:,\s*{.*?}\s*)*\]` matches first, the dot for any character; else the
+    whole text.
 
-    Behind a "}" the match goes on to another object where that comes to the end of a list at all, and else closes the
-    list: where it ends is worked out from the last "}" back to the first."""
+    Behind a "}" the match goes on to another object where that comes to the end of a list at all,
+    and else closes the list: where it ends is worked out from the last "}" back to the first."""
     ends: dict[int, int] = {}  # place behind a "}" → end of the match that goes on there
     places: list[int] = []  # their keys, negated, so that they ascend
 
@@ -75,7 +89,8 @@ def _list_of_objects(text: str) -> str:
         return ends[-places[index]] if index >= 0 else None
 
     for place in reversed([match.end() for match in re.finditer("}", text)]):
-        more, closes = _GOES_ON.match(text, place), _CLOSES.match(text, place)
+        more = _GOES_ON.match(text, place)
+        closes = _CLOSES.match(text, place)
         end = end_from(more.end()) if more else None
         if end is None and closes:
             end = closes.end()
@@ -103,9 +118,14 @@ def written(calls: Sequence[Call], format: str) -> str:
     if kind == "python":
         text = f"[{', '.join(map(str, calls))}]"
     elif kind == "json":
-        text = json.dumps([{"function": call.name, "parameters": dict(call.arguments)} for call in calls])
+        text = json.dumps(
+            [{"function": call.name, "parameters": dict(call.arguments)} for call in calls]
+        )
     else:
-        text = "".join(f"<function name={quoteattr(call.name)}>{_arguments(call, kind)}</function>" for call in calls)
+        text = "".join(
+            f"<function name={quoteattr(call.name)}>{_arguments(call, kind)}</function>"
+            for call in calls
+        )
         text = f"<functions>{text}</functions>"
     return f"<TOOLCALL>{text}</TOOLCALL>" if tagged else text
 
@@ -113,7 +133,8 @@ def written(calls: Sequence[Call], format: str) -> str:
 def _arguments(call: Call, form: str) -> str:
     parts = []
     for name, value in call.arguments.items():
-        kind, text = _TYPES.get(type(value), "array"), str(value)
+        kind = _TYPES.get(type(value), "array")
+        text = str(value)
         about = f"name={quoteattr(name)} type={quoteattr(kind)}"
         if form == "verbose_xml":
             parts.append(f"<param {about} value={quoteattr(text)}/>")

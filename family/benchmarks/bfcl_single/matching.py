@@ -1,9 +1,10 @@
-"""Whether decoded calls are among those that BFCL allows: its comparison of syntax trees, with its habits.
+"""Whether decoded calls are among those that BFCL allows: its comparison of syntax trees, with its
+habits.
 
-An item allows, for each call, a name and a list of values for each argument; "" in the list says that the argument may
-be left out. Texts are compared without case, blanks and some punctuation. A value of the type that the first allowed
-value has, where the document says another, is a *variable* and compared as it is. Where BFCL's own comparison would
-raise, no call is allowed."""
+An item allows, for each call, a name and a list of values for each argument; "" in the list says
+that the argument may be left out. Texts are compared without case, blanks and some punctuation. A
+value of the type that the first allowed value has, where the document says another, is a *variable*
+and compared as it is. Where BFCL's own comparison would raise, no call is allowed."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,15 @@ _PYTHON |= {"array": list, "tuple": list}
 
 
 def allowed(
-    category: str, documents: Sequence[Any], answers: Sequence[Decoded], calls: Sequence[Decoded], *, dotted: bool
+    category: str,
+    documents: Sequence[Any],
+    answers: Sequence[Decoded],
+    calls: Sequence[Decoded],
+    *,
+    dotted: bool,
 ) -> bool:
-    """Whether `calls` are right in an item of `category`. `dotted`: names of functions have their dots still; native
-    ones have underscores in their place."""
+    """Whether `calls` are right in an item of `category`. `dotted`: names of functions have their
+    dots still; native ones have underscores in their place."""
     if len(calls) != len(answers):
         return False
     try:
@@ -31,7 +37,11 @@ def allowed(
         left = list(calls)
         for answer in answers:  # each takes the first call that fits, as there
             document = by_name[next(iter(answer))]
-            fits = (i for i, call in enumerate(left) if _call_allowed(document, answer, call, category, dotted))
+            fits = (
+                i
+                for i, call in enumerate(left)
+                if _call_allowed(document, answer, call, category, dotted)
+            )
             if (index := next(fits, None)) is None:
                 return False
             del left[index]
@@ -40,8 +50,11 @@ def allowed(
         return False
 
 
-def _call_allowed(document: Any, answer: Decoded, call: Decoded, category: str, dotted: bool) -> bool:
-    name, wanted = document["name"], next(iter(answer.values()))
+def _call_allowed(
+    document: Any, answer: Decoded, call: Decoded, category: str, dotted: bool
+) -> bool:
+    name = document["name"]
+    wanted = next(iter(answer.values()))
     given = call.get(name if dotted else name.replace(".", "_"))
     described, required = (document["parameters"][part] for part in ("properties", "required"))
     if given is None or any(argument not in given for argument in required):
@@ -55,9 +68,12 @@ def _call_allowed(document: Any, answer: Decoded, call: Decoded, category: str, 
 
 
 def _argument_allowed(value: Any, described: Any, wanted: Sequence[Any], category: str) -> bool:
-    kind, foreign = described["type"], source_text.language(category) != "python"
+    kind = described["type"]
+    foreign = source_text.language(category) != "python"
     types = source_text.reading(source_text.language(category))[0] if foreign else _PYTHON
-    nested = described["items"]["type"] if kind in ("array", "tuple", "Array", "ArrayList") else None
+    nested = (
+        described["items"]["type"] if kind in ("array", "tuple", "Array", "ArrayList") else None
+    )
     if foreign:
         if type(value) is not str:
             return False
@@ -67,7 +83,8 @@ def _argument_allowed(value: Any, described: Any, wanted: Sequence[Any], categor
     elif kind == "float" and type(value) is int:
         value = float(value)
     expected: Any = types[kind]
-    entries, variable = types[nested] if nested else None, _type_of(wanted)
+    entries = types[nested] if nested else None
+    variable = _type_of(wanted)
     if type(value) is not expected:
         return type(value) is variable and value in wanted
     if entries is not None and not any(_entries_typed(value, item, entries) for item in wanted):
@@ -79,13 +96,18 @@ def _argument_allowed(value: Any, described: Any, wanted: Sequence[Any], categor
     if entries is dict:
         return any(
             len(value) == len(item)
-            and all(part != "" and _entry_allowed(own, part) for own, part in zip(value, item, strict=True))
+            and all(
+                part != "" and _entry_allowed(own, part)
+                for own, part in zip(value, item, strict=True)
+            )
             for item in wanted
         )
     if expected is str:
         return _plain(value) in [_plain(item) for item in wanted if type(item) is str]
     if expected is list:
-        return [_plain(part) for part in value] in [[_plain(item[i]) for i in range(len(item))] for item in wanted]
+        return [_plain(part) for part in value] in [
+            [_plain(item[i]) for i in range(len(item))] for item in wanted
+        ]
     return value in wanted
 
 

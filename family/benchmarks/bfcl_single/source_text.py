@@ -1,9 +1,10 @@
 """Calls and values in the source text of Java and JavaScript, as BFCL reads and compares them.
 
-BFCL reads a call with a parser of each language. Here only calls with named arguments are read, whatever stands after
-the name as far as quotes and brackets match; a text that breaks the grammar otherwise is read all the same. Source text
-becomes a value by the wheel's own functions, taken by name as those of prompts are: `3L` is a Java long, and a text
-that is no value of its type stays a text."""
+BFCL reads a call with a parser of each language. Here only calls with named arguments are read,
+whatever stands after the name as far as quotes and brackets match; a text that breaks the grammar
+otherwise is read all the same. Source text becomes a value by the wheel's own functions, taken by
+name as those of prompts are: `3L` is a Java long, and a text that is no value of its type stays a
+text."""
 
 import json
 import re
@@ -17,7 +18,8 @@ from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.folder import Form
 from rods.worlds.bfcl import wheel
 
-MAX_VALUE = 10_000  # characters of one value; a longer one stays a text, since patterns look at it many times
+# characters of one value; a longer one stays a text, since patterns look at it many times
+MAX_VALUE = 10_000
 _LANGUAGES = {"java": "java", "javascript": "js"}  # and what the wheel calls them
 
 
@@ -28,17 +30,21 @@ def language(category: str) -> str:
 @cache
 def reading(name: str) -> tuple[Mapping[str, Any], Callable[..., Any]]:
     """The types that a language has in documents, and what makes values of source text."""
-    short, file = _LANGUAGES[name], wheel.path()
+    short = _LANGUAGES[name]
+    file = wheel.path()
     types = taken(file, "constants/type_mappings.py")[f"{short.upper()}_TYPE_CONVERSION"]
     member = f"eval_checker/ast_eval/type_convertor/{short}_type_converter.py"
     known = {"re": re, f"{short.upper()}_TYPE_CONVERSION": types, "print": lambda *_: None}
-    readers = [f"{short}_type_converter"] + [f"parse_{short}_{what}" for what in ("value", "collection", "boolean")]
+    readers = [f"{short}_type_converter"] + [
+        f"parse_{short}_{what}" for what in ("value", "collection", "boolean")
+    ]
     readers += ["parse_arraylist", "parse_array", "parse_hashmap"]
     return types, taken(file, member, readers, known | {"List": typing.List})[readers[0]]  # noqa: UP006 it names this
 
 
 def value(category: str, text: str, described: Mapping[str, Any], nested: str | None) -> Any:
-    """The value that `text` has as an argument that is `described` so; the text itself where it has none."""
+    """The value that `text` has as an argument that is `described` so; the text itself where it has
+    none."""
     if len(text) > MAX_VALUE:
         return text
     return reading(language(category))[1](text, described["type"], *([nested] if nested else []))
@@ -48,12 +54,18 @@ def written(category: str, value: Any, described: Mapping[str, Any]) -> Any:
     """The source text of a value, which is read as it; of Python the value itself."""
     if language(category) == "python":
         return value
-    kind, nested = described["type"], described.get("items", {}).get("type", "any")
+    kind = described["type"]
+    nested = described.get("items", {}).get("type", "any")
     script = language(category) == "javascript"
     if isinstance(value, list):
         quoted = kind != "Array" and all(isinstance(entry, str) for entry in value)
-        texts = [f'"{one}"' if quoted else written(category, one, {"type": nested}) for one in value]
-        forms = {"Array": "new Object[]{%s}", "ArrayList": "new ArrayList<Object>(Arrays.asList(%s))"}
+        texts = [
+            f'"{one}"' if quoted else written(category, one, {"type": nested}) for one in value
+        ]
+        forms = {
+            "Array": "new Object[]{%s}",
+            "ArrayList": "new ArrayList<Object>(Arrays.asList(%s))",
+        }
         return forms.get(kind, "[%s]").replace("%s", ", ".join(texts))
     if isinstance(value, dict):
         shown = {key: json.dumps(own) for key, own in value.items()}
@@ -66,11 +78,13 @@ def written(category: str, value: Any, described: Mapping[str, Any]) -> Any:
 
 
 def decoded(result: Any, form: Form, category: str) -> list[dict[str, Any]] | None:
-    """The calls in a result; None where BFCL's decoder raises or finds something else than calls. (Ir)relevance is
-    judged by Python's reading."""
+    """The calls in a result; None where BFCL's decoder raises or finds something else than calls.
+    (Ir)relevance is judged by Python's reading."""
     try:
         if form == "native":
-            calls: Any = [{name: json.loads(one[name])} for one in result for name in [next(iter(one))]]
+            calls: Any = [
+                {name: json.loads(one[name])} for one in result for name in [next(iter(one))]
+            ]
         elif language(category) == "python":
             calls = calls_in(result)
         else:
@@ -78,7 +92,11 @@ def decoded(result: Any, form: Form, category: str) -> list[dict[str, Any]] | No
             calls = None if len(text) > MAX_OUTPUT else call(language(category), text)
     except Exception:  # noqa: BLE001 whatever goes wrong here, BFCL's own decoder has raised as well
         return None
-    return calls if calls is not None and all(type(own) is dict for one in calls for own in one.values()) else None
+    return (
+        calls
+        if calls is not None and all(type(own) is dict for one in calls for own in one.values())
+        else None
+    )
 
 
 # --- calls
@@ -93,8 +111,8 @@ _NAME = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 def call(language: str, text: str) -> list[dict[str, dict[Any, Any]]] | None:
-    """The call in a text, arguments as source text without the quotes around them; None where it is none. A name alone
-    as an argument has the name None, as there."""
+    """The call in a text, arguments as source text without the quotes around them; None where it is
+    none. A name alone as an argument has the name None, as there."""
     text = text.strip().removesuffix(";")
     head = re.match(r"[\w$.\s]+(?=\()", text)
     tokens = _TOKEN.findall(text[head.end() :]) if head else []
@@ -123,7 +141,8 @@ def call(language: str, text: str) -> list[dict[str, dict[Any, Any]]] | None:
             name: str | None = parts[0]
             own = "".join(argument).split("=", 1)[1].strip()
         elif len(parts) == 1 and _NAME.fullmatch(parts[0]):
-            name, own = None, parts[0]
+            name = None
+            own = parts[0]
         else:
             continue
         if name in made:
@@ -133,8 +152,8 @@ def call(language: str, text: str) -> list[dict[str, dict[Any, Any]]] | None:
 
 
 def _argument(language: str, text: str) -> str:
-    """The source text of a value as it is compared: without its own quotes, and in Java without blanks between tokens
-    or the body of a class (so that no entries of a map are seen)."""
+    """The source text of a value as it is compared: without its own quotes, and in Java without
+    blanks between tokens or the body of a class (so that no entries of a map are seen)."""
     tokens: Sequence[str] = _TOKEN.findall(text)
     if len(tokens) == 1 or language == "javascript":
         return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

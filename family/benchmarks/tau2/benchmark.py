@@ -1,6 +1,7 @@
-"""τ²-bench as a benchmark (rods.family.benchmarks.benchmarks): a policy serves customers of an airline and of a shop by
-their rules and tools, and a model plays the customer. Scores are the package's own: the database as the ground truth's
-calls leave it, and what had to be said. No item of these domains is scored by a judge."""
+"""τ²-bench as a benchmark (rods.family.benchmarks.benchmarks): a policy serves customers of an
+airline and of a shop by their rules and tools, and a model plays the customer. Scores are the
+package's own: the database as the ground truth's calls leave it, and what had to be said. No item
+of these domains is scored by a judge."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -32,8 +33,9 @@ SCRIPT = ("Please go on.", "###STOP###")  # what the scripted user says after it
 
 
 class Tau2:
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Talking`. The provenance of a task has its domain, its id
-    there, and what has to be `told`; its persona's intent is the whole prompt of who plays it."""
+    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Talking`. The provenance of a task
+    has its domain, its id there, and what has to be `told`; its persona's intent is the whole
+    prompt of who plays it."""
 
     name = "tau2"
     user = "the customer"
@@ -57,13 +59,21 @@ class Tau2:
 
     @cached_property
     def _tasks(self) -> dict[str, OpenTask]:
-        items = ((name, item) for name in self.domains for item in self.rules["domains"][name]["tasks"])
+        items = (
+            (name, item) for name in self.domains for item in self.rules["domains"][name]["tasks"]
+        )
         made = (self._task(name, item) for name, item in items)
         return {task.provenance["id"]: task for task in made}
 
     def _task(self, name: str, item: Mapping[str, Any]) -> OpenTask:
-        domain, calls = self.domains[name], tuple(Call(*call) for call in item["calls"])
-        about = {"id": f"{name}_{item['id']}", "version": WHEEL.named, "domain": name, "item": item["id"]}
+        domain = self.domains[name]
+        calls = tuple(Call(*call) for call in item["calls"])
+        about = {
+            "id": f"{name}_{item['id']}",
+            "version": WHEEL.named,
+            "domain": name,
+            "item": item["id"],
+        }
         return OpenTask(
             reference(domain),
             "base",
@@ -103,7 +113,9 @@ class Tau2:
 
     def maker(self, settings: Settings) -> "TalkMaker":
         if settings.documents != "full":
-            raise UserError("tools have the package's documents", where="--documents", remedy="leave it out")
+            raise UserError(
+                "tools have the package's documents", where="--documents", remedy="leave it out"
+            )
         return TalkMaker(self, settings)
 
     def expected(self, settings: Settings) -> int:
@@ -114,7 +126,8 @@ class Tau2:
         asked = {"do": "score", "domain": about["domain"], "task": about["item"], **episode.result}
         try:
             measures = worker().call(asked)
-        except (Overrun, RuntimeError):  # its calls take longer than is allowed, or cannot be made again
+        # its calls take longer than is allowed, or cannot be made again
+        except (Overrun, RuntimeError):
             measures = dict.fromkeys(self.measures, 0.0)
         return Score(about["domain"], measures)
 
@@ -131,7 +144,13 @@ class Tau2:
         still = about["item"] in self._unchanged[about["domain"]]
         database = still if policy == "nothing" else policy == "truth"
         communicated = policy != "nothing" or not about["told"]
-        due = dict(zip(self.measures, map(float, (database and communicated, database, communicated)), strict=True))
+        due = dict(
+            zip(
+                self.measures,
+                map(float, (database and communicated, database, communicated)),
+                strict=True,
+            )
+        )
         return due, UNHELPED if policy == "nothing" and due["official"] else ""
 
 
@@ -143,13 +162,18 @@ class Unjudged:
 
 
 class TalkMaker:
-    """The `Maker` of conversations (`Listening`). A result is {"end", "messages"}, as the package has them."""
+    """The `Maker` of conversations (`Listening`). A result is {"end", "messages"}, as the package
+    has them."""
 
     def __init__(self, benchmark: Tau2, settings: Settings) -> None:
-        self.settings, self._rules, self._domains = settings, benchmark.rules, benchmark.domains
+        self.settings = settings
+        self._rules = benchmark.rules
+        self._domains = benchmark.domains
         self.line: ModelThread | None = None
         native = settings.form == "native"
-        self._dialects = {name: Native(one.tools()) if native else Hermes() for name, one in self._domains.items()}
+        self._dialects = {
+            name: Native(one.tools()) if native else Hermes() for name, one in self._domains.items()
+        }
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         talk = Talk(name := task.provenance["domain"], self._rules)
@@ -160,16 +184,23 @@ class TalkMaker:
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         assert isinstance(job, TalkJob)
         result = {"end": job.talk.end, "messages": job.talk.messages}
-        return Episode(job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut)
+        return Episode(
+            job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut
+        )
 
     def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
-        """What the model that plays the user says next. Raises InfrastructureError where it says nothing."""
+        """What the model that plays the user says next. Raises InfrastructureError where it says
+        nothing."""
         assert self.line is not None
         conversation = [("system", persona.intent), ("user", self._rules["greeting"])]
         for text, answer in said:
             conversation += [("assistant", text), ("user", answer)]
         messages = [{"role": role, "content": content} for role, content in conversation]
-        told = {"temperature": self._rules["user_temperature"], "top_p": 1.0, "max_tokens": USER_TOKENS}
+        told = {
+            "temperature": self._rules["user_temperature"],
+            "top_p": 1.0,
+            "max_tokens": USER_TOKENS,
+        }
         try:
             return user_text(self.line, task, len(said), messages, **told)
         except InfrastructureError as error:
@@ -178,5 +209,6 @@ class TalkMaker:
 
 
 def scripted_user(persona: Persona, said: Exchange) -> str:
-    """A user without a model, for policies with known scores: why it calls, one more text, and a stop."""
+    """A user without a model, for policies with known scores: why it calls, one more text, and a
+    stop."""
     return (persona.query, *SCRIPT)[len(said)]

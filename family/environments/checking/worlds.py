@@ -1,9 +1,10 @@
-"""Controls of a generated world: is it fit to draw tasks in? (003 §3.3 asks models that; these ask the world.)
+"""Controls of a generated world: is it fit to draw tasks in? (003 §3.3 asks models that; these ask
+the world.)
 
-Its syntax tree is looked at first (`programs`), and only what passes is run, confined. It is held to what every
-environment promises (`environments`), and to more: it offers what was planned; reading changes nothing and a change
-that succeeds changes something; it refuses instead of raising; every tool succeeds once; checks answer true or false;
-no call runs away."""
+Its syntax tree is looked at first (`programs`), and only what passes is run, confined. It is held
+to what every environment promises (`environments`), and to more: it offers what was planned;
+reading changes nothing and a change that succeeds changes something; it refuses instead of raising;
+every tool succeeds once; checks answer true or false; no call runs away."""
 
 import ast
 import copy
@@ -39,10 +40,11 @@ def check_world(
     *,
     random_seed: int = 0,
 ) -> CheckReport:
-    """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools and checks of
-    `plan` (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be
-    of use. Raises UserError when its file is not there, or is another one, or it cannot be confined as is demanded, and
-    InfrastructureError where the machinery broke."""
+    """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools
+    and checks of `plan` (names, and their parameters in order), in its empty state and in `states`,
+    where all of its tools are to be of use. Raises UserError when its file is not there, or is
+    another one, or it cannot be confined as is demanded, and InfrastructureError where the
+    machinery broke."""
     file = name.rpartition(":")[0]
     if faults := program_faults(addressed.source_of(name, environments.folders), file):
         return CheckReport(name, tuple(faults))
@@ -63,10 +65,14 @@ def check_world(
             probe.fault(tool_name, field, what, remedy, "documents")
         if tool.reads is None:
             remedy = "write reads=True, or reads=False"
-            probe.fault(tool_name, "reads", "does not say whether it changes the state", remedy, "documents")
+            probe.fault(
+                tool_name, "reads", "does not say whether it changes the state", remedy, "documents"
+            )
     if probe.faults:
         return CheckReport(name, tuple(probe.faults))
-    probe.results = {called: Checker(tool.result) for called, tool in offered.items() if tool.result is not None}
+    probe.results = {
+        called: Checker(tool.result) for called, tool in offered.items() if tool.result is not None
+    }
     for number, state in enumerate((None, *states)):
         probe.control = "reset"
         with probe.guarded(name, "reset"):
@@ -83,30 +89,52 @@ def check_world(
             _reach(probe, state, random_seed)
             _growth(probe, state, random_seed)
     for tool_name in sorted(set(environment.tools()) - probe.reached - probe.hung):
-        probe.fault(tool_name, "", "never answered without an error", "give it something to do, or drop it", "reach")
+        probe.fault(
+            tool_name,
+            "",
+            "never answered without an error",
+            "give it something to do, or drop it",
+            "reach",
+        )
     with probe.guarded(name):
         _runaways(probe)
-    facts = {"tools": len(environment.tools()), "checks": len(checks(environment)), "calls": probe.calls}
+    facts = {
+        "tools": len(environment.tools()),
+        "checks": len(checks(environment)),
+        "calls": probe.calls,
+    }
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
 
 
-def _set_order(probe: Probe, other: Environment, state: Mapping[str, Any] | None, hash_seed: int) -> None:
-    """The same calls give the same results, messages and state where Python goes through its sets in another order."""
-    probe.control, remedy = "set_order", "sort sets before their order is seen, or keep a dict or list instead"
+def _set_order(
+    probe: Probe, other: Environment, state: Mapping[str, Any] | None, hash_seed: int
+) -> None:
+    """The same calls give the same results, messages and state where Python goes through its sets
+    in another order."""
+    probe.control = "set_order"
+    remedy = "sort sets before their order is seen, or keep a dict or list instead"
     calls = script(probe, state, random_seed=hash_seed, rounds=SETS)
-    here, there = probe.fresh(state), other.reset(copy.deepcopy(state))
-    first, second = probe.replies(here, calls), probe.replies(there, calls)
-    told = {fault.where for fault in probe.faults if fault.control == "set_order"}  # each once, by its first example
+    here = probe.fresh(state)
+    there = other.reset(copy.deepcopy(state))
+    first = probe.replies(here, calls)
+    second = probe.replies(there, calls)
+    # each once, by its first example
+    told = {fault.where for fault in probe.faults if fault.control == "set_order"}
     if (at := differs(first, second)) is not None:
         if calls[at].name in told:
             return
-        what = f"gave {first[at][0][:80]!r}, and {second[at][0][:80]!r} in a process with another order of sets"
+        what = (
+            f"gave {first[at][0][:80]!r}, and {second[at][0][:80]!r} in a process with another "
+            f"order of sets"
+        )
         probe.fault(calls[at].name, "", what, remedy)
     elif canonical(here.snapshot()) != canonical(there.snapshot()):
         probe.fault("snapshot", "", "differs in a process with another order of sets", remedy)
 
 
-def _signatures(offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
+def _signatures(
+    offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str, str]]:
     """(tool, what, remedy) for everything that is not as planned."""
     for name in sorted({*offered, *plan}):
         if name not in plan:
@@ -114,7 +142,10 @@ def _signatures(offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]) 
         elif name not in offered:
             yield name, "was planned, and is not there", "write it"
         elif list(offered[name].parameter_names) != list(plan[name]):
-            what = f"takes ({', '.join(offered[name].parameter_names)}), but was to take ({', '.join(plan[name])})"
+            what = (
+                f"takes ({', '.join(offered[name].parameter_names)}), but was to take "
+                f"({', '.join(plan[name])})"
+            )
             yield name, what, "take what was planned, in that order"
 
 
@@ -131,14 +162,23 @@ def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
                 result = instance.call(call)
             except BrokenEnvironment as error:
                 control = "pure_checks" if "changed the state" in str(error) else "errors"
-                probe.fault(check.name, "", f"raised on {call}: {str(error)[:200]}", "answer true or false", control)
+                probe.fault(
+                    check.name,
+                    "",
+                    f"raised on {call}: {str(error)[:200]}",
+                    "answer true or false",
+                    control,
+                )
                 break
             if result.error is None and type(result.value) is not bool:
-                probe.fault(check.name, "", f"answered {result.text[:80]} to {call}", "answer true or false")
+                probe.fault(
+                    check.name, "", f"answered {result.text[:80]} to {call}", "answer true or false"
+                )
 
 
 def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
-    """Tries on with the tools that have not succeeded yet, each in a world in which others make what it may need."""
+    """Tries on with the tools that have not succeeded yet, each in a world in which others make
+    what it may need."""
     probe.control = "reach"
     tools = probe.environment.tools()
     makers = [maker for maker in tools.values() if not maker.reads]
@@ -158,11 +198,14 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
 def _growth(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
     """The state does not swell: one that doubles with each change is enormous after few."""
     probe.control = "runaway"
-    sampler, instance = Sampler(keyed_random(random_seed, "growth")), probe.fresh(state)
+    sampler = Sampler(keyed_random(random_seed, "growth"))
+    instance = probe.fresh(state)
     for tool in [tool for tool in probe.environment.tools().values() if not tool.reads] * GROWING:
         probe.call(instance, call := sampler.call(tool))
         if (size := len(canonical(instance.snapshot()))) > LONGEST:
-            probe.fault(tool.name, "", f"made a state of {size} bytes by {call}", "bound what is kept")
+            probe.fault(
+                tool.name, "", f"made a state of {size} bytes by {call}", "bound what is kept"
+            )
             return
 
 
@@ -179,10 +222,15 @@ def _runaways(probe: Probe) -> None:
 
 LONGEST_FILE = 200_000  # characters of a source
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-OFFERED: dict[str, list[str]] = {module: names.split() for module, names in _TABLES["offered"].items()}
+OFFERED: dict[str, list[str]] = {
+    module: names.split() for module, names in _TABLES["offered"].items()
+}
 ALLOWED = {module: names.split() for module, names in _TABLES["allowed"].items()} | OFFERED
-TOLD_IMPORTS = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())  # in prompts
-NAMED = {module: control for control, modules in _TABLES["named"].items() for module in modules.split()}
+# in prompts
+TOLD_IMPORTS = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())
+NAMED = {
+    module: control for control, modules in _TABLES["named"].items() for module in modules.split()
+}
 FORBIDDEN = frozenset(_TABLES["forbidden"].split())
 _MAKERS, _CHANGERS = (set(names.split()) for names in _TABLES["collections"].values())
 _REMEDIES = {"imports": f"import no more than {TOLD_IMPORTS}", **_TABLES["remedies"]}
@@ -194,26 +242,41 @@ OneTarget = ast.AnnAssign | ast.NamedExpr
 def program_faults(source: str, where: str) -> list[Fault]:
     """Everything that the syntax tree shows, in the order of lines."""
     if len(source) > LONGEST_FILE:
-        return [Fault(where, "", f"has {len(source)} characters, at most {LONGEST_FILE} are read", "cut it", "syntax")]
+        return [
+            Fault(
+                where,
+                "",
+                f"has {len(source)} characters, at most {LONGEST_FILE} are read",
+                "cut it",
+                "syntax",
+            )
+        ]
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        place = f"{where}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else where
+        place = (
+            f"{where}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else where
+        )
         return [Fault(place, "", f"is no Python: {error}", "correct it", "syntax")]
     faults = sorted({*_imports(tree), *_names(tree), *_shared(tree)})
-    return [Fault(f"{where}:{line}", "", what, _REMEDIES[control], control) for line, control, what in faults]
+    return [
+        Fault(f"{where}:{line}", "", what, _REMEDIES[control], control)
+        for line, control, what in faults
+    ]
 
 
 Found = tuple[int, str, str]  # line, control, what
 
 
 def _imports(tree: ast.Module) -> Iterator[Found]:
-    """Of a module that is imported whole, its offered names alone are used: it may hold other modules."""
+    """Of a module that is imported whole, its offered names alone are used: it may hold other
+    modules."""
     modules = dict[str, str]()  # by what they are called here
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                whole, first = alias.name, alias.name.partition(".")[0]
+                whole = alias.name
+                first = alias.name.partition(".")[0]
                 modules[alias.asname or first] = whole if alias.asname else first
                 if whole not in OFFERED:
                     yield node.lineno, NAMED.get(first, "imports"), f"imports {whole}"
@@ -225,37 +288,71 @@ def _imports(tree: ast.Module) -> Iterator[Found]:
                     yield node.lineno, control, f"imports {alias.name} from {module}"
     within = {id(node.value): node for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
-        used, path = within.get(id(node)), modules.get(node.id, "") if isinstance(node, ast.Name) else ""
+        used = within.get(id(node))
+        path = modules.get(node.id, "") if isinstance(node, ast.Name) else ""
         while used is not None and (inner := f"{path}.{used.attr}") in OFFERED:
-            used, path = within.get(id(used)), inner
+            used = within.get(id(used))
+            path = inner
         if path in OFFERED and (used is None or used.attr not in OFFERED[path]):
-            yield _line(node), "imports", f"uses {path}.{used.attr}" if used else f"uses the module {path} itself"
+            yield (
+                _line(node),
+                "imports",
+                f"uses {path}.{used.attr}" if used else f"uses the module {path} itself",
+            )
 
 
 def _names(tree: ast.Module) -> Iterator[Found]:
     """A name may be given a value of the world's own, and a field may have any."""
     nodes = list(ast.walk(tree))
     bound = [(node, _bound(node)) for node in nodes if isinstance(node, Function)]
-    own = {id(name) for function, its in bound for name in ast.walk(function) if getattr(name, "id", "") in its}
+    own = {
+        id(name)
+        for function, its in bound
+        for name in ast.walk(function)
+        if getattr(name, "id", "") in its
+    }
     fields = {
-        name for node in nodes if isinstance(node, ast.ClassDef) for name in set().union(*map(_given_names, node.body))
+        name
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for name in set().union(*map(_given_names, node.body))
     }
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        name = (
+            node.id
+            if isinstance(node, ast.Name)
+            else node.attr
+            if isinstance(node, ast.Attribute)
+            else ""
+        )
         loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
         if name.startswith("__") or (loaded and name in FORBIDDEN):
             yield _line(node), "builtins", f"uses {name}"
-        elif name in ("format", "format_map") and not loaded and (name not in fields or id(node) in called):
-            yield _line(node), "builtins", f"uses .{name}, which can reach any attribute: write an f-string"
+        elif (
+            name in ("format", "format_map")
+            and not loaded
+            and (name not in fields or id(node) in called)
+        ):
+            yield (
+                _line(node),
+                "builtins",
+                f"uses .{name}, which can reach any attribute: write an f-string",
+            )
         elif loaded and name in ("id", "hash") and id(node) not in own:
             yield _line(node), "randomness", f"uses {name}(), another number in every process"
 
 
 def _bound(function: Function) -> set[str]:
     """The names that a function gives a value."""
-    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return names | {parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)}
+    names = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return names | {
+        parameter.arg for parameter in ast.walk(function) if isinstance(parameter, ast.arg)
+    }
 
 
 def _line(node: ast.AST) -> int:
@@ -264,16 +361,28 @@ def _line(node: ast.AST) -> int:
 
 def _shared(tree: ast.Module) -> Iterator[Found]:
     """State that worlds would share: of the module, of a class, or in a default."""
-    module_names = {definition.name for definition in tree.body if isinstance(definition, (ast.ClassDef, Function))}
+    module_names = {
+        definition.name
+        for definition in tree.body
+        if isinstance(definition, (ast.ClassDef, Function))
+    }
     module_names.update(*map(_given_names, tree.body))
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for body in bodies:
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_mutable(statement.value):
-                yield statement.lineno, "class_state", "keeps something that can be changed outside of the state"
+                yield (
+                    statement.lineno,
+                    "class_state",
+                    "keeps something that can be changed outside of the state",
+                )
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
-            yield node.lineno, "class_state", f"changes {', '.join(node.names)} outside of its function"
+            yield (
+                node.lineno,
+                "class_state",
+                f"changes {', '.join(node.names)} outside of its function",
+            )
         elif isinstance(node, Function):
             if any(map(_is_mutable, [*node.args.defaults, *node.args.kw_defaults])):
                 yield node.lineno, "class_state", f"{node.name} has a default that can be changed"
@@ -284,22 +393,42 @@ def _written(function: Function, module_names: set[str]) -> Iterator[Found]:
     shared = module_names - _bound(function)
     for node in ast.walk(function):
         changed: ast.expr | None = None
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(
+            node.ctx, (ast.Store, ast.Del)
+        ):
             changed = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGERS:
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _CHANGERS
+        ):
             changed = node.func.value
         while isinstance(changed, (ast.Attribute, ast.Subscript)):
             changed = changed.value
         if isinstance(changed, ast.Name) and changed.id in shared:
-            yield _line(node), "class_state", f"{function.name} changes {changed.id}, which all worlds share"
+            yield (
+                _line(node),
+                "class_state",
+                f"{function.name} changes {changed.id}, which all worlds share",
+            )
 
 
 def _given_names(node: ast.AST) -> set[str]:
     """The names that are given a value here."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, OneTarget) else []
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, OneTarget)
+        else []
+    )
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _is_mutable(value: ast.expr | None) -> bool:
-    made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _MAKERS
+    made = (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in _MAKERS
+    )
     return made or isinstance(value, _MUTABLE)

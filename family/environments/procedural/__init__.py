@@ -1,2 +1,2 @@
-"""Worlds that are generated (003): skeletons drawn from topics, assembled into source, controlled, and the scenarios in
-them."""
+"""Worlds that are generated (003): skeletons drawn from topics, assembled into source, controlled,
+and the scenarios in them."""

@@ -1,8 +1,10 @@
-"""What a world of a skeleton offers: its tools and checks, with the body of each, and the file that has them.
+"""What a world of a skeleton offers: its tools and checks, with the body of each, and the file that
+has them.
 
-The operations are the plan (003 eq. 2) and the methods (eq. 3) at once: templates of operations.toml, filled by a
-skeleton. Every change refuses before it has changed anything, and every one that succeeds changes something. Checks
-know things by their labels, never by keys that a world made: whoever made them in another order has earned as much."""
+The operations are the plan (003 eq. 2) and the methods (eq. 3) at once: templates of
+operations.toml, filled by a skeleton. Every change refuses before it has changed anything, and
+every one that succeeds changes something. Checks know things by their labels, never by keys that a
+world made: whoever made them in another order has earned as much."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,13 +30,27 @@ from rods.family.environments.procedural.skeletons import (
 from rods.family.environments.programs import assemble, check, tool
 
 ENTRIES = 200  # of one table
-Role = Literal["get", "find", "list", "links", "staged", "add", "set", "remove", "move", "open", "advance", "check"]
+Role = Literal[
+    "get",
+    "find",
+    "list",
+    "links",
+    "staged",
+    "add",
+    "set",
+    "remove",
+    "move",
+    "open",
+    "advance",
+    "check",
+]
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A parameter: a `key` or `label` of a kind (`of`: its noun), a `value` of the attribute `of`, or a `count`."""
+    """A parameter: a `key` or `label` of a kind (`of`: its noun), a `value` of the attribute `of`,
+    or a `count`."""
 
     name: str
     takes: Literal["key", "label", "value", "stage", "count"]
@@ -53,8 +69,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A tool or a check: its place in the plan, and its method. `noun` is the kind that it is about, `detail` the
-    attribute or stage. A change is asked for by `brief`, and by `asks` with its details ("": in a list)."""
+    """A tool or a check: its place in the plan, and its method. `noun` is the kind that it is
+    about, `detail` the attribute or stage. A change is asked for by `brief`, and by `asks` with its
+    details ("": in a list)."""
 
     name: str
     role: Role
@@ -75,13 +92,17 @@ class Operation:
         """Its function."""
         taken = "".join(f", {slot.name}: {slot.annotation}" for slot in self.slots)
         body = "\n".join(f"    {line}" for line in self.body)
-        return f'def {self.name}(db: World{taken}) -> {self.gives}:\n    """{self.about}"""\n{body}\n'
+        return (
+            f'def {self.name}(db: World{taken}) -> {self.gives}:\n    """{self.about}"""\n{body}\n'
+        )
 
 
 def assembled(skeleton: Skeleton) -> str:
     """The source of a world of a skeleton (003 eq. 4)."""
     methods = [
-        check(part.method()) if part.role == "check" else tool(class_name(plural(part.noun)), part.reads, part.method())
+        check(part.method())
+        if part.role == "check"
+        else tool(class_name(plural(part.noun)), part.reads, part.method())
         for part in operations(skeleton)
     ]
     return assemble(skeleton.about, state(skeleton), [*helpers(skeleton), *methods])
@@ -90,18 +111,30 @@ def assembled(skeleton: Skeleton) -> str:
 def state(skeleton: Skeleton) -> str:
     """Types, records and the state."""
     told = _templates()["state"]
-    link, tables, parts = skeleton.link, _tables(skeleton), [told["types"].format(entries=ENTRIES)]
+    link = skeleton.link
+    tables = _tables(skeleton)
+    parts = [told["types"].format(entries=ENTRIES)]
     for table in tables:
         pattern = f'pattern=r"^{prefix(table.noun)}[0-9]{{1,4}}$", max_length=6'
         parts.append(f"{class_name(table.noun)}Key = Annotated[str, Field({pattern})]\n")
     for kind in skeleton.kinds:
-        fields = [f"{kind.label}: Label", *(f"{attribute.name}: {_type(attribute)}" for attribute in kind.attributes)]
-        parts.append(_record(kind.noun, fields + ([f"{kind.at}: {class_name(kind.at)}Key"] if kind.at else [])))
+        fields = [
+            f"{kind.label}: Label",
+            *(f"{attribute.name}: {_type(attribute)}" for attribute in kind.attributes),
+        ]
+        parts.append(
+            _record(
+                kind.noun, fields + ([f"{kind.at}: {class_name(kind.at)}Key"] if kind.at else [])
+            )
+        )
     ends = [f"{kind.noun}: {class_name(kind.noun)}Key" for kind in (skeleton.holder, skeleton.item)]
     extra = [f"{link.extra.name}: {_type(link.extra)}"] if link.extra else []
-    parts.append(_record(link.noun, [*ends, f"stage: {_type(Attribute('stage', link.stages))}", *extra]))
+    parts.append(
+        _record(link.noun, [*ends, f"stage: {_type(Attribute('stage', link.stages))}", *extra])
+    )
     kept = (
-        f"    {table.plural}: dict[str, {class_name(table.noun)}] = field(default_factory=dict)" for table in tables
+        f"    {table.plural}: dict[str, {class_name(table.noun)}] = field(default_factory=dict)"
+        for table in tables
     )
     return "".join((*parts, told["world"].format(tables="\n".join(kept))))
 
@@ -134,13 +167,20 @@ def operations(skeleton: Skeleton) -> tuple[Operation, ...]:
 def documentation(skeleton: Skeleton) -> str:
     """What the policy is told of the world and its rules (003 eq. 2)."""
     values = _values(skeleton, skeleton.link)
-    told = [_filled(said["says"], values) for said in _templates()["documentation"] if _stands(said, values)]
+    told = [
+        _filled(said["says"], values)
+        for said in _templates()["documentation"]
+        if _stands(said, values)
+    ]
     return " ".join(sentence for sentence in told if sentence)
 
 
 def plan(skeleton: Skeleton) -> dict[str, list[str]]:
     """Every tool and check by name with its parameters, as planned."""
-    return {operation.name: [slot.name for slot in operation.slots] for operation in operations(skeleton)}
+    return {
+        operation.name: [slot.name for slot in operation.slots]
+        for operation in operations(skeleton)
+    }
 
 
 def _tables(skeleton: Skeleton) -> tuple[Kind | Linking, ...]:
@@ -163,32 +203,55 @@ def _stands(template: Mapping[str, Any], values: Values) -> bool:
     return template.get("when", "noun") in values
 
 
-def _expanded(skeleton: Skeleton, table: Kind | Linking, template: Mapping[str, Any]) -> Iterator[Operation]:
-    values, slots = _values(skeleton, table), _slots(skeleton, table)
+def _expanded(
+    skeleton: Skeleton, table: Kind | Linking, template: Mapping[str, Any]
+) -> Iterator[Operation]:
+    values = _values(skeleton, table)
+    slots = _slots(skeleton, table)
     if not _stands(template, values):
         return
     for more, value in _each(template.get("each", ""), skeleton, table):
         given = slots | {"value": value}
         taken = tuple(slot for name in template["takes"] for slot in given[name])
-        filling = {**values, **more, "arguments": ", ".join(f"{slot.name}={slot.name}" for slot in taken)}
+        filling = {
+            **values,
+            **more,
+            "arguments": ", ".join(f"{slot.name}={slot.name}" for slot in taken),
+        }
         parts = {
-            name: [_filled(paragraph, filling) for paragraph in template.get(name, "").strip("\n").split("\n\n")]
+            name: [
+                _filled(paragraph, filling)
+                for paragraph in template.get(name, "").strip("\n").split("\n\n")
+            ]
             for name in ("name", "about", "body", "detail", "brief", "asks", "gives")
         }
         body = tuple(line for paragraph in parts.pop("body") for line in paragraph.splitlines())
         texts = {name: "".join(paragraphs) for name, paragraphs in parts.items()}
         texts["gives"] = texts["gives"] or "bool"
-        yield Operation(role=template.get("role", "check"), noun=table.noun, slots=taken, body=body, **texts)
+        yield Operation(
+            role=template.get("role", "check"), noun=table.noun, slots=taken, body=body, **texts
+        )
 
 
-def _each(what: str, skeleton: Skeleton, table: Kind | Linking) -> Iterator[tuple[Values, Sequence[Slot]]]:
-    """Further values, and the slot of a value: one of each attribute or advance where that is asked for."""
+def _each(
+    what: str, skeleton: Skeleton, table: Kind | Linking
+) -> Iterator[tuple[Values, Sequence[Slot]]]:
+    """Further values, and the slot of a value: one of each attribute or advance where that is asked
+    for."""
     if what == "advance":
         for advance in skeleton.link.advances:
             more = _worded(advance=advance.verb, after=advance.after)
             more |= {"before": repr(advance.before), "before_listed": listed(advance.before)}
             more["before_words"] = listed([words(stage) for stage in advance.before])
-            yield more | ({"freed": skeleton.rules.stock} if advance.frees and skeleton.rules.stock else {}), ()
+            yield (
+                more
+                | (
+                    {"freed": skeleton.rules.stock}
+                    if advance.frees and skeleton.rules.stock
+                    else {}
+                ),
+                (),
+            )
     elif what and isinstance(table, Kind):
         for attribute in table.attributes:
             if attribute.settable or what == "attribute":
@@ -204,7 +267,10 @@ def _of(attribute: Attribute, optional: bool = False) -> Slot:
 def _slots(skeleton: Skeleton, table: Kind | Linking) -> dict[str, Sequence[Slot]]:
     """What `takes` of an operation may name."""
     noun = table.noun
-    slots: dict[str, Sequence[Slot]] = {"key": (Slot(noun, "key", noun),), "count": (Slot("count", "count", noun),)}
+    slots: dict[str, Sequence[Slot]] = {
+        "key": (Slot(noun, "key", noun),),
+        "count": (Slot("count", "count", noun),),
+    }
     if isinstance(table, Kind):
         at = (table.at,) if table.at else ()
         return slots | {
@@ -215,19 +281,37 @@ def _slots(skeleton: Skeleton, table: Kind | Linking) -> dict[str, Sequence[Slot
             "at_label": [Slot(place, "label", place) for place in at],
         }
     for name, kind in (("holder", skeleton.holder), ("item", skeleton.item)):
-        slots |= {name: (Slot(kind.noun, "key", kind.noun),), f"{name}_label": (Slot(kind.noun, "label", kind.noun),)}
+        slots |= {
+            name: (Slot(kind.noun, "key", kind.noun),),
+            f"{name}_label": (Slot(kind.noun, "label", kind.noun),),
+        }
     extra = (_of(table.extra),) if table.extra else ()
-    return slots | {"stage": (Slot("stage", "stage", noun, Attribute("stage", table.stages)),), "extra": extra}
+    return slots | {
+        "stage": (Slot("stage", "stage", noun, Attribute("stage", table.stages)),),
+        "extra": extra,
+    }
 
 
 @cache
 def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
-    """What the templates of a kind or of the links are filled with. A rule that the skeleton lacks has no values."""
-    link, rules, holder, item = skeleton.link, skeleton.rules, skeleton.holder, skeleton.item
+    """What the templates of a kind or of the links are filled with. A rule that the skeleton lacks
+    has no values."""
+    link = skeleton.link
+    rules = skeleton.rules
+    holder = skeleton.holder
+    item = skeleton.item
     values: dict[str, Any] = {**skeleton.verbs, "about": skeleton.about, "entries": ENTRIES}
-    for name, noun in (("noun", table.noun), ("holder", holder.noun), ("item", item.noun), ("link", link.noun)):
+    for name, noun in (
+        ("noun", table.noun),
+        ("holder", holder.noun),
+        ("item", item.noun),
+        ("link", link.noun),
+    ):
         values |= _named(name, noun)
-    values |= {"kinds": listed([words(kind.plural) for kind in skeleton.kinds], "and"), "verb": link.verb}
+    values |= {
+        "kinds": listed([words(kind.plural) for kind in skeleton.kinds], "and"),
+        "verb": link.verb,
+    }
     values |= {"open": repr(link.open), **_worded(first=link.stages[0])}
     values |= {"phrase": link.phrase, "described": link.described}
     values["more"] = f", {link.extra.name}={link.extra.name}" if link.extra else ""
@@ -243,7 +327,9 @@ def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
     else:
         values["taken"] = repr(link.taken)
     if rules.charge:
-        low = next(attribute.low for attribute in holder.attributes if attribute.name == rules.charge[0])
+        low = next(
+            attribute.low for attribute in holder.attributes if attribute.name == rules.charge[0]
+        )
         values |= _worded(charge=rules.charge[0]) | {"amount": rules.charge[1], "charge_low": low}
     if isinstance(table, Kind):
         values |= _worded(label=table.label, labels=plural(table.label), choice=_choice(table).name)
@@ -254,7 +340,8 @@ def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
 
 def _named(name: str, noun: str) -> dict[str, str]:
     """What a kind is called."""
-    many, article = plural(noun), one_of(noun)
+    many = plural(noun)
+    article = one_of(noun)
     told = {name.title(): class_name(noun), f"a_{name}": article, f"A_{name}": article.capitalize()}
     return told | _worded(**{name: noun, f"{name}s": many}) | {f"{name}_prefix": prefix(noun)}
 
@@ -276,4 +363,6 @@ def _type(attribute: Attribute) -> str:
 
 
 def _record(noun: str, fields: Iterable[str]) -> str:
-    return f"\n\n@dataclass\nclass {class_name(noun)}:\n" + "".join(f"    {field}\n" for field in fields)
+    return f"\n\n@dataclass\nclass {class_name(noun)}:\n" + "".join(
+        f"    {field}\n" for field in fields
+    )

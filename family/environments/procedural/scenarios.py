@@ -1,7 +1,8 @@
-"""Draws scenarios in a world of a skeleton (003 §4 without a model): the witness is built call by call in the world
-itself, and says what is asked for and what is checked. Things are called by their labels, so that keys have to be
-looked up, which are calls of the witness, too. Requests may build on each other. `grow` draws a world, controls it, and
-says which of its scenarios were dropped and why."""
+"""Draws scenarios in a world of a skeleton (003 §4 without a model): the witness is built call by
+call in the world itself, and says what is asked for and what is checked. Things are called by their
+labels, so that keys have to be looked up, which are calls of the witness, too. Requests may build
+on each other. `grow` draws a world, controls it, and says which of its scenarios were dropped and
+why."""
 
 import copy
 import random
@@ -20,7 +21,13 @@ from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.family.environments.checking import scenarios as controls
 from rods.family.environments.checking.worlds import check_world
-from rods.family.environments.procedural.operations import Operation, assembled, documentation, operations, plan
+from rods.family.environments.procedural.operations import (
+    Operation,
+    assembled,
+    documentation,
+    operations,
+    plan,
+)
 from rods.family.environments.procedural.skeletons import Skeleton, draw_skeleton, draw_state, words
 from rods.tasks import OpenTask, Split
 from rods.worlds.checking import CheckReport
@@ -32,7 +39,8 @@ TRIES = 40  # drawings of a request that the world accepts
 LIKE_TRIES = 150  # drawings of a scenario that is like another one
 # How often a kind of change is drawn; links carry the rules.
 WEIGHTS = {"set": 3, "move": 2, "add": 1, "remove": 1, "open": 4, "advance": 4}
-ALTERED = ("witness", "shown", "requests", "touched")  # of a drawing, by a change that the world accepts
+# of a drawing, by a change that the world accepts
+ALTERED = ("witness", "shown", "requests", "touched")
 OPENERS = ("Please see to the following: ", "I need this done: ", "Here is what has to happen: ")
 CONFINED = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -41,7 +49,8 @@ MANNER = "Says one request at a time, and what it knows only when asked."
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A change that was made: of what (its table and key), by which operation, in words with and without `details`."""
+    """A change that was made: of what (its table and key), by which operation, in words with and
+    without `details`."""
 
     operation: Operation
     table: str
@@ -52,10 +61,14 @@ class _Request:
 
 
 def draw_scenario(
-    skeleton: Skeleton, environment: Environment, random_seed: int, number: int, requests: tuple[int, int] = REQUESTS
+    skeleton: Skeleton,
+    environment: Environment,
+    random_seed: int,
+    number: int,
+    requests: tuple[int, int] = REQUESTS,
 ) -> controls.Scenario | None:
-    """Scenario `number` of a random seed, with at least and at most so many `requests`, before any control; None where
-    the world accepts too few of the changes that were tried."""
+    """Scenario `number` of a random seed, with at least and at most so many `requests`, before any
+    control; None where the world accepts too few of the changes that were tried."""
     rng = keyed_random(random_seed, "scenario", skeleton.topic, number)
     drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, number), rng)
     for _ in range(rng.randint(*requests)):
@@ -73,15 +86,19 @@ def draw_like(
     *keys: str | int,
     same: bool = False,
 ) -> tuple[controls.Scenario, controls.Validated]:
-    """A scenario with the profile of `seed`, and what its controls found. It changes things by other tools, where in
-    `LIKE_TRIES` draws there was such a one; with `same`: by the same. Raises LookupError, which says what was in the
-    way."""
+    """A scenario with the profile of `seed`, and what its controls found. It changes things by
+    other tools, where in `LIKE_TRIES` draws there was such a one; with `same`: by the same. Raises
+    LookupError, which says what was in the way."""
     tools = environment.tools()
-    wanted, changed = controls.profile(tools, seed, asked=mode == "asked"), controls.changed_by(tools, seed.witness)
-    met, spare = Counter[str](), None
+    wanted = controls.profile(tools, seed, asked=mode == "asked")
+    changed = controls.changed_by(tools, seed.witness)
+    met = Counter[str]()
+    spare = None
     for number in range(LIKE_TRIES):
         rng = keyed_random(random_seed, "scenario", skeleton.topic, *keys, number)
-        drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, *keys, number), rng, wanted)
+        drawing = _Drawing(
+            skeleton, environment, draw_state(skeleton, random_seed, *keys, number), rng, wanted
+        )
         if not all(drawing.request() for _ in range(changed.total())):
             met["the world accepted too few changes"] += 1
             continue
@@ -102,7 +119,9 @@ def draw_like(
             spare = scenario, validated
     if spare is None:
         told = ", ".join(f"{count} {what}" for what, count in met.most_common())
-        raise LookupError(f"none of {LIKE_TRIES} scenarios drawn in its world has its profile and passes: {told}")
+        raise LookupError(
+            f"none of {LIKE_TRIES} scenarios drawn in its world has its profile and passes: {told}"
+        )
     return spare
 
 
@@ -115,8 +134,8 @@ def task(
     split: Split = "train",
     origin: Mapping[str, Any] | None = None,
 ) -> OpenTask:
-    """The scenario as a task. `told` says everything at once; `asked` is a user who is played. Witness, guards, mutants
-    and where it comes from (`origin`) are kept in provenance."""
+    """The scenario as a task. `told` says everything at once; `asked` is a user who is played.
+    Witness, guards, mutants and where it comes from (`origin`) are kept in provenance."""
     requests = scenario.requests
     numbered = " ".join(f"({number}) {text}" for number, text in enumerate(requests, 1))
     opener = keyed_random(0, "opener", *requests).choice(OPENERS)
@@ -126,7 +145,9 @@ def task(
         turns = len(requests) + len(scenario.knows) + 2
         user = Persona(whole, scenario.brief, scenario.knows, MANNER, turns, tuple(requests[1:]))
     provenance = {"source": "generated", "topic": skeleton.topic, **(origin or {})}
-    return controls.as_task(environment, scenario, validated, user, split, documentation(skeleton), provenance)
+    return controls.as_task(
+        environment, scenario, validated, user, split, documentation(skeleton), provenance
+    )
 
 
 class _Drawing:
@@ -140,13 +161,18 @@ class _Drawing:
         rng: random.Random,
         like: controls.ScenarioProfile | None = None,
     ) -> None:
-        self.skeleton, self.rng, self.state, self.like = skeleton, rng, state, like
+        self.skeleton = skeleton
+        self.rng = rng
+        self.state = state
+        self.like = like
         self.tools = environment.tools()
         self.instance = environment.reset(copy.deepcopy(state))
         self.operations = operations(skeleton)
         self.now: dict[str, Any] = self.instance.snapshot()
         self.kinds = {kind.noun: kind for kind in skeleton.kinds}
-        self.tables = {kind.noun: kind.plural for kind in skeleton.kinds} | {skeleton.link.noun: skeleton.link.plural}
+        self.tables = {kind.noun: kind.plural for kind in skeleton.kinds} | {
+            skeleton.link.noun: skeleton.link.plural
+        }
         self.witness: list[controls.WitnessCall] = []
         self.shown: dict[str, int] = {}  # key → the call of the witness whose result has shown it
         self.requests: list[_Request] = []
@@ -166,10 +192,14 @@ class _Drawing:
             arguments = self._arguments(operation)
             if arguments is None:
                 continue
-            key, about = str(arguments.get(operation.noun, "")), operation.detail if role == "set" else role
-            if (key, about) in self.touched or (role == "remove" and any(key == other for other, _ in self.touched)):
+            key = str(arguments.get(operation.noun, ""))
+            about = operation.detail if role == "set" else role
+            if (key, about) in self.touched or (
+                role == "remove" and any(key == other for other, _ in self.touched)
+            ):
                 continue
-            before, kept = self.now, {name: copy.copy(getattr(self, name)) for name in ALTERED}
+            before = self.now
+            kept = {name: copy.copy(getattr(self, name)) for name in ALTERED}
             fork = self.instance.fork() if self.like else self.instance
             result = self.instance.call(Call(operation.name, arguments))
             if result.error is not None:
@@ -184,7 +214,10 @@ class _Drawing:
     def _fits(self, like: controls.ScenarioProfile) -> bool:
         """Whether there are at most as many calls of each kind and checks as in the profile."""
         made = controls.kinds_of(self.tools, self.witness).items()
-        within = all(count <= like.groups.get(group, (0, 0))[0 if reads else 1] for (group, reads), count in made)
+        within = all(
+            count <= like.groups.get(group, (0, 0))[0 if reads else 1]
+            for (group, reads), count in made
+        )
         return within and len(self._checks()) <= like.checks
 
     def _arguments(self, operation: Operation) -> dict[str, Any] | None:
@@ -195,7 +228,9 @@ class _Drawing:
                 fresh = [key for key in keys if key not in self.state[self.tables[slot.of]]]
                 if not keys:
                     return None
-                arguments[slot.name] = self.rng.choice(fresh if fresh and self.rng.random() < 0.5 else keys)
+                arguments[slot.name] = self.rng.choice(
+                    fresh if fresh and self.rng.random() < 0.5 else keys
+                )
             elif slot.takes == "label":
                 kind = self.kinds[slot.of]
                 used = {entry[kind.label] for entry in self.now[kind.plural].values()}
@@ -207,7 +242,9 @@ class _Drawing:
                 arguments[slot.name] = slot.attribute.draw(self.rng)
         return arguments
 
-    def _accepted(self, operation: Operation, arguments: dict[str, Any], value: Any, before: dict[str, Any]) -> None:
+    def _accepted(
+        self, operation: Operation, arguments: dict[str, Any], value: Any, before: dict[str, Any]
+    ) -> None:
         takes = {
             slot.name: self._looked_up(slot.of, arguments[slot.name], before)
             for slot in operation.slots
@@ -221,20 +258,29 @@ class _Drawing:
         self.touched |= {(taken, "") for name, taken in arguments.items() if name in takes}
         self.touched.add((key, operation.detail if operation.role == "set" else operation.role))
         text, brief, details = self._words(operation, arguments, before)
-        self.requests.append(_Request(operation, self.tables[operation.noun], key, text, brief, details))
+        self.requests.append(
+            _Request(operation, self.tables[operation.noun], key, text, brief, details)
+        )
 
     def _looked_up(self, noun: str, key: str, before: dict[str, Any]) -> int:
-        """The number of the call that has shown this key; where none has, one that does is added."""
+        """The number of the call that has shown this key; where none has, one that does is
+        added."""
         if key in self.shown:
             return self.shown[key]
         takes: dict[str, int] = {}
         if noun in self.kinds:
-            role, given = "find", {self.kinds[noun].label: self._called(noun, key, before)}
+            role = "find"
+            given = {self.kinds[noun].label: self._called(noun, key, before)}
         else:
             holder = self.skeleton.holder.noun
-            role, given = "links", {holder: before[self.tables[noun]][key][holder]}
+            role = "links"
+            given = {holder: before[self.tables[noun]][key][holder]}
             takes[holder] = self._looked_up(holder, given[holder], before)
-        look_up = next(operation for operation in self.operations if (operation.role, operation.noun) == (role, noun))
+        look_up = next(
+            operation
+            for operation in self.operations
+            if (operation.role, operation.noun) == (role, noun)
+        )
         self.witness.append(controls.WitnessCall(Call(look_up.name, given), takes))
         self.shown[key] = len(self.witness) - 1
         return self.shown[key]
@@ -252,15 +298,26 @@ class _Drawing:
         self, operation: Operation, arguments: Mapping[str, Any], before: dict[str, Any]
     ) -> tuple[str, str, dict[str, str]]:
         """What is asked for: with its details, without them, and the details by topic."""
-        holder, item, names = self.skeleton.holder.noun, self.skeleton.item.noun, dict(arguments)
+        holder = self.skeleton.holder.noun
+        item = self.skeleton.item.noun
+        names = dict(arguments)
         if operation.noun == self.skeleton.link.noun:
             opens = operation.role == "open"
-            ends = self._ends(arguments if opens else before[self.skeleton.link.plural][names[operation.noun]], before)
+            ends = self._ends(
+                arguments if opens else before[self.skeleton.link.plural][names[operation.noun]],
+                before,
+            )
             names |= {"holder": ends[holder], "item": ends[item]}
         else:
             keys = [slot for slot in operation.slots if slot.takes == "key"]
-            names |= {slot.name: self._called(slot.of, arguments[slot.name], before) for slot in keys}
-        details = {words(slot.name): words(str(arguments[slot.name])) for slot in operation.slots if slot.attribute}
+            names |= {
+                slot.name: self._called(slot.of, arguments[slot.name], before) for slot in keys
+            }
+        details = {
+            words(slot.name): words(str(arguments[slot.name]))
+            for slot in operation.slots
+            if slot.attribute
+        }
         brief = operation.brief.format(**names)
         told = ", ".join(f"{name}: {value}" for name, value in details.items())
         text = f"{brief} ({told})" if told else brief
@@ -271,9 +328,13 @@ class _Drawing:
 
     def scenario(self, guards: tuple[int, int]) -> controls.Scenario:
         """What was drawn, with the checks of what it came to."""
-        first, requests = self.requests[0], tuple(request.text for request in self.requests)
-        checks, kept = tuple(self._checks()), tuple(self._guards(guards))
-        return controls.Scenario(self.state, requests, tuple(self.witness), checks, kept, first.brief, first.details)
+        first = self.requests[0]
+        requests = tuple(request.text for request in self.requests)
+        checks = tuple(self._checks())
+        kept = tuple(self._guards(guards))
+        return controls.Scenario(
+            self.state, requests, tuple(self.witness), checks, kept, first.brief, first.details
+        )
 
     def _checks(self) -> list[Call]:
         checks = [check for request in self.requests for check in self._aims(request)]
@@ -281,7 +342,8 @@ class _Drawing:
 
     def _aims(self, request: _Request) -> list[Call]:
         """What is true of the final state through this request."""
-        noun, role = request.operation.noun, request.operation.role
+        noun = request.operation.noun
+        role = request.operation.role
         if role == "remove":
             label = self._called(noun, request.key, self.state)
             return [Call(f"{noun}_is_gone", {self.kinds[noun].label: label})]
@@ -293,30 +355,50 @@ class _Drawing:
             aims = [Call(f"{noun}_is", {**ends, "stage": entry["stage"]})]
             extra = self.skeleton.link.extra
             if role == "open" and extra:
-                aims.append(Call(f"{noun}_{extra.name}_is", {**ends, extra.name: entry[extra.name]}))
+                aims.append(
+                    Call(f"{noun}_{extra.name}_is", {**ends, extra.name: entry[extra.name]})
+                )
             return aims
         kind = self.kinds[noun]
         name_of: dict[str, Any] = {kind.label: entry[kind.label]}
         at = []
         if kind.at:
-            at = [Call(f"{noun}_is_in", {**name_of, kind.at: self._called(kind.at, entry[kind.at], self.now)})]
+            at = [
+                Call(
+                    f"{noun}_is_in",
+                    {**name_of, kind.at: self._called(kind.at, entry[kind.at], self.now)},
+                )
+            ]
         if role == "move":
             return at
-        names = [request.operation.detail] if role == "set" else [attribute.name for attribute in kind.attributes]
+        names = (
+            [request.operation.detail]
+            if role == "set"
+            else [attribute.name for attribute in kind.attributes]
+        )
         known = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
-        aims = [*known, *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names)]
+        aims = [
+            *known,
+            *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names),
+        ]
         return aims if role == "set" else [*aims, *at]
 
     def _guards(self, many: tuple[int, int]) -> list[Call]:
-        """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
-        are."""
-        guards, touched = [], {key for key, _ in self.touched}
+        """Of what is to stay as it is: attributes of others that a tool could change, and how many
+        of a kind there are."""
+        guards = []
+        touched = {key for key, _ in self.touched}
         for kind in self.skeleton.kinds:
             settable = [attribute.name for attribute in kind.attributes if attribute.settable]
             for key, entry in self.state[kind.plural].items():
                 if settable and key not in touched and key in self.now[kind.plural]:
                     name = self.rng.choice(settable)
-                    guards.append(Call(f"{kind.noun}_{name}_is", {kind.label: entry[kind.label], name: entry[name]}))
+                    guards.append(
+                        Call(
+                            f"{kind.noun}_{name}_is",
+                            {kind.label: entry[kind.label], name: entry[name]},
+                        )
+                    )
         for noun, table in self.tables.items():
             count = len(self.state[table])
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
@@ -326,8 +408,8 @@ class _Drawing:
 
 @dataclass(slots=True)
 class Grown:
-    """One world: its `name`, what its controls said (`report`), its tasks, and how many scenarios were dropped by the
-    control that they failed ("drawing": the world accepted too few changes)."""
+    """One world: its `name`, what its controls said (`report`), its tasks, and how many scenarios
+    were dropped by the control that they failed ("drawing": the world accepted too few changes)."""
 
     name: str
     skeleton: Skeleton
@@ -337,12 +419,20 @@ class Grown:
 
 
 def drawn(
-    skeleton: Skeleton, environment: Environment, random_seed: int, count: int, requests: tuple[int, int] = REQUESTS
+    skeleton: Skeleton,
+    environment: Environment,
+    random_seed: int,
+    count: int,
+    requests: tuple[int, int] = REQUESTS,
 ) -> Iterator[tuple[int, controls.Scenario, controls.Validated] | None]:
     """`count` scenarios with what their controls found; None for one that could not be drawn."""
     for number in range(count):
         scenario = draw_scenario(skeleton, environment, random_seed, number, requests)
-        yield None if scenario is None else (number, scenario, controls.validate(environment, scenario, random_seed))
+        yield (
+            None
+            if scenario is None
+            else (number, scenario, controls.validate(environment, scenario, random_seed))
+        )
 
 
 def grow(
@@ -357,14 +447,20 @@ def grow(
     topics: Sequence[str] = (),
     small: bool = False,
 ) -> Grown:
-    """World `number` of a random seed (`topics` and `small`: as in `draw_skeleton`), kept below `folder`, with the
-    tasks of those of its `scenarios` that pass all controls, in turn of the `modes`; none where the world itself fails
-    one. Each has at least and at most so many `requests`. Its code runs confined as `sandbox` says."""
+    """World `number` of a random seed (`topics` and `small`: as in `draw_skeleton`), kept below
+    `folder`, with the tasks of those of its `scenarios` that pass all controls, in turn of the
+    `modes`; none where the world itself fails one. Each has at least and at most so many
+    `requests`. Its code runs confined as `sandbox` says."""
     skeleton = draw_skeleton(random_seed, number, topics, small)
     name = addressed.keep(assembled(skeleton), folder)
-    place, states = f"{folder}/{name}", [draw_state(skeleton, random_seed, "control", at) for at in range(STATES)]
+    place = f"{folder}/{name}"
+    states = [draw_state(skeleton, random_seed, "control", at) for at in range(STATES)]
     with Environments(sandbox) as environments:
-        grown = Grown(name, skeleton, check_world(place, plan(skeleton), states, environments, random_seed=random_seed))
+        grown = Grown(
+            name,
+            skeleton,
+            check_world(place, plan(skeleton), states, environments, random_seed=random_seed),
+        )
         if not grown.report.ok:
             return grown
         environment = environments.load(place)
@@ -374,8 +470,17 @@ def grow(
             elif draw[2].faults:
                 grown.dropped.update([next(controls.reasons(draw[2]))])
             else:
-                origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": draw[0]}
-                origin |= {**({"topics": list(topics)} if topics else {}), **({"small": True} if small else {})}
+                origin: dict[str, Any] = {
+                    "random_seed": random_seed,
+                    "world": number,
+                    "scenario": draw[0],
+                }
+                origin |= {
+                    **({"topics": list(topics)} if topics else {}),
+                    **({"small": True} if small else {}),
+                }
                 mode = modes[draw[0] % len(modes)]
-                grown.tasks.append(task(skeleton, environment, draw[1], draw[2], mode, split, origin))
+                grown.tasks.append(
+                    task(skeleton, environment, draw[1], draw[2], mode, split, origin)
+                )
     return grown

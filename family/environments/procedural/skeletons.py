@@ -1,6 +1,6 @@
-"""Draws skeletons of worlds by chance (003 §3 without a model), and states in which such a world can begin. A topic
-(topics.toml) says what there may be; a skeleton is one choice of it: which attributes, tools and rules, with which
-numbers, and what the tools are called."""
+"""Draws skeletons of worlds by chance (003 §3 without a model), and states in which such a world
+can begin. A topic (topics.toml) says what there may be; a skeleton is one choice of it: which
+attributes, tools and rules, with which numbers, and what the tools are called."""
 
 import random
 import tomllib
@@ -15,12 +15,17 @@ from rods.canonical import keyed_random
 
 TOPICS = Path(__file__).parent / "topics.toml"
 STOCK = (0, 30)  # of an item, at least and at most
-HOLDERS, ITEMS, PLACES, LINKS = (4, 6), (4, 6), (2, 3), (3, 6)  # how many a state begins with, at least and at most
+# how many a state begins with, at least and at most
+HOLDERS = (4, 6)
+ITEMS = (4, 6)
+PLACES = (2, 3)
+LINKS = (3, 6)
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One of a few `values`, or a whole number from `low` to `high`. `settable`: there is a tool that changes it."""
+    """One of a few `values`, or a whole number from `low` to `high`. `settable`: there is a tool
+    that changes it."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -37,8 +42,8 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of things. Each has a `label`, which is its own and never changes, and attributes; `at` is the kind of
-    place that it is in ("": none)."""
+    """A kind of things. Each has a `label`, which is its own and never changes, and attributes;
+    `at` is the kind of place that it is in ("": none)."""
 
     noun: str
     label: str
@@ -54,7 +59,8 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What takes a link from one of the stages `before` to `after`. `frees`: the item is free again."""
+    """What takes a link from one of the stages `before` to `after`. `frees`: the item is free
+    again."""
 
     verb: str
     before: tuple[str, ...]
@@ -81,7 +87,11 @@ class Linking:
     @property
     def open(self) -> tuple[str, ...]:
         """The stages from which it can go on."""
-        return tuple(stage for stage in self.stages if any(stage in advance.before for advance in self.advances))
+        return tuple(
+            stage
+            for stage in self.stages
+            if any(stage in advance.before for advance in self.advances)
+        )
 
     @property
     def taken(self) -> tuple[str, ...]:
@@ -92,9 +102,10 @@ class Linking:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What has to hold for a link to be made: at most `limit` open ones a holder; no holder or item with the value that
-    keeps it from it (attribute, value); one of the item's `stock` left ("": an item has one link at a time); its price
-    (attribute of the holder, amount). `capacity` items a place."""
+    """What has to hold for a link to be made: at most `limit` open ones a holder; no holder or item
+    with the value that keeps it from it (attribute, value); one of the item's `stock` left ("": an
+    item has one link at a time); its price (attribute of the holder, amount). `capacity` items a
+    place."""
 
     limit: int | None = None
     barred: tuple[str, str] | None = None
@@ -106,7 +117,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """Everything that a world's source is assembled from. `verbs`: what its tools call the common operations."""
+    """Everything that a world's source is assembled from. `verbs`: what its tools call the common
+    operations."""
 
     topic: str
     about: str
@@ -140,10 +152,12 @@ def topic_names() -> list[str]:
     return [name for name in topics() if name not in ("words", "verbs")]
 
 
-def draw_skeleton(random_seed: int, number: int, among: Sequence[str] = (), small: bool = False) -> Skeleton:
-    """Skeleton `number` of a random seed, of the topics `among` (none: of all). Topics take turns, so that some dozen
-    worlds have all of them. `small`: two kinds of things with one attribute each that can be changed, no places, and
-    links that cost nothing."""
+def draw_skeleton(
+    random_seed: int, number: int, among: Sequence[str] = (), small: bool = False
+) -> Skeleton:
+    """Skeleton `number` of a random seed, of the topics `among` (none: of all). Topics take turns,
+    so that some dozen worlds have all of them. `small`: two kinds of things with one attribute each
+    that can be changed, no places, and links that cost nothing."""
     names = list(among) or topic_names()
     rng = keyed_random(random_seed, "skeleton", number)
     topic = names[(number + keyed_random(random_seed, "topics").randrange(len(names))) % len(names)]
@@ -167,15 +181,24 @@ def draw_skeleton(random_seed: int, number: int, among: Sequence[str] = (), smal
         capacity=rng.randint(ITEMS[1], ITEMS[1] + 3) if place and rng.random() < 0.6 else None,
     )
     verbs = {name: rng.choice(words) for name, words in topics()["verbs"].items()}
-    whole = Skeleton(topic, told["about"], verbs, holder, item, place, _linking(told["link"], rng), rules)
+    whole = Skeleton(
+        topic, told["about"], verbs, holder, item, place, _linking(told["link"], rng), rules
+    )
     return _cut(whole, rng) if small else whole
 
 
 def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
-    """The skeleton as a small one: of each kind one attribute with a few values (each has such a one) is left."""
-    kinds, bars = list[Kind](), list[tuple[str, str] | None]()
-    for kind, bar in ((skeleton.holder, skeleton.rules.barred), (skeleton.item, skeleton.rules.unfit)):
-        attribute = replace(rng.choice([option for option in kind.attributes if option.values]), settable=True)
+    """The skeleton as a small one: of each kind one attribute with a few values (each has such a
+    one) is left."""
+    kinds = list[Kind]()
+    bars = list[tuple[str, str] | None]()
+    for kind, bar in (
+        (skeleton.holder, skeleton.rules.barred),
+        (skeleton.item, skeleton.rules.unfit),
+    ):
+        attribute = replace(
+            rng.choice([option for option in kind.attributes if option.values]), settable=True
+        )
         kinds.append(replace(kind, attributes=(attribute,), at="", removable=False))
         bars.append(bar if bar and bar[0] == attribute.name else None)
     rules = Rules(limit=skeleton.rules.limit, barred=bars[0], unfit=bars[1])
@@ -183,17 +206,23 @@ def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
     return replace(skeleton, holder=kinds[0], item=kinds[1], place=None, link=link, rules=rules)
 
 
-def _kind(told: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False) -> Kind:
+def _kind(
+    told: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False
+) -> Kind:
     choices: Mapping[str, Sequence[str]] = told["choices"]
     kept = rng.sample(list(choices), rng.randint(1, len(choices)))
     attributes = [
-        Attribute(name, tuple(values), settable=rng.random() < 0.8) for name, values in choices.items() if name in kept
+        Attribute(name, tuple(values), settable=rng.random() < 0.8)
+        for name, values in choices.items()
+        if name in kept
     ]
     for name, (low, high) in told.get("numbers", {}).items():
         if rng.random() < 0.6:
             attributes.append(Attribute(name, (), low, high, settable=rng.random() < 0.8))
     named = told["named"]
-    firsts, lasts = (topics()["words"][name] for name in ("first", "last")) if named == "people" else named
+    firsts, lasts = (
+        (topics()["words"][name] for name in ("first", "last")) if named == "people" else named
+    )
     labels = tuple(f"{first} {last}" for first, last in product(firsts, lasts))
     return Kind(told["noun"], told["label"], labels, tuple(attributes), at, removable)
 
@@ -206,11 +235,17 @@ def _with(kind: Kind, attribute: Attribute) -> Kind:
 def _bar(told: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
     """The value that keeps a thing of this kind from being linked, where it has the attribute."""
     bars = told.get("bars", {})
-    return next(((name, bars[name]) for name in bars if name in {trait.name for trait in kind.attributes}), None)
+    return next(
+        ((name, bars[name]) for name in bars if name in {trait.name for trait in kind.attributes}),
+        None,
+    )
 
 
 def _linking(told: Mapping[str, Any], rng: random.Random) -> Linking:
-    advances = [Advance(step["verb"], tuple(step["from"]), step["to"], step["frees"]) for step in told["steps"]]
+    advances = [
+        Advance(step["verb"], tuple(step["from"]), step["to"], step["frees"])
+        for step in told["steps"]
+    ]
     ((extra, (low, high)),) = told["extra"].items()
     if rng.random() < 0.4 and all(advances[-1].after not in advance.before for advance in advances):
         advances.pop()  # a world without the last way to end it
@@ -226,7 +261,10 @@ def _linking(told: Mapping[str, Any], rng: random.Random) -> Linking:
 def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[str, Any]:
     """A state that obeys the rules, as JSON: tables by the plural of their kind, entries by key."""
     rng = keyed_random(random_seed, "state", skeleton.topic, *keys)
-    link, rules, holders, items = skeleton.link, skeleton.rules, skeleton.holder, skeleton.item
+    link = skeleton.link
+    rules = skeleton.rules
+    holders = skeleton.holder
+    items = skeleton.item
     state: dict[str, Any] = {kind.plural: {} for kind in skeleton.kinds}
     state |= {link.plural: {}, "next": 1}
 
@@ -239,7 +277,9 @@ def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[s
             continue
         for label in rng.sample(kind.labels, min(rng.randint(least, most), len(kind.labels))):
             entry: dict[str, Any] = {kind.label: label}
-            entry |= {attribute.name: attribute.draw(rng, usual=0.5) for attribute in kind.attributes}
+            entry |= {
+                attribute.name: attribute.draw(rng, usual=0.5) for attribute in kind.attributes
+            }
             if kind is items and rules.stock:
                 entry[rules.stock] = rng.randint(0, 4)
             if kind.at:
@@ -248,7 +288,8 @@ def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[s
     pairs = list(product(state[holders.plural], state[items.plural]))
     rng.shuffle(pairs)
     for holder, item in pairs[: rng.randint(*LINKS)]:
-        made, stage = state[link.plural].values(), rng.choice(link.stages)
+        made = state[link.plural].values()
+        stage = rng.choice(link.stages)
         held = sum(other[holders.noun] == holder and other["stage"] in link.open for other in made)
         if stage in link.open and rules.limit is not None and held >= rules.limit:
             continue

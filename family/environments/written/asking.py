@@ -1,9 +1,12 @@
-"""How models that write worlds are asked: each question once, in all starts together. `written.jsonl` has what was
-asked and answered, one JSON object a line, synced as it happens, so that writing goes on where it was interrupted:
+"""How models that write worlds are asked: each question once, in all starts together.
+`written.jsonl` has what was asked and answered, one JSON object a line, synced as it happens, so
+that writing goes on where it was interrupted:
 
-- `asked`: a question by its `key`, with its `template`, what it is `about`, and the `answer`, or `why` there is none;
+- `asked`: a question by its `key`, with its `template`, what it is `about`, and the `answer`, or
+  `why` there is none;
 - `refused`: a world that went back to its model, with the `faults` that its controls found;
-- `dropped`: a `text`, `topic`, `world` or `scenario` (`what`), with the `reasons` and what they were found in;
+- `dropped`: a `text`, `topic`, `world` or `scenario` (`what`), with the `reasons` and what they
+  were found in;
 - `finished`: a topic by its `key`, and its `tasks`;
 - `usage`: what a call cost (`rods.llm.Usage`)."""
 
@@ -29,8 +32,13 @@ FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 
 
 def beginning(text: str, room: int) -> str:
-    """The first `room` characters of `text`; where that is not all, it says how many are left out."""
-    return text if len(text) <= room else f"{text[:room]} ({len(text) - room} more characters are left out)"
+    """The first `room` characters of `text`; where that is not all, it says how many are left
+    out."""
+    return (
+        text
+        if len(text) <= room
+        else f"{text[:room]} ({len(text) - room} more characters are left out)"
+    )
 
 
 class Asking(Protocol):
@@ -40,14 +48,15 @@ class Asking(Protocol):
     def settings(self) -> Operation: ...
 
     async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
-        """The answer. `about` names what the question belongs to, `number` tells equal questions apart. Raises
-        Unanswered, EndpointError, BudgetSpent."""
+        """The answer. `about` names what the question belongs to, `number` tells equal questions
+        apart. Raises Unanswered, EndpointError, BudgetSpent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CachedQuestioner:
-    """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of their sampling."""
+    """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of
+    their sampling."""
 
     client: Client
     record: "WritingRecord"
@@ -56,8 +65,11 @@ class CachedQuestioner:
 
     async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
         """As `Asking.ask`."""
-        template, version = question.template, load(question.template).hash
-        key = content_id([template, version, dict(question.fields), list(question.sections), number])
+        template = question.template
+        version = load(question.template).hash
+        key = content_id(
+            [template, version, dict(question.fields), list(question.sections), number]
+        )
         if (known := self.record.answers.get(key)) is not None:
             return question.read(dict(known["answer"]))
         backbone = self.client.draw(keyed_random(self.random_seed, "writer", about))
@@ -69,7 +81,8 @@ class CachedQuestioner:
 
         asked = {"key": key, "template": f"{template}@{version}", "about": about}
         try:
-            tries, roles = self.settings.writing.tries, self.settings.writers
+            tries = self.settings.writing.tries
+            roles = self.settings.writers
             questioner = Questioner(self.client, backbone, Account(about), tries, roles=roles)
             seeds = self.random_seed, "sampling", key
             again = replace(question, read=read)
@@ -85,15 +98,16 @@ NAME = "written.jsonl"
 
 
 class WritingRecord:
-    """The record of one folder; a context manager. Raises UserError where another process writes it, or where it is
-    damaged; a last line that was cut off is dropped."""
+    """The record of one folder; a context manager. Raises UserError where another process writes
+    it, or where it is damaged; a last line that was cut off is dropped."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / NAME
         self.answers: dict[str, Mapping[str, Any]] = {}
         self.finished: dict[str, Mapping[str, Any]] = {}
-        self.tokens, self.requests = 0, 0
+        self.tokens = 0
+        self.requests = 0
         self._lines: set[bytes] = set()
 
     def __enter__(self) -> Self:
@@ -104,11 +118,15 @@ class WritingRecord:
         except BlockingIOError as error:
             self._file.close()
             remedy = "wait until it is done, or write into another folder"
-            raise UserError("another process writes worlds here", where=str(self.path), remedy=remedy) from error
+            raise UserError(
+                "another process writes worlds here", where=str(self.path), remedy=remedy
+            ) from error
         except ValueError as error:
             self._file.close()
             remedy = "bring the file as it was, or take it away: all is asked again then"
-            raise UserError(f"cannot be read: {error}", where=str(self.path), remedy=remedy) from error
+            raise UserError(
+                f"cannot be read: {error}", where=str(self.path), remedy=remedy
+            ) from error
         return self
 
     def __exit__(self, *raised: object) -> None:

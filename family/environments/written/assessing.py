@@ -1,6 +1,7 @@
-"""The assessment of a world by two agents (003 §3.3): a tester that sees no source chooses calls, drawn by chance to
-succeed or to be refused; a checker that sees it says of each whether call, result and change are right. A world is kept
-from a share of right rounds on. What was not carried out, or could not be read, is no round; one that raised is wrong.
+"""The assessment of a world by two agents (003 §3.3): a tester that sees no source chooses calls,
+drawn by chance to succeed or to be refused; a checker that sees it says of each whether call,
+result and change are right. A world is kept from a share of right rounds on. What was not carried
+out, or could not be read, is no round; one that raised is wrong.
 """
 
 import asyncio
@@ -19,23 +20,35 @@ from rods.family.environments.checking.scenarios import carried_out
 from rods.family.environments.written.asking import FORMS, CachedQuestioner, beginning
 from rods.family.environments.written.building import BuiltWorld, Dropped
 
-WANTED = ("one that ought to succeed", "one that ought to be refused, though its arguments have the right types")
+WANTED = (
+    "one that ought to succeed",
+    "one that ought to be refused, though its arguments have the right types",
+)
 RECENT = 8  # calls that the tester is reminded of
 SHOWN = 6_000  # characters of a state, a result or a change
 
 
-async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Environment) -> list[str]:
-    """Plays the rounds of the assessment in the states of `world`, at the same time; what was wrong with each, "" for a
-    right one. Raises Dropped where the share of right ones is under the threshold, or half of all rounds could not be
-    judged; EndpointError, BudgetSpent."""
+async def assess(
+    authors: CachedQuestioner, world: BuiltWorld, environment: Environment
+) -> list[str]:
+    """Plays the rounds of the assessment in the states of `world`, at the same time; what was wrong
+    with each, "" for a right one. Raises Dropped where the share of right ones is under the
+    threshold, or half of all rounds could not be judged; EndpointError, BudgetSpent."""
     settings = authors.settings.writing
     chains = len(world.states)
     shares = [settings.rounds // chains + (at < settings.rounds % chains) for at in range(chains)]
-    played = [_chain(authors, world, environment, at, rounds) for at, rounds in enumerate(shares) if rounds]
+    played = [
+        _chain(authors, world, environment, at, rounds)
+        for at, rounds in enumerate(shares)
+        if rounds
+    ]
     judged = [verdict for chain in await together(played) for verdict in chain]
-    rounds, right = len(judged), judged.count("")
+    rounds = len(judged)
+    right = judged.count("")
     if rounds < settings.rounds:
-        raise Dropped("world", ["unjudged"], [f"only {rounds} of {settings.rounds} rounds could be judged"])
+        raise Dropped(
+            "world", ["unjudged"], [f"only {rounds} of {settings.rounds} rounds could be judged"]
+        )
     if rounds and right / rounds < settings.threshold:
         why = f"{right} of {rounds} rounds were right, {settings.threshold:g} are wanted"
         raise Dropped("world", ["assessment"], [why, *filter(None, judged)][:6])
@@ -45,13 +58,18 @@ async def assess(authors: CachedQuestioner, world: BuiltWorld, environment: Envi
 async def _chain(
     authors: CachedQuestioner, world: BuiltWorld, environment: Environment, number: int, rounds: int
 ) -> list[str]:
-    """What was wrong, round by round, "" for a right one; fewer than `rounds` where as many again were no rounds."""
-    plan, program = world.program.plan, world.program
+    """What was wrong, round by round, "" for a right one; fewer than `rounds` where as many again
+    were no rounds."""
+    plan = world.program.plan
+    program = world.program
     instance = await asyncio.to_thread(environment.reset, world.states[number])
     tools = environment.tools()
-    form = AnswerForm({"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}})
+    form = AnswerForm(
+        {"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}}
+    )
     documents = "\n".join(compact(tool.schema()) for tool in tools.values())
-    recent, verdicts = list[str](), list[str]()
+    recent = list[str]()
+    verdicts = list[str]()
 
     def read(said: Mapping[str, Any]) -> Call:
         return Call(said["tool"], said["arguments"])
@@ -60,7 +78,8 @@ async def _chain(
         if len(verdicts) == rounds:
             break
         rng = keyed_random(authors.random_seed, "tested call", plan.topic, number, at)
-        place, before = 1_000 * number + at, await asyncio.to_thread(instance.snapshot)
+        place = 1_000 * number + at
+        before = await asyncio.to_thread(instance.snapshot)
         fields = {
             "documentation": plan.documentation,
             "tools": documents,
@@ -69,7 +88,9 @@ async def _chain(
             "wanted": rng.choice(WANTED),
         }
         try:
-            call = await authors.ask(Question("world_tester", fields, form, read), plan.topic, place)
+            call = await authors.ask(
+                Question("world_tester", fields, form, read), plan.topic, place
+            )
         except Unanswered:
             continue
         try:
@@ -94,20 +115,26 @@ async def _chain(
             said = await authors.ask(asked, plan.topic, place)
         except Unanswered:
             continue
-        verdicts.append("" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}")
+        verdicts.append(
+            "" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}"
+        )
     return verdicts
 
 
 def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
-    """What a call gave, as the checker sees it; what the world raised, "" where it answered; and the state after it.
-    Raises InfrastructureError where the call was not carried out."""
+    """What a call gave, as the checker sees it; what the world raised, "" where it answered; and
+    the state after it. Raises InfrastructureError where the call was not carried out."""
     try:
         result = carried_out(instance, call)
     except InfrastructureError as error:
         if isinstance(error.__cause__, RuntimeError) and not isinstance(error.__cause__, Overrun):
             return "", f"raised {str(error.__cause__)[:200]}", {}
         raise
-    return beginning(f"refused: {result.text}" if result.error else result.text, SHOWN), "", instance.snapshot()
+    return (
+        beginning(f"refused: {result.text}" if result.error else result.text, SHOWN),
+        "",
+        instance.snapshot(),
+    )
 
 
 def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:

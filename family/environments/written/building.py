@@ -1,6 +1,6 @@
-"""Writes worlds by models (003 §3.2): a plan, the classes of the state, a function for each tool. What a control
-refuses goes back to the model with the control's name, to the classes or to the one tool that it is about; after a few
-corrections the world is dropped."""
+"""Writes worlds by models (003 §3.2): a plan, the classes of the state, a function for each tool.
+What a control refuses goes back to the model with the control's name, to the classes or to the one
+tool that it is about; after a few corrections the world is dropped."""
 
 import ast
 import asyncio
@@ -20,8 +20,19 @@ from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
-from rods.family.environments.checking.worlds import ALLOWED, TOLD_IMPORTS, check_world, program_faults
-from rods.family.environments.programs import STATE_PART, PlannedTool, WorldPlan, WorldProgram, placed
+from rods.family.environments.checking.worlds import (
+    ALLOWED,
+    TOLD_IMPORTS,
+    check_world,
+    program_faults,
+)
+from rods.family.environments.programs import (
+    STATE_PART,
+    PlannedTool,
+    WorldPlan,
+    WorldProgram,
+    placed,
+)
 from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner
 from rods.worlds.checking import CheckReport, Fault
 
@@ -30,12 +41,14 @@ SHOWN = 8  # faults that a model is told at a time
 
 
 class Dropped(Exception):
-    """A `world` or `scenario` (`what`) that is given up: for these `reasons`, names of controls as a rule, found in
-    this (`details`)."""
+    """A `world` or `scenario` (`what`) that is given up: for these `reasons`, names of controls as
+    a rule, found in this (`details`)."""
 
     def __init__(self, what: str, reasons: Sequence[str], details: Sequence[str] = ()) -> None:
         super().__init__(f"{what}: {', '.join(reasons)}")
-        self.what, self.reasons, self.details = what, tuple(dict.fromkeys(reasons)), tuple(details)
+        self.what = what
+        self.reasons = tuple(dict.fromkeys(reasons))
+        self.details = tuple(details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +60,42 @@ class BuiltWorld:
 
 
 async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> BuiltWorld:
-    """Writes a world of `topic` and holds it to its controls, confined as `sandbox` says. Raises Dropped,
-    EndpointError, BudgetSpent."""
+    """Writes a world of `topic` and holds it to its controls, confined as `sandbox` says. Raises
+    Dropped, EndpointError, BudgetSpent."""
     try:
         plan = await _plan(authors, topic)
-        program, states = WorldProgram(plan), list[dict[str, Any]]()
+        program = WorldProgram(plan)
+        states = list[dict[str, Any]]()
         problems: dict[str, str] = {}
         report = CheckReport(topic, ())
         for number in range(authors.settings.writing.corrections + 1):
             if number == 0 or STATE_PART in problems:
-                program, states = await _stated(authors, program, problems.get(STATE_PART, ""), sandbox, number)
-            wanted = [tool for tool in plan.tools if tool.name not in program.tools or tool.name in problems]
-            asked = [_tool(authors, program, tool, problems.get(tool.name, ""), number) for tool in wanted]
+                program, states = await _stated(
+                    authors, program, problems.get(STATE_PART, ""), sandbox, number
+                )
+            wanted = [
+                tool
+                for tool in plan.tools
+                if tool.name not in program.tools or tool.name in problems
+            ]
+            asked = [
+                _tool(authors, program, tool, problems.get(tool.name, ""), number)
+                for tool in wanted
+            ]
             written = dict(zip([tool.name for tool in wanted], await together(asked), strict=True))
             program = replace(program, tools={**program.tools, **written})
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
             if report.ok:
                 return BuiltWorld(program, tuple(states))
             problems = parts_at_fault(program, report.faults)
-            authors.record.append("refused", about=topic, faults=[fault.as_json() for fault in report.faults])
+            authors.record.append(
+                "refused", about=topic, faults=[fault.as_json() for fault in report.faults]
+            )
     except Unanswered as unanswered:
         raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
-    raise Dropped("world", [fault.control for fault in report.faults], [str(fault) for fault in report.faults])
+    raise Dropped(
+        "world", [fault.control for fault in report.faults], [str(fault) for fault in report.faults]
+    )
 
 
 async def write_state(
@@ -79,8 +106,8 @@ async def write_state(
     number: int,
     like: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. `like`: a task, and how it is done,
-    which one that begins in the state is to resemble. Raises Unanswered."""
+    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. `like`: a task,
+    and how it is done, which one that begins in the state is to resemble. Raises Unanswered."""
 
     async def legal(state: dict[str, Any]) -> None:
         try:
@@ -89,19 +116,30 @@ async def write_state(
             raise Unreadable(f"the world refuses this state: {error}") from None
 
     seed, shape = like or ("", "")
-    told = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
+    told = {
+        "documentation": program.plan.documentation,
+        "state": program.state,
+        "number": str(number),
+    }
     fields = {**told, "seed": seed, "shape": shape}
-    form, sections = FORMS["scenario_state"], ("variant",) if like else ()
-    asked = Question("scenario_state", fields, form, lambda said: dict(said["state"]), legal, sections)
+    form = FORMS["scenario_state"]
+    sections = ("variant",) if like else ()
+    asked = Question(
+        "scenario_state", fields, form, lambda said: dict(said["state"]), legal, sections
+    )
     return await authors.ask(asked, program.plan.topic)
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
-    """The parts of a program that are to be written anew, each with what was wrong, a line a fault. What is about no
-    tool is about the state."""
+    """The parts of a program that are to be written anew, each with what was wrong, a line a fault.
+    What is about no tool is about the state."""
     parts: dict[str, list[str]] = {}
     for fault in faults:
-        part = fault.where if fault.where in program.tools else (_place(program, fault) or (STATE_PART, 0))[0]
+        part = (
+            fault.where
+            if fault.where in program.tools
+            else (_place(program, fault) or (STATE_PART, 0))[0]
+        )
         parts.setdefault(part, []).append(f"- {fault.control}: {fault}")
     return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in parts.items()}
 
@@ -113,12 +151,14 @@ def control_of(unanswered: Unanswered) -> str:
 
 
 def code_of(text: str) -> str:
-    """The program in an answer: without a fence around it, and without what no later part of a file may have. Raises
-    Unreadable where it does not parse."""
+    """The program in an answer: without a fence around it, and without what no later part of a file
+    may have. Raises Unreadable where it does not parse."""
     fenced = text.split("```")
     code = fenced[1].partition("\n")[2] if len(fenced) >= 3 else text
     lines = textwrap.dedent(code.strip("\n")).splitlines()
-    code = "\n".join(line for line in lines if not line.startswith("from __future__")).strip() + "\n"
+    code = (
+        "\n".join(line for line in lines if not line.startswith("from __future__")).strip() + "\n"
+    )
     try:
         ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -126,19 +166,37 @@ def code_of(text: str) -> str:
     return code
 
 
-def the_function(code: str, name: str, takes: Sequence[str], before: str) -> tuple[Sequence[ast.stmt], ast.FunctionDef]:
-    """The imports and the only function of `code`, which is to be called `name` and to take the state and then `takes`;
-    `before` it stands the state. Raises Unreadable, with the name of the control that a fault belongs to."""
+def the_function(
+    code: str, name: str, takes: Sequence[str], before: str
+) -> tuple[Sequence[ast.stmt], ast.FunctionDef]:
+    """The imports and the only function of `code`, which is to be called `name` and to take the
+    state and then `takes`; `before` it stands the state. Raises Unreadable, with the name of the
+    control that a fault belongs to."""
     whole = ast.parse(code).body
     imports = [node for node in whole if isinstance(node, (ast.Import, ast.ImportFrom))]
     body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
-        raise Unreadable(f"signature: write the one function {name}, without decorator, class or example of its use")
-    function, given = body[0], body[0].args
+        raise Unreadable(
+            f"signature: write the one function {name}, without decorator, class or example of its "
+            f"use"
+        )
+    function = body[0]
+    given = body[0].args
     names = [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-    if function.decorator_list or given.vararg or given.kwarg or names[1:] != list(takes) or not names:
-        raise Unreadable(f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated")
-    if any(parameter.annotation is None for parameter in [*given.args[1:], *given.kwonlyargs]) or not function.returns:
+    if (
+        function.decorator_list
+        or given.vararg
+        or given.kwarg
+        or names[1:] != list(takes)
+        or not names
+    ):
+        raise Unreadable(
+            f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated"
+        )
+    if (
+        any(parameter.annotation is None for parameter in [*given.args[1:], *given.kwonlyargs])
+        or not function.returns
+    ):
         raise Unreadable("signature: give every parameter and the result a type")
     if told := faults_told(before, code):
         raise Unreadable(told)
@@ -146,7 +204,8 @@ def the_function(code: str, name: str, takes: Sequence[str], before: str) -> tup
 
 
 def faults_told(before: str, code: str) -> str:
-    """What the syntax tree of `code`, which follows `before`, shows, for the model to read; "" where all is well."""
+    """What the syntax tree of `code`, which follows `before`, shows, for the model to read; ""
+    where all is well."""
     offset = before.count("\n")
     faults = program_faults(before + code, "line")
     return "; ".join(
@@ -168,7 +227,10 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
                 re.sub(r"\W+", "", tool["group"].title()) or "Tools",
                 tool["reads"],
                 " ".join(tool["about"].split()),
-                {parameter["name"]: " ".join(parameter["about"].split()) for parameter in tool["takes"]},
+                {
+                    parameter["name"]: " ".join(parameter["about"].split())
+                    for parameter in tool["takes"]
+                },
             )
             for tool in said["tools"]
         )
@@ -176,17 +238,31 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
         if len(set(names)) < len(names):
             raise Unreadable("two tools have one name")
         if len(tools) < writing.fewest_tools:
-            raise Unreadable(f"there are {len(tools)} tools, at least {writing.fewest_tools} are wanted")
+            raise Unreadable(
+                f"there are {len(tools)} tools, at least {writing.fewest_tools} are wanted"
+            )
         if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
-        taken = {"environment", "world", *(name for tool in tools for name in (*tool.takes, tool.name))}
+        taken = {
+            "environment",
+            "world",
+            *(name for tool in tools for name in (*tool.takes, tool.name)),
+        }
         imported = {name for offered in ALLOWED.values() for name in offered}.intersection(names)
-        if bad := imported.union(name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)):
-            raise Unreadable(f"{', '.join(sorted(bad))}: Python means something else by it, take other names")
+        if bad := imported.union(
+            name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)
+        ):
+            raise Unreadable(
+                f"{', '.join(sorted(bad))}: Python means something else by it, take other names"
+            )
         if "environment" in names or any("world" in tool.takes for tool in tools):
-            raise Unreadable("no tool is called environment, and none takes a parameter called world")
+            raise Unreadable(
+                "no tool is called environment, and none takes a parameter called world"
+            )
         tables = {table["name"]: table["about"] for table in said["tables"]}
-        return WorldPlan(topic, tables, tuple(" ".join(rule.split()) for rule in said["rules"]), tools)
+        return WorldPlan(
+            topic, tables, tuple(" ".join(rule.split()) for rule in said["rules"]), tools
+        )
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
     return await authors.ask(Question("world_plan", fields, form, read), topic)
@@ -216,7 +292,10 @@ async def _stated(
         asked = Question("world_state", fields, FORMS["world_state"], _read_state, loads, sections)
         state = await authors.ask(asked, plan.topic, number)
         written = replace(program, state=state)
-        states = [await write_state(authors, written, environments, place(state), at + 1) for at in range(STATES)]
+        states = [
+            await write_state(authors, written, environments, place(state), at + 1)
+            for at in range(STATES)
+        ]
     return written, states
 
 
@@ -224,9 +303,14 @@ def _read_state(said: Mapping[str, Any]) -> str:
     code = code_of(said["code"])
     body = ast.parse(code).body
     for node in body:
-        fine = isinstance(node, (ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom))
+        fine = isinstance(
+            node, (ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+        )
         if not fine and not (isinstance(node, ast.FunctionDef) and node.name.startswith("_")):
-            raise Unreadable(f"signature: line {node.lineno} is no type, no class and no function with an underscore")
+            raise Unreadable(
+                f"signature: line {node.lineno} is no type, no class and no function with an "
+                f"underscore"
+            )
     if not any(isinstance(node, ast.ClassDef) and node.name == "World" for node in body):
         raise Unreadable("signature: there is no class World")
     if told := faults_told("", code):
@@ -235,7 +319,11 @@ def _read_state(said: Mapping[str, Any]) -> str:
 
 
 async def _tool(
-    authors: CachedQuestioner, program: WorldProgram, planned: PlannedTool, problem: str, number: int
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    planned: PlannedTool,
+    problem: str,
+    number: int,
 ) -> str:
     fields = {
         **_planned(program.plan),
@@ -255,7 +343,9 @@ async def _tool(
         lines = code.splitlines()[function.lineno - 1 : function.end_lineno]
         return "".join(f"{line}\n" for line in [*map(ast.unparse, imports), *lines])
 
-    asked = Question("world_tool", fields, FORMS["world_tool"], read, sections=("mend",) if problem else ())
+    asked = Question(
+        "world_tool", fields, FORMS["world_tool"], read, sections=("mend",) if problem else ()
+    )
     return await authors.ask(asked, program.plan.topic, number)
 
 
@@ -265,25 +355,36 @@ def _planned(plan: WorldPlan) -> dict[str, str]:
     return {**told, "tools": "\n".join(map(str, plan.tools))}
 
 
-def _controlled(program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox) -> CheckReport:
-    """Where the file does not load, each tool is loaded alone: what an import raises names no line."""
+def _controlled(
+    program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox
+) -> CheckReport:
+    """Where the file does not load, each tool is loaded alone: what an import raises names no
+    line."""
     with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
 
         def place(part: WorldProgram) -> str:
             return placed(part.source(), Path(scratch))
 
-        planned, faults = {tool.name: list(tool.takes) for tool in program.plan.tools}, list[Fault]()
-        # Each version of a world is tried by other calls: what one draw does not meet, the next may.
+        planned = {tool.name: list(tool.takes) for tool in program.plan.tools}
+        faults = list[Fault]()
+        # Each version of a world is tried by other calls: what one draw does not meet, the next
+        # may.
         drawn = keyed_random(0, "controls", program.source()).getrandbits(31)
         report = check_world(place(program), planned, states, environments, random_seed=drawn)
-        for tool in program.plan.tools if any(fault.control == "loads" for fault in report.faults) else ():
+        for tool in (
+            program.plan.tools if any(fault.control == "loads" for fault in report.faults) else ()
+        ):
             try:
-                environments.load(place(replace(program, plan=replace(program.plan, tools=(tool,)))))
+                environments.load(
+                    place(replace(program, plan=replace(program.plan, tools=(tool,))))
+                )
             except BrokenEnvironment as error:
                 where = f"{report.faults[0].where}:{program.lines()[tool.name][0]}"
                 faults.append(Fault(where, "", str(error)[-400:], "correct it", "loads"))
     places = [(fault, _place(program, fault)) for fault in faults or report.faults]
-    told = (replace(fault, field=f"({at[0]}, line {at[1]})") if at else fault for fault, at in places)
+    told = (
+        replace(fault, field=f"({at[0]}, line {at[1]})") if at else fault for fault, at in places
+    )
     return replace(report, faults=tuple(told))
 
 
@@ -291,4 +392,6 @@ def _place(program: WorldProgram, fault: Fault) -> tuple[str, int] | None:
     """The part of a program, and the line of it, of a fault that has a line of the file."""
     line = fault.where.rpartition(":")[2]
     at = int(line) if line.isdigit() else 0
-    return next(((part, at - lines[0] + 1) for part, lines in program.lines().items() if at in lines), None)
+    return next(
+        ((part, at - lines[0] + 1) for part, lines in program.lines().items() if at in lines), None
+    )

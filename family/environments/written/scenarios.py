@@ -1,6 +1,7 @@
-"""Scenarios that models write in a world that models wrote (003 §4): a state, a task, a checklist, a check function for
-each of its conditions, and a witness, the calls with which an agent has done the task. Check functions take nothing but
-the state, and are appended to the world: all scenarios of a world share one file and one address."""
+"""Scenarios that models write in a world that models wrote (003 §4): a state, a task, a checklist,
+a check function for each of its conditions, and a witness, the calls with which an agent has done
+the task. Check functions take nothing but the state, and are appended to the world: all scenarios
+of a world share one file and one address."""
 
 import ast
 import asyncio
@@ -29,15 +30,21 @@ from rods.tasks import OpenTask, Split
 
 SHOWN = 4_000  # characters of a result that the agent is shown
 FINISH = "finish"
-TEMPLATES = ("scenario_state", "scenario_task", "scenario_checklist", "scenario_check", "scenario_solver")
+TEMPLATES = (
+    "scenario_state",
+    "scenario_task",
+    "scenario_checklist",
+    "scenario_check",
+    "scenario_solver",
+)
 NOTHING_LIKE = {"seed": "", "shape": "", "problem": ""}
 WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenScenario:
-    """A scenario before its witness is known. `task` says all at once; a played user opens with `query`, and `knows`
-    the rest. `checks` and `guards` are sources by name."""
+    """A scenario before its witness is known. `task` says all at once; a played user opens with
+    `query`, and `knows` the rest. `checks` and `guards` are sources by name."""
 
     number: int
     state: Mapping[str, Any]
@@ -50,7 +57,9 @@ class WrittenScenario:
 
     def asking(self, witness: Sequence[scenarios.WitnessCall]) -> scenarios.Scenario:
         """As the controls want it."""
-        checks, guards = (tuple(Call(name, {}) for name in names) for names in (self.checks, self.guards))
+        checks, guards = (
+            tuple(Call(name, {}) for name in names) for names in (self.checks, self.guards)
+        )
         return scenarios.Scenario(self.state, (self.task,), tuple(witness), checks, guards)
 
 
@@ -65,8 +74,9 @@ class DoneScenario:
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What a variant of a scenario has to have like its seed, which asks for `task` and has this `profile`. Where it is
-    to change things by certain tools, `tools` names them. `problem` is what the last try was refused for."""
+    """What a variant of a scenario has to have like its seed, which asks for `task` and has this
+    `profile`. Where it is to change things by certain tools, `tools` names them. `problem` is what
+    the last try was refused for."""
 
     task: str
     profile: scenarios.ScenarioProfile
@@ -77,10 +87,17 @@ class Likeness:
     def shape(self) -> str:
         """The profile in words, a line for each part."""
         wanted = self.profile
-        told = [f"{group}: {reads} that read, {writes} that change" for group, (reads, writes) in wanted.groups.items()]
+        told = [
+            f"{group}: {reads} that read, {writes} that change"
+            for group, (reads, writes) in wanted.groups.items()
+        ]
         told.append(f"conditions: {wanted.checks}, to keep: {wanted.guards}")
-        told += [f"details that the user tells when asked: {wanted.asked[1]}"] if wanted.asked else []
-        told += [f"what changes something is done by: {', '.join(self.tools)}"] if self.tools else []
+        told += (
+            [f"details that the user tells when asked: {wanted.asked[1]}"] if wanted.asked else []
+        )
+        told += (
+            [f"what changes something is done by: {', '.join(self.tools)}"] if self.tools else []
+        )
         return "\n".join(told)
 
 
@@ -92,45 +109,69 @@ async def write_scenario(
     number: int,
     like: Likeness | None = None,
 ) -> WrittenScenario:
-    """State, task, checklist and check functions of scenario `number` in a world that is loaded as `place`; of a
-    variant, where it is to be `like` another one. Raises Dropped, EndpointError, BudgetSpent."""
-    topic, documentation = program.plan.topic, program.plan.documentation
+    """State, task, checklist and check functions of scenario `number` in a world that is loaded as
+    `place`; of a variant, where it is to be `like` another one. Raises Dropped, EndpointError,
+    BudgetSpent."""
+    topic = program.plan.topic
+    documentation = program.plan.documentation
     shape = (like.task, like.shape) if like else None
-    resembling = {"seed": like.task, "shape": like.shape, "problem": like.problem} if like else NOTHING_LIKE
+    resembling = (
+        {"seed": like.task, "shape": like.shape, "problem": like.problem} if like else NOTHING_LIKE
+    )
     wanted = (str(like.profile.checks), str(like.profile.guards)) if like else ("", "")
     variant = ("variant",) if like else ()
     mend = ("mend",) if like and like.problem else ()
 
     def read_task(said: dict[str, Any]) -> dict[str, Any]:
         if like and like.profile.asked and len(_known(said)) != like.profile.asked[1]:
-            raise Unreadable(f"there are {len(_known(said))} details, {like.profile.asked[1]} are wanted")
+            raise Unreadable(
+                f"there are {len(_known(said))} details, {like.profile.asked[1]} are wanted"
+            )
         return said
 
     def read_list(said: dict[str, Any]) -> list[tuple[str, bool]]:
-        conditions, keep = said["conditions"], said.get("kept", ())
+        conditions = said["conditions"]
+        keep = said.get("kept", ())
         if like and (len(conditions), len(keep)) != (like.profile.checks, like.profile.guards):
             counted = f"there are {len(conditions)} conditions and {len(keep)} to keep"
-            raise Unreadable(f"{counted}, {like.profile.checks} and {like.profile.guards} are wanted")
+            raise Unreadable(
+                f"{counted}, {like.profile.checks} and {like.profile.guards} are wanted"
+            )
         return [*((text, False) for text in conditions), *((text, True) for text in keep)]
 
     try:
-        state = await building.write_state(authors, program, environments, place, building.STATES + 1 + number, shape)
+        state = await building.write_state(
+            authors, program, environments, place, building.STATES + 1 + number, shape
+        )
         environment = environments.load(place)
         tools = "\n".join(compact(tool.schema()) for tool in environment.tools().values())
         told = {"documentation": documentation, "state": compact(state)}
         asked = {**told, "tools": tools, **resembling}
         form = FORMS["scenario_task"]
-        said = await authors.ask(Question("scenario_task", asked, form, read_task, sections=(*variant, *mend)), topic)
+        said = await authors.ask(
+            Question("scenario_task", asked, form, read_task, sections=(*variant, *mend)), topic
+        )
         task = said["task"].strip()
         asked = {**told, "task": task, "wanted": wanted[0], "kept": wanted[1]}
-        listed = Question("scenario_checklist", asked, FORMS["scenario_checklist"], read_list, sections=variant)
+        listed = Question(
+            "scenario_checklist", asked, FORMS["scenario_checklist"], read_list, sections=variant
+        )
         conditions = await authors.ask(listed, topic)
-        names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
-        wishes = [{"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions]
+        names = [
+            f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}"
+            for at, (_, kept) in enumerate(conditions, 1)
+        ]
+        wishes = [
+            {"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions
+        ]
         named = zip(names, wishes, strict=True)
-        codes = await together([_check(authors, program, name, wish, compact(state)) for name, wish in named])
+        codes = await together(
+            [_check(authors, program, name, wish, compact(state)) for name, wish in named]
+        )
     except Unanswered as unanswered:
-        raise building.Dropped("scenario", [building.control_of(unanswered)], [unanswered.why]) from None
+        raise building.Dropped(
+            "scenario", [building.control_of(unanswered)], [unanswered.why]
+        ) from None
     sources = dict(zip(names, codes, strict=True))
     return WrittenScenario(
         number=number,
@@ -152,14 +193,16 @@ def _known(said: Mapping[str, Any]) -> dict[str, str]:
 async def find_witness(
     authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario
 ) -> DoneScenario:
-    """Has an agent do the task, a few times at most, until all checks hold; leaves out what it did in vain, and holds
-    the scenario to the controls. Raises Dropped, BudgetSpent, EndpointError, and any other InfrastructureError
-    that is not of the world's own making."""
+    """Has an agent do the task, a few times at most, until all checks hold; leaves out what it did
+    in vain, and holds the scenario to the controls. Raises Dropped, BudgetSpent, EndpointError, and
+    any other InfrastructureError that is not of the world's own making."""
     why = "no_witness"
     for attempt in range(authors.settings.writing.witness_tries):
         try:
             calls, results = await _solved(authors, program, environment, scenario, attempt)
-            witness = await asyncio.to_thread(shortest, environment, scenario, linked(scenario.task, calls, results))
+            witness = await asyncio.to_thread(
+                shortest, environment, scenario, linked(scenario.task, calls, results)
+            )
         except Unanswered:
             why = "unanswered"
             continue
@@ -168,7 +211,9 @@ async def find_witness(
             raise building.Dropped("scenario", [name], [str(error)[:300]]) from None
         if witness is not None:
             return await asyncio.to_thread(_controlled, environment, scenario, witness)
-    raise building.Dropped("scenario", [why], [f"no way was found in {authors.settings.writing.witness_tries} tries"])
+    raise building.Dropped(
+        "scenario", [why], [f"no way was found in {authors.settings.writing.witness_tries} tries"]
+    )
 
 
 def _controlled(
@@ -178,21 +223,28 @@ def _controlled(
     validated = scenarios.validate(environment, scenario.asking(witness))
     if set(scenarios.reasons(validated)) == {"guard_without_mutant"}:
         idle = {fault.where for fault in validated.faults}
-        guards = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
+        guards = {
+            name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle
+        }
         scenario = replace(scenario, guards=guards)
         validated = scenarios.validate(environment, scenario.asking(witness))
     if faults := validated.faults:
-        raise building.Dropped("scenario", [fault.control for fault in faults], [str(fault) for fault in faults])
+        raise building.Dropped(
+            "scenario", [fault.control for fault in faults], [str(fault) for fault in faults]
+        )
     return DoneScenario(scenario, scenario.asking(witness), validated)
 
 
 def shortest(
     environment: Environment, scenario: WrittenScenario, calls: Sequence[scenarios.WitnessCall]
 ) -> tuple[scenarios.WitnessCall, ...] | None:
-    """Those of `calls` without which not all checks would hold; None where they do not hold after all of them."""
+    """Those of `calls` without which not all checks would hold; None where they do not hold after
+    all of them."""
     asked = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
 
-    def done(kept: Sequence[scenarios.WitnessCall], without: int | None = None) -> list[Result | None] | None:
+    def done(
+        kept: Sequence[scenarios.WitnessCall], without: int | None = None
+    ) -> list[Result | None] | None:
         """The results, where all checks hold then."""
         instance = environment.reset(dict(scenario.state))
         results = scenarios.played(instance, kept, without)
@@ -205,28 +257,56 @@ def shortest(
     while number >= 0:
         if (results := done(kept, number)) is not None:
             # What failed or was not made without it goes with it.
-            kept = _only(kept, [at for at, result in enumerate(results) if result is not None and result.error is None])
+            kept = _only(
+                kept,
+                [
+                    at
+                    for at, result in enumerate(results)
+                    if result is not None and result.error is None
+                ],
+            )
         number = min(number, len(kept)) - 1
     return kept
 
 
 def written_task(
-    program: WorldProgram, environment: Environment, done: DoneScenario, mode: Mode, split: Split, models: Sequence[str]
+    program: WorldProgram,
+    environment: Environment,
+    done: DoneScenario,
+    mode: Mode,
+    split: Split,
+    models: Sequence[str],
 ) -> OpenTask:
-    """The scenario as a task of `environment`, which has its checks. `told` says everything at once; `asked` is a user
-    who is played and whose intent nobody sees."""
-    written, plan = done.written, program.plan
+    """The scenario as a task of `environment`, which has its checks. `told` says everything at
+    once; `asked` is a user who is played and whose intent nobody sees."""
+    written = done.written
+    plan = program.plan
     user: Script | Persona = Script((written.task,))
     if mode == "asked":
-        user = Persona(written.task, written.query, written.knows, written.manner, len(written.knows) + 4)
-    told = {"source": "written", "topic": plan.topic, "scenario": written.number, "models": list(models)}
+        user = Persona(
+            written.task, written.query, written.knows, written.manner, len(written.knows) + 4
+        )
+    told = {
+        "source": "written",
+        "topic": plan.topic,
+        "scenario": written.number,
+        "models": list(models),
+    }
     told |= {"prompts": {name: load(name).hash for name in TEMPLATES}}
-    return scenarios.as_task(environment, done.scenario, done.validated, user, split, plan.documentation, told)
+    return scenarios.as_task(
+        environment, done.scenario, done.validated, user, split, plan.documentation, told
+    )
 
 
-async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
+async def _check(
+    authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str
+) -> str:
     """The source of one check function, called `name`."""
-    told = {"documentation": program.plan.documentation, "state": program.state, "imports": TOLD_IMPORTS}
+    told = {
+        "documentation": program.plan.documentation,
+        "state": program.state,
+        "imports": TOLD_IMPORTS,
+    }
     fields = {**told, "example": example, **asked}
 
     def read(said: Mapping[str, Any]) -> str:
@@ -238,48 +318,72 @@ async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mappi
             raise Unreadable("signature: write the function with something in it")
         about = ast.Expr(ast.Constant(" ".join(asked["condition"].split())))
         # What it imports stands in the function: the checks of all scenarios share one file.
-        function.name, function.body, function.returns = name, [about, *imports, *body], ast.Name("bool")
+        function.name = name
+        function.body = [about, *imports, *body]
+        function.returns = ast.Name("bool")
         world = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs][0].arg
-        function.args = ast.arguments([], [ast.arg(world, ast.Name("World"))], None, [], [], None, [])
+        function.args = ast.arguments(
+            [], [ast.arg(world, ast.Name("World"))], None, [], [], None, []
+        )
         return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
 
-    return await authors.ask(Question("scenario_check", fields, FORMS["scenario_check"], read), program.plan.topic)
+    return await authors.ask(
+        Question("scenario_check", fields, FORMS["scenario_check"], read), program.plan.topic
+    )
 
 
 async def _solved(
-    authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario, attempt: int
+    authors: Asking,
+    program: WorldProgram,
+    environment: Environment,
+    scenario: WrittenScenario,
+    attempt: int,
 ) -> tuple[list[Call], list[Result]]:
     """The calls of one attempt that succeeded, with what they gave."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
     tools = environment.tools()
-    parts: dict[str, Schema] = {"next": {"type": "string", "enum": [*tools, FINISH]}, "arguments": {"type": "object"}}
+    parts: dict[str, Schema] = {
+        "next": {"type": "string", "enum": [*tools, FINISH]},
+        "arguments": {"type": "object"},
+    }
     form = AnswerForm(parts, optional=frozenset({"arguments"}))
     fields = {
         "documentation": program.plan.documentation,
         "tools": "\n".join(compact(tool.schema()) for tool in tools.values()),
         "task": scenario.task,
     }
-    calls, results, told = list[Call](), list[Result](), list[str]()
+    calls = list[Call]()
+    results = list[Result]()
+    told = list[str]()
 
     def read(said: Mapping[str, Any]) -> Call | None:
         return None if said["next"] == FINISH else Call(said["next"], said.get("arguments", {}))
 
     for _ in range(authors.settings.writing.witness_calls):
         asked = {**fields, "calls": "\n".join(told) or "(none yet)"}
-        call = await authors.ask(Question("scenario_solver", asked, form, read), program.plan.topic, attempt)
+        call = await authors.ask(
+            Question("scenario_solver", asked, form, read), program.plan.topic, attempt
+        )
         if call is None:
             break
         result = await asyncio.to_thread(scenarios.carried_out, instance, call)
-        told.append(f"{compact(call.as_json())} → {'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}")
+        told.append(
+            f"{compact(call.as_json())} → "
+            f"{'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}"
+        )
         if result.error is None:
             calls.append(call)
             results.append(result)
     return calls, results
 
 
-def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[scenarios.WitnessCall]:
-    """The calls, each with those of its arguments that the task does not tell and that an earlier result has shown."""
-    heard, witness = Text.of(task), list[scenarios.WitnessCall]()
+def linked(
+    task: str, calls: Sequence[Call], results: Sequence[Result]
+) -> list[scenarios.WitnessCall]:
+    """The calls, each with those of its arguments that the task does not tell and that an earlier
+    result has shown."""
+    heard = Text.of(task)
+    witness = list[scenarios.WitnessCall]()
     shown: dict[Any, int] = {}  # value → the first call that showed it
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
         takes = {
@@ -295,9 +399,13 @@ def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[
     return witness
 
 
-def _only(calls: Sequence[scenarios.WitnessCall], numbers: Sequence[int]) -> tuple[scenarios.WitnessCall, ...]:
+def _only(
+    calls: Sequence[scenarios.WitnessCall], numbers: Sequence[int]
+) -> tuple[scenarios.WitnessCall, ...]:
     """The calls with these numbers; what is taken from another one is forgotten."""
     place = {number: at for at, number in enumerate(numbers)}
     kept = [calls[number] for number in numbers]
     takes = ({name: place[at] for name, at in step.takes.items() if at in place} for step in kept)
-    return tuple(scenarios.WitnessCall(step.call, taken) for step, taken in zip(kept, takes, strict=True))
+    return tuple(
+        scenarios.WitnessCall(step.call, taken) for step, taken in zip(kept, takes, strict=True)
+    )

@@ -1,5 +1,5 @@
-"""Writes worlds and the tasks in them, topic by topic: finds the topics in texts (003 §3.1), builds, assesses, fills
-with scenarios, keeps what passed, and records what was dropped and why."""
+"""Writes worlds and the tasks in them, topic by topic: finds the topics in texts (003 §3.1),
+builds, assesses, fills with scenarios, keeps what passed, and records what was dropped and why."""
 
 import asyncio
 import math
@@ -47,8 +47,8 @@ class WorldOrder:
 
 @dataclass(slots=True)
 class WrittenWorld:
-    """One topic: the world's `name`, "" where it was dropped (`reasons`), its tasks, and how many scenarios were
-    dropped for what."""
+    """One topic: the world's `name`, "" where it was dropped (`reasons`), its tasks, and how many
+    scenarios were dropped for what."""
 
     topic: str
     name: str = ""
@@ -61,14 +61,20 @@ class WrittenWorld:
 async def find_topics(
     authors: CachedQuestioner, texts: Sequence[str], *, are_tasks: bool, embedder: Client
 ) -> list[str]:
-    """Topics of worlds: `texts` themselves, or the domains of the tasks that they are; each once. `embedder` is asked
-    for embeddings."""
-    topics = await infer_topics(authors, texts) if are_tasks else [" ".join(text.split()) for text in texts]
+    """Topics of worlds: `texts` themselves, or the domains of the tasks that they are; each once.
+    `embedder` is asked for embeddings."""
+    topics = (
+        await infer_topics(authors, texts)
+        if are_tasks
+        else [" ".join(text.split()) for text in texts]
+    )
     embeddings = await embed(embedder, topics) if len(topics) > 1 else None
     kept = []
     for topic, same in distinct(topics, embeddings, authors.settings.writing.alike):
         if same:
-            authors.record.append("dropped", what="topic", reasons=["repeated"], text=topic[:200], of=same[:200])
+            authors.record.append(
+                "dropped", what="topic", reasons=["repeated"], text=topic[:200], of=same[:200]
+            )
         else:
             kept.append(topic)
     return kept
@@ -77,8 +83,8 @@ async def find_topics(
 async def write_worlds(
     authors: CachedQuestioner, topics: Sequence[tuple[str, Split]], folder: Path, order: WorldOrder
 ) -> list[WrittenWorld]:
-    """A world of each topic, whose tasks are of that split, some at a time. Raises EndpointError, BudgetSpent: what was
-    answered by then stands in the record."""
+    """A world of each topic, whose tasks are of that split, some at a time. Raises EndpointError,
+    BudgetSpent: what was answered by then stands in the record."""
     free = asyncio.Semaphore(authors.settings.writing.worlds)
 
     async def world(topic: str, split: Split) -> WrittenWorld:
@@ -91,20 +97,33 @@ async def write_worlds(
 async def write_world(
     authors: CachedQuestioner, topic: str, split: Split, folder: Path, order: WorldOrder
 ) -> WrittenWorld:
-    """A world of `topic`, kept below `folder`, with the tasks of those of its scenarios that pass all controls; from
-    the record, where it was finished before. Raises EndpointError, BudgetSpent."""
+    """A world of `topic`, kept below `folder`, with the tasks of those of its scenarios that
+    pass all controls; from the record, where it was finished before. Raises EndpointError,
+    BudgetSpent."""
     settings = authors.settings.writing.model_dump(exclude={"worlds", "embeddings", "alike"})
     models = sorted({endpoint.model for endpoint in authors.client.settings})
     key = content_id([topic, split, order.scenarios, list(order.modes), settings, models])
     if (known := authors.record.finished.get(key)) is not None:
-        tasks = [task for entry in known["tasks"] if isinstance(task := AnyTask.from_json(entry), OpenTask)]
+        tasks = [
+            task
+            for entry in known["tasks"]
+            if isinstance(task := AnyTask.from_json(entry), OpenTask)
+        ]
         return WrittenWorld(
-            topic, known["name"], tuple(known["reasons"]), known["facts"], tasks, Counter(known["dropped"])
+            topic,
+            known["name"],
+            tuple(known["reasons"]),
+            known["facts"],
+            tasks,
+            Counter(known["dropped"]),
         )
     written = WrittenWorld(topic)
 
     def record(given_up: Dropped) -> None:
-        told = {"reasons": list(given_up.reasons), "details": [detail[:500] for detail in given_up.details[:20]]}
+        told = {
+            "reasons": list(given_up.reasons),
+            "details": [detail[:500] for detail in given_up.details[:20]],
+        }
         authors.record.append("dropped", what=given_up.what, about=topic, **told)
 
     async def attempts(work: Iterable[Awaitable[T]]) -> list[T]:
@@ -118,11 +137,19 @@ async def write_world(
                 record(given_up)
                 return []
 
-        return [scenario for outcome in await together([attempt(job) for job in work]) for scenario in outcome]
+        return [
+            scenario
+            for outcome in await together([attempt(job) for job in work])
+            for scenario in outcome
+        ]
 
     def kept(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
-        """The world with the checks of the scenarios that passed, kept in the folder, and their tasks."""
-        while len((program := with_checks(world.program, [ready.written for ready in done])).source()) > LONGEST_FILE:
+        """The world with the checks of the scenarios that passed, kept in the folder, and their
+        tasks."""
+        while (
+            len((program := with_checks(world.program, [ready.written for ready in done])).source())
+            > LONGEST_FILE
+        ):
             done.pop()
             written.dropped["room"] += 1
         name = addressed.keep(program.source(), folder)
@@ -130,30 +157,43 @@ async def write_world(
             environment = environments.load(f"{folder}/{name}")
             modes = [order.modes[ready.written.number % len(order.modes)] for ready in done]
             told = zip(done, modes, strict=True)
-            return name, [written_task(world.program, environment, ready, mode, split, models) for ready, mode in told]
+            return name, [
+                written_task(world.program, environment, ready, mode, split, models)
+                for ready, mode in told
+            ]
 
     try:
         world = await build(authors, topic, order.sandbox)
         with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
-            place, judged = placed(world.program.source(), Path(scratch)), list[str]()
+            place = placed(world.program.source(), Path(scratch))
+            judged = list[str]()
             if authors.settings.writing.rounds:
-                judged = await assess(authors, world, await asyncio.to_thread(environments.load, place))
+                judged = await assess(
+                    authors, world, await asyncio.to_thread(environments.load, place)
+                )
             tools = len(world.program.plan.tools)
             written.facts = {"tools": tools, "rounds": len(judged), "right": judged.count("")}
             scenarios = await attempts(
-                write_scenario(authors, world.program, environments, place, at) for at in range(order.scenarios)
+                write_scenario(authors, world.program, environments, place, at)
+                for at in range(order.scenarios)
             )
             # all are played in one world that has the checks of all of them
             program = with_checks(world.program, scenarios)
-            environment = await asyncio.to_thread(environments.load, placed(program.source(), Path(scratch)))
-            done = await attempts(find_witness(authors, program, environment, scenario) for scenario in scenarios)
+            environment = await asyncio.to_thread(
+                environments.load, placed(program.source(), Path(scratch))
+            )
+            done = await attempts(
+                find_witness(authors, program, environment, scenario) for scenario in scenarios
+            )
         written.name, written.tasks = await asyncio.to_thread(kept, world, done)
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)
     made = [task.as_json() for task in written.tasks]
     told = {"name": written.name, "reasons": list(written.reasons), "facts": written.facts}
-    authors.record.append("finished", key=key, topic=topic, **told, dropped=dict(written.dropped), tasks=made)
+    authors.record.append(
+        "finished", key=key, topic=topic, **told, dropped=dict(written.dropped), tasks=made
+    )
     return written
 
 
@@ -168,16 +208,21 @@ Embedding = Sequence[float]
 
 
 async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[str]:
-    """The descriptions of the domains of those texts that have one, in their order; equal ones are not joined yet."""
+    """The descriptions of the domains of those texts that have one, in their order; equal ones are
+    not joined yet."""
 
     async def infer(number: int, text: str) -> str | None:
-        about, fields = f"text {number}", {"task": beginning(text, SHOWN)}
+        about = f"text {number}"
+        fields = {"task": beginning(text, SHOWN)}
         try:
             forms = FORMS["topic_filter"], FORMS["topic_inference"]
             if await authors.ask(
-                Question("topic_filter", fields, forms[0], lambda said: said["stateful"] == "yes"), about
+                Question("topic_filter", fields, forms[0], lambda said: said["stateful"] == "yes"),
+                about,
             ):
-                return await authors.ask(Question("topic_inference", fields, forms[1], _description), about)
+                return await authors.ask(
+                    Question("topic_inference", fields, forms[1], _description), about
+                )
             why = "not_stateful"
         except Unanswered as unanswered:
             why = f"unanswered: {unanswered.why}"
@@ -189,8 +234,8 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
 
 
 async def embed(client: Client, texts: Sequence[str]) -> list[Embedding] | None:
-    """An embedding of each text, from the first endpoint that offers them; None where none does. Raises EndpointError,
-    BudgetSpent."""
+    """An embedding of each text, from the first endpoint that offers them; None where none does.
+    Raises EndpointError, BudgetSpent."""
     for backbone in client.backbones:
         try:
             answer = await client.complete(Request("topics", texts=list(texts), backbone=backbone))
@@ -200,17 +245,27 @@ async def embed(client: Client, texts: Sequence[str]) -> list[Embedding] | None:
     return None
 
 
-def distinct(topics: Sequence[str], embeddings: Sequence[Embedding] | None, alike: float) -> list[tuple[str, str]]:
+def distinct(
+    topics: Sequence[str], embeddings: Sequence[Embedding] | None, alike: float
+) -> list[tuple[str, str]]:
     """Each topic with the earlier one that it repeats, "" where it repeats none."""
     kept: list[int] = []
-    index, by_id = SimilarityIndex(), dict[str, str]()
+    index = SimilarityIndex()
+    by_id = dict[str, str]()
     pairs = []
     for number, topic in enumerate(topics):
         same = ""
         if embeddings is not None:
-            same = next((topics[at] for at in kept if _cosine(embeddings[at], embeddings[number]) >= alike), "")
-        else:  # a topic as what the index compares: the text of a user, with a goal that no other topic has
-            task = OpenTask(EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ())
+            same = next(
+                (topics[at] for at in kept if _cosine(embeddings[at], embeddings[number]) >= alike),
+                "",
+            )
+        # a topic as what the index compares: the text of a user, with a goal that no other topic
+        # has
+        else:
+            task = OpenTask(
+                EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ()
+            )
             if task.id in by_id:
                 same = topic
             elif (match := index.find(task)) is not None:
@@ -232,4 +287,8 @@ def _description(said: dict[str, str]) -> str:
 
 def _cosine(vector: Embedding, other: Embedding) -> float:
     lengths = math.hypot(*vector) * math.hypot(*other)
-    return math.fsum(map(operator.mul, vector, other)) / lengths if lengths and len(vector) == len(other) else 0.0
+    return (
+        math.fsum(map(operator.mul, vector, other)) / lengths
+        if lengths and len(vector) == len(other)
+        else 0.0
+    )

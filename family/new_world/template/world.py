@@ -1,7 +1,8 @@
 """A small library: books stand on shelves, members borrow them.
 
-The state is a dataclass and the tools are typed functions over it. The second half, from `ROOM` on, and catalogue.toml
-serve the author that writes variants without a language model; a language model needs the first half alone.
+The state is a dataclass and the tools are typed functions over it. The second half, from `ROOM` on,
+and catalogue.toml serve the author that writes variants without a language model; a language model
+needs the first half alone.
 """
 
 from __future__ import annotations
@@ -62,7 +63,11 @@ def find_book(library: Library, title: Title) -> dict[str, int | str | None]:
 @WORLD.tool("Books")
 def list_shelf(library: Library, shelf: Shelf) -> list[str]:
     """Lists the titles of a shelf that nobody has borrowed."""
-    return [book.title for book in library.books.values() if book.shelf == shelf and book.borrower is None]
+    return [
+        book.title
+        for book in library.books.values()
+        if book.shelf == shelf and book.borrower is None
+    ]
 
 
 @WORLD.tool("Books")
@@ -118,7 +123,8 @@ def lend(library: Library, book: BookId, member: MemberId, days: Days = 14) -> B
         raise ToolError(f"no member has the number {member}")
     if volume.borrower is not None:
         raise ToolError(f"book {book} is lent already")
-    volume.borrower, volume.days = member, days
+    volume.borrower = member
+    volume.days = days
     return volume
 
 
@@ -128,7 +134,8 @@ def give_back(library: Library, book: BookId) -> Book:
     volume = _book(library, book)
     if volume.borrower is None:
         raise ToolError(f"book {book} is not lent")
-    volume.borrower, volume.days = None, 0
+    volume.borrower = None
+    volume.days = 0
     return volume
 
 
@@ -154,40 +161,67 @@ def _catalogue() -> Catalogue:
     pools = tables.pools
 
     def titles(scene: Scene, lent: bool) -> list[str]:
-        return [book["title"] for book in scene.state["books"].values() if (book["borrower"] is not None) == lent]
+        return [
+            book["title"]
+            for book in scene.state["books"].values()
+            if (book["borrower"] is not None) == lent
+        ]
 
     def fresh(pool: str, taken: Sequence[str]) -> list[str]:
         return [value for value in pools[pool] if value not in taken]
 
-    def number(taken: Mapping[str, Any], low: int, high: int, rng: random.Random, padding: bool) -> str:
-        """A new number. Padding takes one below the highest: the tools count on from there, and what they add to the
-        padded state must get the number that it had before."""
+    def number(
+        taken: Mapping[str, Any], low: int, high: int, rng: random.Random, padding: bool
+    ) -> str:
+        """A new number. Padding takes one below the highest: the tools count on from there, and
+        what they add to the padded state must get the number that it had before."""
         if padding:
-            return str(rng.choice([free for free in range(1, max(map(int, taken))) if str(free) not in taken]))
+            return str(
+                rng.choice(
+                    [free for free in range(1, max(map(int, taken))) if str(free) not in taken]
+                )
+            )
         return str(max(map(int, taken), default=rng.randint(low, high)) + rng.randint(1, 9))
 
     def add(state: dict[str, Any], avoid: frozenset[str], rng: random.Random) -> dict[str, Any]:
         """`state` with more books and members, none of which is called as `avoid` says."""
-        books, members = dict(state["books"]), dict(state["members"])
+        books = dict(state["books"])
+        members = dict(state["members"])
         padding = bool(books)
         taken = [book["title"] for book in books.values()]
         new = [name for name in fresh("names", [*members.values()]) if name.lower() not in avoid]
         for name in rng.sample(new, ROOM["members"]):
             members[number(members, 10, 60, rng, padding)] = name
-        unread = [title for title in fresh("titles", taken) if not avoid & set(title.lower().split())]
+        unread = [
+            title for title in fresh("titles", taken) if not avoid & set(title.lower().split())
+        ]
         for position, title in enumerate(rng.sample(unread, ROOM["books"])):
             borrower = int(rng.choice(sorted(members))) if position % 2 else None
             days = rng.randint(2, 20) if borrower else 0
-            book = {"title": title, "shelf": rng.choice(pools["shelves"]), "borrower": borrower, "days": days}
+            book = {
+                "title": title,
+                "shelf": rng.choice(pools["shelves"]),
+                "borrower": borrower,
+                "days": days,
+            }
             books[number(books, 100, 600, rng, padding)] = book
         return {"books": books, "members": members}
 
     def make_state(
-        recipes: Sequence[Recipe], avoid: Mapping[str, Any] | None, narrative: Mapping[str, str], rng: random.Random
+        recipes: Sequence[Recipe],
+        avoid: Mapping[str, Any] | None,
+        narrative: Mapping[str, str],
+        rng: random.Random,
     ) -> dict[str, Any]:
         known = [*(avoid or {}).get("members", {}).values()]
-        words = [word for book in (avoid or {}).get("books", {}).values() for word in book["title"].split()]
-        return add({"books": {}, "members": {}}, frozenset(word.lower() for word in [*known, *words]), rng)
+        words = [
+            word
+            for book in (avoid or {}).get("books", {}).values()
+            for word in book["title"].split()
+        ]
+        return add(
+            {"books": {}, "members": {}}, frozenset(word.lower() for word in [*known, *words]), rng
+        )
 
     def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
         return add(dict(draft.state), spoken, rng)
@@ -197,13 +231,16 @@ def _catalogue() -> Catalogue:
         domains={
             "free": lambda scene: titles(scene, lent=False),
             "lent": lambda scene: titles(scene, lent=True),
-            "new_title": lambda scene: fresh("titles", titles(scene, lent=False) + titles(scene, lent=True)),
+            "new_title": lambda scene: fresh(
+                "titles", titles(scene, lent=False) + titles(scene, lent=True)
+            ),
             "name": lambda scene: [*scene.state["members"].values()],
             "new_name": lambda scene: fresh("names", [*scene.state["members"].values()]),
             "shelf": lambda scene: pools["shelves"],
         },
         make_state=make_state,
-        patch=lambda state, error, rng: None,  # a state always has books of both kinds: what fails is planned anew
+        # a state always has books of both kinds: what fails is planned anew
+        patch=lambda state, error, rng: None,
         pad=pad,
         topics=lambda rng: {"topic": rng.choice(pools["topics"])},
     )

@@ -1,5 +1,5 @@
-"""The tool repository that comes with the project: one JSON file a category, documents only (001 §2.2.1), and its
-environment, which draws what they answer."""
+"""The tool repository that comes with the project: one JSON file a category, documents only (001
+§2.2.1), and its environment, which draws what they answer."""
 
 from functools import cache
 from pathlib import Path
@@ -21,5 +21,6 @@ def environment() -> Environment:
 
 
 def of_folder(folder: str) -> Environment:
-    """The environment of one's own folder of tool documents, which is its name. Raises UserError."""
+    """The environment of one's own folder of tool documents, which is its name. Raises
+    UserError."""
     return RepositoryEnvironment(read_folder(Path(folder)), folder)

@@ -1,4 +1,5 @@
-"""One child process of a `worker` and the socket to it: starting it, a request with a deadline, killing it."""
+"""One child process of a `worker` and the socket to it: starting it, a request with a deadline,
+killing it."""
 
 import contextlib
 import os
@@ -22,11 +23,14 @@ from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, UserE
 
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
-_DEPTH = 100  # brackets inside of brackets in an answer: whatever writes or compares it recurses; orjson writes 254
+# brackets inside of brackets in an answer: whatever writes or compares it recurses; orjson writes
+# 254
+_DEPTH = 100
 
 
 class Overrun(RodsError):
-    """A request went over a limit: `timeout`, `too_large` (memory or reply), or `crashed` (the child died of it)."""
+    """A request went over a limit: `timeout`, `too_large` (memory or reply), or `crashed` (the
+    child died of it)."""
 
     def __init__(self, kind: Literal["timeout", "too_large", "crashed"], detail: str) -> None:
         super().__init__(detail)
@@ -34,14 +38,16 @@ class Overrun(RodsError):
 
 
 class Gone(RodsError):
-    """The child had ended, or left the protocol, before it was asked: the request may be made again."""
+    """The child had ended, or left the protocol, before it was asked: the request may be made
+    again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """How a child is confined: the command in front of its own (empty: none), the entries of its `sys.path`, and the
-    files for the function `by` ("package.module:function"), which takes its rights away (None: only limits). `handover`
-    makes, for each child, a socket that `by` gets as "threads". `hash_seed`: its PYTHONHASHSEED."""
+    """How a child is confined: the command in front of its own (empty: none), the entries of its
+    `sys.path`, and the files for the function `by` ("package.module:function"), which takes its
+    rights away (None: only limits). `handover` makes, for each child, a socket that `by` gets as
+    "threads". `hash_seed`: its PYTHONHASHSEED."""
 
     command: tuple[str, ...]
     path: tuple[str, ...]
@@ -53,8 +59,8 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a child is to do. With `cpu`, `seconds` are of its own CPU time, at most `deadlines.WORKER_STALLED` by the
-    clock: then the machine is at fault."""
+    """What a child is to do. With `cpu`, `seconds` are of its own CPU time, at most
+    `deadlines.WORKER_STALLED` by the clock: then the machine is at fault."""
 
     target: str  # "package.module:function", JSON to JSON
     seconds: float = WORKER_CALL  # that a request may take
@@ -68,25 +74,49 @@ class Order:
 class Child:
     def __init__(self, order: Order) -> None:
         if not os.access(sys.executable, os.X_OK):
-            what = f"this user may not run {os.path.realpath(sys.executable)}, and worker processes need it"
-            raise UserError(what, where=sys.executable, remedy="install Python, and rods, where this user may read")
+            what = (
+                f"this user may not run {os.path.realpath(sys.executable)}, and worker processes "
+                f"need it"
+            )
+            raise UserError(
+                what,
+                where=sys.executable,
+                remedy="install Python, and rods, where this user may read",
+            )
         confinement = order.confinement
         told = {**asdict(replace(order, confinement=None)), "quiet": confinement is not None}
         handed: list[socket.socket] = []
-        if confinement is not None and confinement.files is not None and confinement.handover is not None:
+        if (
+            confinement is not None
+            and confinement.files is not None
+            and confinement.handover is not None
+        ):
             handed.append(confinement.handover())
-            told["confinement"] = {"by": confinement.by, **confinement.files, "threads": handed[0].fileno()}
+            told["confinement"] = {
+                "by": confinement.by,
+                **confinement.files,
+                "threads": handed[0].fileno(),
+            }
         hash_seed = str(confinement.hash_seed if confinement else 0)
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": hash_seed, "LANG": "C.UTF-8"}
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "PYTHONHASHSEED": hash_seed,
+            "LANG": "C.UTF-8",
+        }
         if confinement is None:
             path = [entry or str(Path.cwd()) for entry in sys.path]
-            command, elsewhere = [sys.executable], None
+            command = [sys.executable]
+            elsewhere = None
         else:  # its errors are read if it does not start; from then on it prints nothing
-            path, elsewhere = list(confinement.path), subprocess.PIPE
+            path = list(confinement.path)
+            elsewhere = subprocess.PIPE
             command = [*confinement.command, os.path.realpath(sys.executable), "-s", "-S"]
             if "TZ" in os.environ:
                 environment["TZ"] = os.environ["TZ"]
-        code = f"import sys; sys.path[:] = {path!r}; from rods.environments.workers.serving import main; main()"
+        code = (
+            f"import sys; sys.path[:] = {path!r}; from rods.environments.workers.serving import "
+            f"main; main()"
+        )
         self._pipe, theirs = socket.socketpair()
         try:
             self.process = subprocess.Popen(
@@ -96,7 +126,8 @@ class Child:
                 stderr=elsewhere,
                 env=environment,
                 pass_fds=[end.fileno() for end in handed],
-                process_group=None if confinement is None else 0,  # a terminal's Ctrl-C is not for it
+                # a terminal's Ctrl-C is not for it
+                process_group=None if confinement is None else 0,
             )
         except OSError as error:
             self._pipe.close()
@@ -110,7 +141,9 @@ class Child:
         self.loaded = False
         self._order = order
         self._number = 0  # of the request whose reply comes next
-        self.kill = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
+        self.kill = weakref.finalize(
+            self, _end, self.process, self._pipe, self.owner, confinement is not None
+        )
 
     def wait_until_ready(self, seconds: float = WORKER_START) -> None:
         """Raises InfrastructureError where it does not start; it has ended then."""
@@ -122,13 +155,15 @@ class Child:
             self.process.stderr.close()
 
     def load(self, request: bytes, seconds: float) -> None:
-        """A second opening request, to one that is ready: to load others' code. Raises BrokenEnvironment where that
-        is at fault, else InfrastructureError; it has ended then."""
+        """A second opening request, to one that is ready: to load others' code. Raises
+        BrokenEnvironment where that is at fault, else InfrastructureError; it has ended then."""
         self._open(lambda: self._ask(request, seconds, _OPENING_BYTES), BrokenEnvironment)
         self.loaded = True
 
     def _open(
-        self, answer: Callable[[], tuple[str, Any]], fault: type[InfrastructureError] = InfrastructureError
+        self,
+        answer: Callable[[], tuple[str, Any]],
+        fault: type[InfrastructureError] = InfrastructureError,
     ) -> None:
         try:
             status, value = answer()
@@ -148,13 +183,16 @@ class Child:
             return self._ask(request, WORKER_STALLED, self._order.reply_bytes)
         except Overrun as overrun:
             if overrun.kind == "timeout":
-                raise InfrastructureError(f"a worker process gave no answer for {WORKER_STALLED:g} s") from overrun
+                raise InfrastructureError(
+                    f"a worker process gave no answer for {WORKER_STALLED:g} s"
+                ) from overrun
             if overrun.kind == "crashed" and self._ended_by(signal.SIGPROF):
                 raise Overrun("timeout", f"more than {seconds:g} s of computing") from overrun
             raise
 
     def _ended_by(self, number: int) -> bool:
-        """Whether this signal ended the process; bubblewrap says it of its own child by an exit code, as shells do."""
+        """Whether this signal ended the process; bubblewrap says it of its own child by an exit
+        code, as shells do."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(1.0) in (-number, 128 + number)
         return False
@@ -178,7 +216,8 @@ class Child:
         length = HEADER.unpack_from(content)[0]
         if length > limit:
             raise Overrun("too_large", f"an answer of {length} bytes; at most {limit}")
-        parts, missing = [content], HEADER.size + length - len(content)
+        parts = [content]
+        missing = HEADER.size + length - len(content)
         while missing > 0:
             parts.append(self._part(min(missing, 1 << 20), deadline))
             missing -= len(parts[-1])
@@ -191,7 +230,9 @@ class Child:
             status, value = answer = orjson.loads(content[HEADER.size :])
         except (ValueError, TypeError) as error:  # a confined one may write anything
             raise Overrun("crashed", "the worker process broke the protocol") from error
-        complaint = status in ("raised", "too_large") and type(value) is str and len(value) <= COMPLAINT
+        complaint = (
+            status in ("raised", "too_large") and type(value) is str and len(value) <= COMPLAINT
+        )
         if type(answer) is not list or (status != "ok" and not complaint):
             raise Overrun("crashed", "the worker process broke the protocol")
         if content.count(b"[") + content.count(b"{") > _DEPTH and _nested_too_deeply(value):
@@ -232,7 +273,11 @@ def _nested_too_deeply(value: Any) -> bool:
     """Level by level, since its own recursion would have a limit too."""
     level = [value]
     for _ in range(_DEPTH):
-        inside = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, list | dict))
+        inside = (
+            part.values() if isinstance(part, dict) else part
+            for part in level
+            if isinstance(part, list | dict)
+        )
         level = list(chain.from_iterable(inside))
     return bool(level)
 
@@ -243,7 +288,8 @@ def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int, grou
     pipe.close()
     if process.poll() is None:
         if group:  # bubblewrap's own child survives it if both have only just begun
-            with contextlib.suppress(ProcessLookupError):  # it has left its group: seccomp forbids, `limits` does not
+            # it has left its group: seccomp forbids, `limits` does not
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.wait()

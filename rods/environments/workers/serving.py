@@ -1,9 +1,10 @@
 """The child's side of a worker: reads requests, answers each by one function, and limits itself.
 
-Runs as `python -c …` with one JSON object as argument: the fields of `child.Order`, "quiet": whether nobody reads what
-it prints from the opening request on, and "confinement": what the function that it names in "by" gets before the target
-runs, or null. Messages in both directions are four bytes of length, the four of the request's number, and JSON. The
-first reply is number 0, to the opening request."""
+Runs as `python -c …` with one JSON object as argument: the fields of `child.Order`, "quiet":
+whether nobody reads what it prints from the opening request on, and "confinement": what the
+function that it names in "by" gets before the target runs, or null. Messages in both directions are
+four bytes of length, the four of the request's number, and JSON. The first reply is number 0, to
+the opening request."""
 
 import contextlib
 import json
@@ -42,12 +43,17 @@ def main() -> None:
     else:
         limit(resource.RLIMIT_AS, order["memory"])
         limit(resource.RLIMIT_CORE, 0)
-    if order["quiet"]:  # so far it told why it does not start; what foreign code prints is for nobody
+    # so far it told why it does not start; what foreign code prints is for nobody
+    if order["quiet"]:
         os.dup2(null, 1)
         os.dup2(null, 2)
     limit_bytes = order["reply_bytes"]
     opening = order["opening"]
-    _write(pipe, 0, orjson.dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes))
+    _write(
+        pipe,
+        0,
+        orjson.dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes),
+    )
     while (header := _read(requests, HEADER.size)) is not None:
         length, number = HEADER.unpack(header)
         request = _read(requests, length)
@@ -74,7 +80,9 @@ def _answer(function: Callable[[Any], Any], request: Any, reply_bytes: int) -> b
         text = f"{type(error).__name__}: {error}"[:COMPLAINT].encode("utf-8", "replace").decode()
         return orjson.dumps(["raised", text])
     if len(reply) > reply_bytes:
-        return orjson.dumps(["too_large", f"an answer of {len(reply)} bytes; at most {reply_bytes}"])
+        return orjson.dumps(
+            ["too_large", f"an answer of {len(reply)} bytes; at most {reply_bytes}"]
+        )
     return reply
 
 
@@ -82,7 +90,9 @@ def limit(kind: int, value: int) -> None:
     """Sets a soft limit, as far as the system lets us."""
     _, hard = resource.getrlimit(kind)
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+        resource.setrlimit(
+            kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard)
+        )
 
 
 def _read(requests: BinaryIO, count: int) -> bytes | None:
@@ -97,9 +107,10 @@ def _write(pipe: int, number: int, content: bytes) -> None:
 
 
 def dumps(value: Any) -> bytes:
-    """A request as JSON: by orjson, or by Python's own module where orjson would refuse or change a value (integers
-    beyond 64 bits, infinities, lone surrogates: policies write them, and an environment must see them). Replies are
-    orjson's alone. Raises ValueError or TypeError for what is no JSON, or nested too deeply."""
+    """A request as JSON: by orjson, or by Python's own module where orjson would refuse or change a
+    value (integers beyond 64 bits, infinities, lone surrogates: policies write them, and an
+    environment must see them). Replies are orjson's alone. Raises ValueError or TypeError for what
+    is no JSON, or nested too deeply."""
     try:
         text = orjson.dumps(value)
         if b"null" in text:

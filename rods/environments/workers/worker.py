@@ -1,10 +1,11 @@
-"""Runs a function in a child process that can be killed: for calls whose time and memory no bound on their arguments
-limits, and for code that is not trusted.
+"""Runs a function in a child process that can be killed: for calls whose time and memory no bound
+on their arguments limits, and for code that is not trusted.
 
-A `Worker` keeps one child process (its side is `serving`), in which a function answers JSON requests with JSON, one at
-a time. A request that takes too long, needs too much memory, recurses into the C stack or answers with too many bytes
-ends as an `Overrun`; the child is killed and replaced. The child gets none of the parent's environment variables and
-ends soon after it. Without a `Confinement` this is no sandbox."""
+A `Worker` keeps one child process (its side is `serving`), in which a function answers JSON
+requests with JSON, one at a time. A request that takes too long, needs too much memory, recurses
+into the C stack or answers with too many bytes ends as an `Overrun`; the child is killed and
+replaced. The child gets none of the parent's environment variables and ends soon after it. Without
+a `Confinement` this is no sandbox."""
 
 import contextlib
 import math
@@ -22,13 +23,15 @@ __all__ = ["Confinement", "Order", "Overrun", "Replaced", "Worker"]
 
 
 class Replaced(RodsError):
-    """The child that a request was meant for has ended, and its state with it. The request was not made."""
+    """The child that a request was meant for has ended, and its state with it. The request was not
+    made."""
 
 
 class Worker:
-    """One child process that works on `order`. Safe to share between threads: requests wait for each other, and who
-    holds `turn` may make several in a row. After a fork each process starts a child of its own. `generation` counts the
-    children; `used`: when time.monotonic() saw the last request."""
+    """One child process that works on `order`. Safe to share between threads: requests wait for
+    each other, and who holds `turn` may make several in a row. After a fork each process starts a
+    child of its own. `generation` counts the children; `used`: when time.monotonic() saw the last
+    request."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -38,11 +41,17 @@ class Worker:
         self._child: Child | None = None
 
     def call(
-        self, request: Any, *, seconds: float | None = None, generation: int | None = None, until: float = math.inf
+        self,
+        request: Any,
+        *,
+        seconds: float | None = None,
+        generation: int | None = None,
+        until: float = math.inf,
     ) -> Any:
-        """The function's answer. `generation`: the child that the request is for. `until`: when time.monotonic() says
-        so it is given up. Raises Overrun, InfrastructureError, Replaced, or RuntimeError with the text of an exception
-        that the function raised; ValueError or TypeError for a request that is no JSON."""
+        """The function's answer. `generation`: the child that the request is for. `until`: when
+        time.monotonic() says so it is given up. Raises Overrun, InfrastructureError, Replaced, or
+        RuntimeError with the text of an exception that the function raised; ValueError or TypeError
+        for a request that is no JSON."""
         content = dumps(request)
         with self.turn:
             for _ in range(3):
@@ -72,7 +81,8 @@ class Worker:
         return value
 
     def open(self) -> Any:
-        """Starts the child now, so that the first request does not pay for it. The answer to the opening request."""
+        """Starts the child now, so that the first request does not pay for it. The answer to the
+        opening request."""
         with self.turn:
             return self._ready_child(math.inf).opened
 
@@ -90,12 +100,17 @@ class Worker:
         child.kill()
         self._child = None
         self.generation += 1
-        with contextlib.suppress(InfrastructureError):  # without waiting for it: the next request finds it warm
+        # without waiting for it: the next request finds it warm
+        with contextlib.suppress(InfrastructureError):
             self._child = self._take(time.monotonic())
 
     def _ready_child(self, until: float) -> Child:
         child = self._child
-        if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
+        if (
+            child is None
+            or child.owner != os.getpid()
+            or (not child.ready and child.process.poll() is not None)
+        ):
             child = self._child = self._take(until)
             self.generation += 1
         child.wait_until_ready(at_most(WORKER_START, until))
@@ -103,7 +118,8 @@ class Worker:
         return child
 
     def _take(self, until: float) -> Child:
-        """A child that may not be ready. Raises InfrastructureError where none can be had before `until`."""
+        """A child that may not be ready. Raises InfrastructureError where none can be had before
+        `until`."""
         return Child(self.order)
 
 
@@ -111,5 +127,7 @@ def at_most(seconds: float, until: float) -> float:
     """`seconds`, or what is left of them. Raises InfrastructureError when nothing is."""
     left = until - time.monotonic()
     if left <= 0:
-        raise InfrastructureError("no time is left for this request: worker processes were replaced meanwhile")
+        raise InfrastructureError(
+            "no time is left for this request: worker processes were replaced meanwhile"
+        )
     return min(seconds, left)

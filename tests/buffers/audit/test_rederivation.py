@@ -22,11 +22,17 @@ def walked(run: Run) -> Rederivation:
 
 
 def test_it_ends_where_the_run_stands(past: Run) -> None:
-    history, state = walked(past), read_state(past)
+    history = walked(past)
+    state = read_state(past)
     assert history.findings.problems == []
     assert list(history.pool.active.values()) == list(state.active.values())
-    assert history.pool.revivable == state.pool.revivable and history.pool.injected == state.pool.injected
-    assert windows_json(history.observations.tracker, history.pool) == windows_json(state.tracker, state.pool)
+    assert (
+        history.pool.revivable == state.pool.revivable
+        and history.pool.injected == state.pool.injected
+    )
+    assert windows_json(history.observations.tracker, history.pool) == windows_json(
+        state.tracker, state.pool
+    )
     assert len(history.staging) == len(state.staging)
     counts = history.findings.counts
     assert (counts["steps"], counts["epochs"]) == (state.last_step, state.epoch + 1)
@@ -44,7 +50,10 @@ def test_what_was_lost_of_a_merge_is_derived_again(past: Run, tmp_path: Path) ->
     lines[taken["seq"] - 1] = line(taken["seq"], record(LOST, log=POOL, number=taken["seq"]))
     part.write_bytes(b"".join(lines))
     history = walked(run)
-    restored = {seq: {**content, "crc": taken["crc"], "seq": seq} for seq, content in history.restored.items()}
+    restored = {
+        seq: {**content, "crc": taken["crc"], "seq": seq}
+        for seq, content in history.restored.items()
+    }
     assert restored == {taken["seq"]: taken} and history.findings.problems == []
 
 
@@ -55,5 +64,9 @@ def test_findings_are_counted_and_said() -> None:
     assert findings.ok and list(findings.lines()) == ["runs/x: 4 steps", "everything agrees"]
     findings.problem("step 4", "follows step 2")
     findings.notes.append("a note")
-    assert not findings.ok and list(findings.lines())[1:] == ["  note: a note", "  step 4: follows step 2", "1 problem"]
+    assert not findings.ok and list(findings.lines())[1:] == [
+        "  note: a note",
+        "  step 4: follows step 2",
+        "1 problem",
+    ]
     assert findings.as_json()["problems"] == [{"where": "step 4", "what": "follows step 2"}]

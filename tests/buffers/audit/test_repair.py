@@ -1,4 +1,5 @@
-"""What a crash or a bad disk leaves behind is explained and put right; nothing is deleted, nothing whole is lost."""
+"""What a crash or a bad disk leaves behind is explained and put right; nothing is deleted, nothing
+whole is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ from rods.buffers.log.tail import read, read_raw
 from rods.buffers.run.heartbeat import ProcessLocation
 from rods.buffers.run.locks import Owner, buffer_lock
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, LOCKS, LOSSES, OBSERVATIONS, POOL, RECOVERED, SEEDS, TRACKER
+from rods.buffers.run.runfolder import (
+    EXPANDED,
+    LOCKS,
+    LOSSES,
+    OBSERVATIONS,
+    POOL,
+    RECOVERED,
+    SEEDS,
+    TRACKER,
+)
 from rods.buffers.state import RunState, read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.console.main import run as rods
@@ -83,8 +93,12 @@ def test_a_sound_run_has_nothing_to_recover(run: Run, capsys: pytest.CaptureFixt
     assert not (run.path / RECOVERED).exists()
 
 
-@pytest.mark.parametrize(("log", "kind"), [(OBSERVATIONS, "group"), (SEEDS, "finished"), (EXPANDED, "expanded")])
-def test_whole_records_around_damage_stay_and_the_lost_one_is_marked(run: Run, log: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("log", "kind"), [(OBSERVATIONS, "group"), (SEEDS, "finished"), (EXPANDED, "expanded")]
+)
+def test_whole_records_around_damage_stay_and_the_lost_one_is_marked(
+    run: Run, log: str, kind: str
+) -> None:
     before = texts(run, log)
     part, seq = hit(run, log, kind, 5)
     damaged = part.read_bytes()
@@ -235,14 +249,19 @@ def test_a_line_cut_short_is_put_right_as_at_every_start(run: Run) -> None:
     assert (run.path / f"{POOL}.torn.{len(whole)}").read_bytes() == b'{"seq":9,"id"'
 
 
-def test_leftovers_and_locks_of_lost_machines_are_moved_aside(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_and_locks_of_lost_machines_are_moved_aside(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rods.buffers.run.locks.moves", lambda *given: False)
     (run.path / ".tracker.json.77.tmp").write_bytes(b"half")
     gone = Owner("trainer", ProcessLocation("node9", 1, "another boot", "815"), 1767225600.0)
     (run.path / LOCKS / f"{OBSERVATIONS}.owner").write_bytes(orjson.dumps(gone.as_json()))
     assert len(examine(run)) == 2
     aside = recover(run)
-    assert {path.name for path in aside.iterdir()} == {".tracker.json.77.tmp", f"{OBSERVATIONS}.owner"}
+    assert {path.name for path in aside.iterdir()} == {
+        ".tracker.json.77.tmp",
+        f"{OBSERVATIONS}.owner",
+    }
     assert examine(run) == []
 
 
@@ -251,9 +270,12 @@ def test_nothing_is_repaired_under_a_living_process(run: Run) -> None:
     before = texts(run, SEEDS)
     code = (
         "import sys; from pathlib import Path; from rods.buffers.run.locks import Ownership\n"
-        "Ownership(Path(sys.argv[1]), 'observations.jsonl', 'trainer'); print(flush=True); sys.stdin.read()"
+        "Ownership(Path(sys.argv[1]), 'observations.jsonl', 'trainer'); print(flush=True); "
+        "sys.stdin.read()"
     )
-    child = subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(run.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert child.stdout is not None
     child.stdout.readline()
     with pytest.raises(RefusedError, match=f"pid {child.pid}"):
@@ -263,7 +285,9 @@ def test_nothing_is_repaired_under_a_living_process(run: Run) -> None:
     assert not (run.path / RECOVERED).exists()
 
 
-def test_nothing_is_repaired_while_somebody_merges(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_repaired_while_somebody_merges(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hit(run, SEEDS, "finished")
     before = texts(run, SEEDS)
     monkeypatch.setattr("rods.buffers.audit.repair.buffer_lock", partial(buffer_lock, timeout=0.05))
@@ -272,12 +296,15 @@ def test_nothing_is_repaired_while_somebody_merges(run: Run, monkeypatch: pytest
     assert texts(run, SEEDS) == before
 
 
-def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_explains_and_waits_for_a_yes(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     hit(run, POOL, "injected")
     before = texts(run, POOL)
     assert rods(["recover", str(run.path)]) == 1
     said = capsys.readouterr().out
-    with pytest.raises(CorruptLogError, match="does not match") as refused:  # what made its reader ask for this
+    # what made its reader ask for this
+    with pytest.raises(CorruptLogError, match="does not match") as refused:
         list(read(run.path / POOL))
     (place,) = re.findall(r"byte \d+", str(refused.value))
     assert f"damaged from {place} on" in said and "add --yes" in said
@@ -286,11 +313,16 @@ def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureF
     assert "everything agrees" in capsys.readouterr().out
 
 
-def test_after_a_repair_the_verb_says_whether_the_run_can_go_on(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_repair_the_verb_says_whether_the_run_can_go_on(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     hit(run, OBSERVATIONS, "group", 5)
     assert rods(["recover", str(run.path), "--yes"]) == 0
     said = capsys.readouterr().out
-    assert "was lost to damage" in said and f"the run can go on without what was lost: `rods up {run.path}`" in said
+    assert (
+        "was lost to damage" in said
+        and f"the run can go on without what was lost: `rods up {run.path}`" in said
+    )
     with TrainerLog(Run.open(run.path)) as trainer:
         trainer.start()
     hit(run, OBSERVATIONS, "group", 7)
@@ -318,14 +350,16 @@ def test_what_a_repair_has_left_is_a_known_loss_and_nothing_else_is(
     with TrainerLog(Run.open(run.path)) as trainer:
         trainer.start()
         Players(run, trainer, None).epoch(trainer.state.epoch + 1)
-    assert rods(["verify", str(run.path)]) == 0  # the steps behind the loss follow from what is there
+    # the steps behind the loss follow from what is there
+    assert rods(["verify", str(run.path)]) == 0
     assert "everything agrees but for" in capsys.readouterr().out
     hit(run, POOL, "epoch", 2)
     assert rods(["verify", str(run.path)]) == 1
 
 
 def test_a_repair_that_lost_nothing_agrees_to_nothing(run: Run) -> None:
-    """A checkpoint's or a tracker's fault is no loss of the repair's, though both are there at once."""
+    """A checkpoint's or a tracker's fault is no loss of the repair's, though both are there at
+    once."""
     tracker = orjson.loads((run.path / TRACKER).read_bytes())
     tracker["tasks"].clear()
     (run.path / TRACKER).write_bytes(orjson.dumps(tracker))
@@ -334,11 +368,15 @@ def test_a_repair_that_lost_nothing_agrees_to_nothing(run: Run) -> None:
     assert not (run.path / LOSSES).exists()
 
 
-def test_a_run_whose_pool_lost_a_variant_says_so_and_can_be_forked(run: Run, tmp_path: Path) -> None:
+def test_a_run_whose_pool_lost_a_variant_says_so_and_can_be_forked(
+    run: Run, tmp_path: Path
+) -> None:
     state = read_state(run)
     task_id = next(member.task_id for member in state.pool.generated)
     seq = state.pool.injected[task_id]
-    place = next(index for index, text in enumerate(texts(run, EXPANDED)) if orjson.loads(text)["seq"] == seq)
+    place = next(
+        index for index, text in enumerate(texts(run, EXPANDED)) if orjson.loads(text)["seq"] == seq
+    )
     hit(run, EXPANDED, "expanded", place)
     recover(run)
     with pytest.raises(CorruptLogError, match=r"lost to damage .*rods trainer fork"):

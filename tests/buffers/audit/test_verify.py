@@ -1,4 +1,5 @@
-"""`rods verify` agrees with an honest run and finds every kind of decision that the rules do not give."""
+"""`rods verify` agrees with an honest run and finds every kind of decision that the rules do not
+give."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def run(honest: Run, tmp_path: Path) -> Run:
 
 
 def rewrite(path: Path, change: Callable[[Record], Record | None]) -> None:
-    """Rewrites a log, as one part, with right checksums, seqs and ids: only a derivation can tell."""
+    """Rewrites a log, as one part, with right checksums, seqs and ids: only a derivation can
+    tell."""
     lines: list[bytes] = []
     members = 0
     for record in read_raw(path):
@@ -114,7 +116,9 @@ def test_a_decision_that_the_rules_do_not_give_is_found(
 def test_an_observation_that_was_changed_is_found(run: Run) -> None:
     def change(record: Record) -> Record:
         if record["kind"] == "group" and record["step"] == 2 and record["index"] == 0:
-            record["rollouts"] = [{**rollout, "resolved": 0, "binary": 0} for rollout in record["rollouts"]]
+            record["rollouts"] = [
+                {**rollout, "resolved": 0, "binary": 0} for rollout in record["rollouts"]
+            ]
         return record
 
     rewrite(run.path / OBSERVATIONS, change)
@@ -187,11 +191,18 @@ def test_a_tracker_of_another_version_is_only_worth_a_note(run: Run) -> None:
         window["interface"] = window.pop("lineage")
     path.write_bytes(orjson.dumps(stored | {"version": 1}))
     found = verify(run.path)
-    assert windows and found.ok and any("tracker.json is of another version" in note for note in found.notes)
+    assert (
+        windows
+        and found.ok
+        and any("tracker.json is of another version" in note for note in found.notes)
+    )
 
 
 def test_a_group_without_its_closing_record_is_only_worth_a_note(run: Run) -> None:
-    rewrite(run.path / POOL, lambda record: None if record["kind"] == "epoch" and record["epoch"] == 6 else record)
+    rewrite(
+        run.path / POOL,
+        lambda record: None if record["kind"] == "epoch" and record["epoch"] == 6 else record,
+    )
     report = verify(run.path)
     assert report.ok, report.problems
     assert any("void" in note for note in report.notes)

@@ -16,7 +16,14 @@ from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 
 def injected(task: str, seq: int, epoch: int, step: int) -> dict[str, Any]:
     variant = {"type": "base", "generation": 1, "pick": "p"}
-    return {"kind": "injected", "task": task, "expanded": seq, "epoch": epoch, "step": step, **variant}
+    return {
+        "kind": "injected",
+        "task": task,
+        "expanded": seq,
+        "epoch": epoch,
+        "step": step,
+        **variant,
+    }
 
 
 def retired(task: str, rule: str, epoch: int, step: int) -> dict[str, Any]:
@@ -47,15 +54,24 @@ def test_what_was_refused_is_decided_about_and_nothing_else() -> None:
     assert (found.decided, found.injected, list(found.active)) == ({3}, {}, ["original"])
 
 
-@pytest.mark.parametrize("rule", ["burn_in", "drift_too_hard", "drift_mastered", "unsampled", "capacity"])
+@pytest.mark.parametrize(
+    "rule", ["burn_in", "drift_too_hard", "drift_mastered", "unsampled", "capacity"]
+)
 def test_what_was_too_hard_may_come_back_and_the_rest_is_gone(rule: str) -> None:
-    found = pool(injected("v", 7, 1, 10), retired("v", rule, 2, 20), closing(2, 20, injected=1, retired=1))
+    found = pool(
+        injected("v", 7, 1, 10), retired("v", rule, 2, 20), closing(2, 20, injected=1, retired=1)
+    )
     again = rule in ("burn_in", "drift_too_hard")
-    assert "v" not in found.active and ("v" in found.revivable) is again and found.gone("v") is not again
+    assert (
+        "v" not in found.active
+        and ("v" in found.revivable) is again
+        and found.gone("v") is not again
+    )
     assert found.retired == 1 and found.injected == {"v": 7}
     if again:
         found.apply({"kind": "revived", "task": "v", "epoch": 3, "step": 30})
-        assert found.active["v"] == Member("v", "base", 1, epoch=3, since=20, seq=7)  # seen since it was retired
+        # seen since it was retired
+        assert found.active["v"] == Member("v", "base", 1, epoch=3, since=20, seq=7)
         assert not found.revivable and not found.gone("v")
     assert not found.gone("original") and not found.gone("never seen")
 
@@ -63,16 +79,27 @@ def test_what_was_too_hard_may_come_back_and_the_rest_is_gone(rule: str) -> None
 def test_a_copy_goes_its_own_way() -> None:
     one = pool(injected("v", 7, 1, 10))
     other = one.copy()
-    for record in (retired("v", "burn_in", 2, 20), injected("w", 8, 2, 20), closing(2, 20, injected=1)):
+    for record in (
+        retired("v", "burn_in", 2, 20),
+        injected("w", 8, 2, 20),
+        closing(2, 20, injected=1),
+    ):
         other.apply(record)
-    assert (list(one.active), one.revivable, one.injected, one.decided) == (["original", "v"], {}, {"v": 7}, {7})
+    assert (list(one.active), one.revivable, one.injected, one.decided) == (
+        ["original", "v"],
+        {},
+        {"v": 7},
+        {7},
+    )
     assert one.epochs == [] and one.latest is None and not one.totals
 
 
 def test_a_given_variant_stays_a_variant(past: Run) -> None:
     task = next(iter(past.training.values()))
     assert Member.given(task).generation == 0
-    inherited = task.__class__.from_json({**task.as_json(), "provenance": {"origin": "variant", "generation": 2}})
+    inherited = task.__class__.from_json(
+        {**task.as_json(), "provenance": {"origin": "variant", "generation": 2}}
+    )
     assert Member.given(inherited).generated
 
 

@@ -53,7 +53,12 @@ def facts(run: Run, observations: Observations) -> object:
         pass
     made = [observations.digest(step) for step in range(1, observations.last_step + 2)]
     assert made[-1] is None not in made[:-1]
-    return windows_json(observations.tracker, Pool(())), observations.last_step, observations.lineage.as_json(), made
+    return (
+        windows_json(observations.tracker, Pool(())),
+        observations.last_step,
+        observations.lineage.as_json(),
+        made,
+    )
 
 
 def folded(run: Run, *, snapshots: bool) -> tuple[int, object]:
@@ -93,15 +98,20 @@ def test_a_trainer_goes_on_behind_a_snapshot_as_if_it_had_read_everything(run: R
 def test_verify_finds_a_snapshot_that_says_something_else(run: Run) -> None:
     file = sorted((run.path / SNAPSHOTS).glob("observations.*.json"))[-1]
     head, body = file.read_bytes().splitlines()
-    content, state = orjson.loads(head), orjson.loads(body)
+    content = orjson.loads(head)
+    state = orjson.loads(body)
     state[3]["counted"][0] += 1  # a group counted twice
     body = orjson.dumps(state)
     content["sha256"] = hashlib.sha256(body).hexdigest()
     file.write_bytes(orjson.dumps(content) + b"\n" + body + b"\n")
-    assert [problem["where"] for problem in verify(run.path).problems] == [f"{SNAPSHOTS}/{file.name}"]
+    assert [problem["where"] for problem in verify(run.path).problems] == [
+        f"{SNAPSHOTS}/{file.name}"
+    ]
 
 
-@pytest.mark.parametrize("harm", ["torn", "flipped", "other rules", "part gone", "part changed", "part copied"])
+@pytest.mark.parametrize(
+    "harm", ["torn", "flipped", "other rules", "part gone", "part changed", "part copied"]
+)
 def test_a_snapshot_is_believed_only_with_its_parts_as_they_were(run: Run, harm: str) -> None:
     files = sorted((run.path / SNAPSHOTS).glob("observations.*.json"))
     assert len(files) == 2
@@ -122,7 +132,8 @@ def test_a_snapshot_is_believed_only_with_its_parts_as_they_were(run: Run, harm:
     elif harm == "part copied":
         part.write_bytes(data)
     observations = Observations(run, strict=True, every_step=False)
-    assert (observations.snapshot > 0) is (harm == "part copied")  # the same bytes at another time are the same
+    # the same bytes at another time are the same
+    assert (observations.snapshot > 0) is (harm == "part copied")
     if harm.startswith("part") and harm != "part copied":
         with pytest.raises(CorruptLogError):
             facts(run, observations)
@@ -138,7 +149,8 @@ def test_a_rewind_behind_the_newest_snapshot_begins_at_an_older_one_or_at_the_be
         run = Run.open(tmp_path / str(back))
         with TrainerLog(run) as trainer:
             last = trainer.state.last_step
-        writer = LogWriter(run.path / OBSERVATIONS)  # not the owner's own fold, which would write a new snapshot
+        # not the owner's own fold, which would write a new snapshot
+        writer = LogWriter(run.path / OBSERVATIONS)
         writer.append([record("start", attempt=2, from_step=last - back)])
         writer.close()
         found, short = folded(run, snapshots=True)

@@ -39,11 +39,17 @@ def test_what_waits_comes_in_the_order_of_the_log_or_of_the_picks(tmp_path: Path
     staging.poll()
     assert (len(staging), staging.seq) == (5, 5)
     assert seqs(staging) == [1, 2, 3, 4, 5] and seqs(staging, 3) == [1, 2, 3]
-    assert seqs(staging, by_pick=True) == [5, 2, 4, 3, 1] and seqs(staging, 4, by_pick=True) == [2, 4, 3, 1]
+    assert seqs(staging, by_pick=True) == [5, 2, 4, 3, 1] and seqs(staging, 4, by_pick=True) == [
+        2,
+        4,
+        3,
+        1,
+    ]
 
 
 def test_what_is_decided_waits_no_more_whether_it_was_read_before_or_after(tmp_path: Path) -> None:
-    early, late = staged(tmp_path), Staging(tmp_path)
+    early = staged(tmp_path)
+    late = Staging(tmp_path)
     early.poll()
     for seq in (2, 4, 77):
         early.decide(seq)
@@ -62,9 +68,13 @@ def test_contents_are_read_from_the_log_decided_or_not(tmp_path: Path) -> None:
         staging.task(6)
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 @given(st.data())
-def test_it_comes_to_the_same_however_often_it_looked(past: Run, tmp_path_factory: Any, data: st.DataObject) -> None:
+def test_it_comes_to_the_same_however_often_it_looked(
+    past: Run, tmp_path_factory: Any, data: st.DataObject
+) -> None:
     folder = tmp_path_factory.mktemp("staging")
     parts = sorted(past.path.glob(EXPANDED))
     follower = Staging(folder)

@@ -1,4 +1,5 @@
-"""The counts of what the daemon has done: behind a snapshot they are those of everything, and nothing is read twice."""
+"""The counts of what the daemon has done: behind a snapshot they are those of everything, and
+nothing is read twice."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from rods.errors import CorruptLogError
 from tests.buffers.world import PICKED, SyncDaemonLog, make_run, originals, variants
 from tests.daemon import runs
 
-PART, STEPS = 4_000, 60
+PART = 4_000
+STEPS = 60
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +37,13 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Run:
         for step in range(1, STEPS + 1):
             daemon.picked(step, 0, [{"task": task, **PICKED}])
             pick = f"{step}-{task}"
-            daemon.rejected(pick, 0, stage="judge", error="grounding", evidence=f"in step {step}", raw="x" * 99)
+            daemon.rejected(
+                pick, 0, stage="judge", error="grounding", evidence=f"in step {step}", raw="x" * 99
+            )
             accepted = [variants()[step].id] if step < STEPS - 3 and step % 2 else []
-            daemon.finished(pick, accepted, int(not accepted), why=None if accepted else "grounding")
+            daemon.finished(
+                pick, accepted, int(not accepted), why=None if accepted else "grounding"
+            )
             daemon.log.keep_totals()
     return run
 
@@ -62,12 +68,15 @@ class Counting(DaemonTotals):
 
 
 def test_counts_behind_a_snapshot_take_the_records_of_the_live_parts_alone(run: Run) -> None:
-    behind, whole = Counting(run.path), Counting(run.path, every_record=True)
+    behind = Counting(run.path)
+    whole = Counting(run.path, every_record=True)
     assert behind.state() == whole.state() and behind.barren == whole.barren > 3
     for log, name in ((SEEDS, "seeds"), (REJECTED, "rejected")):
         assert len(segments(run.path / log)) > 2
         live = sum(1 for _ in (run.path / log).open())
-        assert behind.taken[name] == live < whole.taken[name] == sum(1 for _ in read(run.path / log))
+        assert (
+            behind.taken[name] == live < whole.taken[name] == sum(1 for _ in read(run.path / log))
+        )
     assert Progress(run.path).poll().rejected == STEPS
     assert SNAPSHOTS not in [problem["where"] for problem in verify(run.path).problems]
 
@@ -113,7 +122,9 @@ def test_a_daemon_keeps_its_counts(tmp_path: Path) -> None:
 
         def kept() -> bool:
             trainer.play(1)
-            return all(any((run.path / SNAPSHOTS).glob(f"{log}.*.json")) for log in ("seeds", "rejected"))
+            return all(
+                any((run.path / SNAPSHOTS).glob(f"{log}.*.json")) for log in ("seeds", "rejected")
+            )
 
         runs.until(kept)
         assert daemon.stop()[0] == 0

@@ -1,4 +1,5 @@
-"""With a key, whatever somebody without it writes into a log is seen, whichever checksums, seqs and ids it has."""
+"""With a key, whatever somebody without it writes into a log is seen, whichever checksums, seqs and
+ids it has."""
 
 from __future__ import annotations
 
@@ -55,16 +56,22 @@ def made(tmp_path_factory: pytest.TempPathFactory, key: Path) -> Iterator[tuple[
 
 
 @pytest.fixture
-def run(made: tuple[Path, Path], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(
+    made: tuple[Path, Path], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     monkeypatch.setenv(VARIABLE, str(key))
     return Path(shutil.copytree(made[0], tmp_path / "run"))
 
 
 def found(run: Path) -> list[str]:
-    return [f"{each['where']}: {each['what']}" for each in verify(run).problems if WHY in each["what"]]
+    return [
+        f"{each['where']}: {each['what']}" for each in verify(run).problems if WHY in each["what"]
+    ]
 
 
-def test_a_run_with_a_key_is_held_to_it_and_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_a_key_is_held_to_it_and_says_so(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     report = verify(run)
     assert report.ok, report.problems
     assert {log.name for log in logs(run)} >= {OBSERVATIONS, POOL, SEEDS, "operation.trainer.jsonl"}
@@ -73,9 +80,11 @@ def test_a_run_with_a_key_is_held_to_it_and_says_so(run: Path, capsys: pytest.Ca
 
 
 def forge(text: bytes, draw: random.Random) -> bytes:
-    """The record with another number, or another text, and a checksum, an id and a seq that are right."""
+    """The record with another number, or another text, and a checksum, an id and a seq that are
+    right."""
     content = orjson.loads(text)
-    seq, _ = content.pop("seq"), content.pop("crc")
+    seq = content.pop("seq")
+    _ = content.pop("crc")
     name = draw.choice([name for name in content if name not in ("id", "kind", "mac")])
     content[name] = [content[name], "forged"]
     return line(seq, content)[:-1]
@@ -83,7 +92,10 @@ def forge(text: bytes, draw: random.Random) -> bytes:
 
 def strip(text: bytes, _: random.Random) -> bytes:
     content = orjson.loads(text)
-    return line(content["seq"], {name: content[name] for name in content if name not in ("seq", "crc", "mac")})[:-1]
+    return line(
+        content["seq"],
+        {name: content[name] for name in content if name not in ("seq", "crc", "mac")},
+    )[:-1]
 
 
 @pytest.mark.parametrize("change", [forge, strip])
@@ -111,7 +123,9 @@ def test_a_record_of_another_log_place_or_run_is_found(run: Path, made: tuple[Pa
         part.write_bytes(lines)
         assert found(run)
     first, second, *others = own.splitlines(keepends=True)
-    bare = {name: value for name, value in orjson.loads(first).items() if name not in ("seq", "crc")}
+    bare = {
+        name: value for name, value in orjson.loads(first).items() if name not in ("seq", "crc")
+    }
     part.write_bytes(b"".join([line(1, orjson.loads(second) | {"seq": 1}), second, *others]))
     assert found(run)
     part.write_bytes(b"".join([first, line(2, bare), *others]))
@@ -122,10 +136,15 @@ def test_neither_half_of_a_log_goes_on_without_the_other(
     run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(VARIABLE)
-    with pytest.raises(RefusedError, match=r"carry codes, and no key is given → name the key's file in RODS_LOG_KEY"):
+    with pytest.raises(
+        RefusedError,
+        match=r"carry codes, and no key is given → name the key's file in RODS_LOG_KEY",
+    ):
         TrainerLog(Run.open(run)).start()
     report = verify(run)
-    assert report.ok and any("not looked at: RODS_LOG_KEY names no key" in note for note in report.notes)
+    assert report.ok and any(
+        "not looked at: RODS_LOG_KEY names no key" in note for note in report.notes
+    )
     bare = played(tmp_path / "bare")
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none"))
     with pytest.raises(UserError, match=r"none: the key cannot be read .*openssl rand -hex 32"):
@@ -147,7 +166,9 @@ def test_neither_half_of_a_log_goes_on_without_the_other(
 
 
 @pytest.mark.parametrize("log", [SEEDS, POOL])
-def test_what_was_recovered_carries_codes_and_what_was_forged_before_stays_found(run: Path, log: str) -> None:
+def test_what_was_recovered_carries_codes_and_what_was_forged_before_stays_found(
+    run: Path, log: str
+) -> None:
     part = segments(run / log)[0]
     lines = part.read_bytes().splitlines(keepends=True)
     lines[3] = lines[3][:40] + bytes([lines[3][40] ^ 1]) + lines[3][41:]

@@ -31,8 +31,10 @@ def opened(path: Path, part_bytes: int = 0) -> tuple[LogWriter, GroupCommit]:
 
 
 def syncs(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> Iterator[int]:
-    """Counts what is synced from now on, each sync taking so long; the next value is how many there were so far."""
-    real, done = os.fdatasync, itertools.count()
+    """Counts what is synced from now on, each sync taking so long; the next value is how many there
+    were so far."""
+    real = os.fdatasync
+    done = itertools.count()
 
     def fdatasync(descriptor: int) -> None:
         time.sleep(seconds)
@@ -43,14 +45,17 @@ def syncs(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> Iterator[int
     return done
 
 
-async def test_producers_who_wait_together_share_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_producers_who_wait_together_share_one_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer, log = opened(tmp_path / "x.jsonl")
 
     async def produce(name: int) -> None:
         for number in range(5):
             await log.append(call(str(name), number))
             assert any(
-                (found["process"], found["number"]) == (str(name), number) for found in read(tmp_path / "x.jsonl")
+                (found["process"], found["number"]) == (str(name), number)
+                for found in read(tmp_path / "x.jsonl")
             )
 
     await asyncio.gather(*(produce(name) for name in range(20)))
@@ -61,9 +66,12 @@ async def test_producers_who_wait_together_share_one_sync(tmp_path: Path, monkey
     assert writer.seq == len(list(read(tmp_path / "x.jsonl"))) == 200
 
 
-async def test_the_event_loop_goes_on_while_the_disk_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_loop_goes_on_while_the_disk_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, log = opened(tmp_path / "x.jsonl")
-    real, synced = os.fdatasync, threading.Event()
+    real = os.fdatasync
+    synced = threading.Event()
 
     def fdatasync(descriptor: int) -> None:
         synced.wait()  # for ever, should the loop wait for it
@@ -78,7 +86,9 @@ async def test_the_event_loop_goes_on_while_the_disk_works(tmp_path: Path, monke
     log.close()
 
 
-async def test_on_a_slow_disk_a_batch_is_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_on_a_slow_disk_a_batch_is_everyone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, log = opened(tmp_path / "x.jsonl")
     done = syncs(monkeypatch, 10 * SLOW)
 
@@ -96,7 +106,8 @@ async def test_a_failed_write_is_told_to_all_who_wait_and_to_all_who_come_later(
 ) -> None:
     _, log = opened(tmp_path / "x.jsonl")
     await log.append(call("p", 0))
-    real, full = os.write, [True]
+    real = os.write
+    full = [True]
 
     def write(descriptor: int, data: bytes) -> int:
         if full:
@@ -104,7 +115,9 @@ async def test_a_failed_write_is_told_to_all_who_wait_and_to_all_who_come_later(
         return real(descriptor, data)
 
     monkeypatch.setattr(os, "write", write)
-    results = await asyncio.gather(*(log.append(call("q", number)) for number in range(8)), return_exceptions=True)
+    results = await asyncio.gather(
+        *(log.append(call("q", number)) for number in range(8)), return_exceptions=True
+    )
     assert all(isinstance(result, UserError) for result in results)
     full.clear()
     with pytest.raises(UserError, match="the disk is full"):
@@ -126,7 +139,9 @@ async def test_groups_and_single_records_share_a_log_that_is_cut_into_parts(tmp_
     for step in range(1, 7):
         picks = [filled("picked", step=step, task=str(place)) for place in range(3)]
         group = log.append_group(picks, filled("considered", step=step))
-        await asyncio.gather(group, *(log.append(filled("finished", pick=f"{step}-{place}")) for place in range(3)))
+        await asyncio.gather(
+            group, *(log.append(filled("finished", pick=f"{step}-{place}")) for place in range(3))
+        )
     log.close()
     found = list(read(tmp_path / "x.jsonl"))
     assert [one["seq"] for one in found] == list(range(1, 43))

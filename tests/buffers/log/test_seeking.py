@@ -15,13 +15,17 @@ from tests.records import filled
 
 
 def written(folder: Path, count: int) -> Path:
-    """Segments of several epochs, one of them empty, some cut by size; records of a few bytes and of many."""
-    log, seq = folder / EXPANDED, 0
+    """Segments of several epochs, one of them empty, some cut by size; records of a few bytes and
+    of many."""
+    log = folder / EXPANDED
+    seq = 0
     for epoch in (0, 1, 4):
         writer = LogWriter(folder / expanded_segment(epoch), log=log, part_bytes=100_000)
         while seq < count * (epoch + 1) // 5:
             seq += 1
-            writer.append([filled("expanded", pick=f"p{seq}", index=0, text="x" * (seq * 37 % 900))])
+            writer.append(
+                [filled("expanded", pick=f"p{seq}", index=0, text="x" * (seq * 37 % 900))]
+            )
         writer.close()
         (folder / expanded_segment(epoch + 1)).touch()
     return log
@@ -33,7 +37,9 @@ def test_every_record_is_found_and_nothing_else(tmp_path: Path) -> None:
     with segments(log)[-1].open("ab") as file:
         file.write(b'{"seq":1501,"id"')  # on its way
     lookup = Lookup(log)
-    assert [lookup[seq]["pick"] for seq in range(1, 1_501)] == [f"p{seq}" for seq in range(1, 1_501)]
+    assert [lookup[seq]["pick"] for seq in range(1, 1_501)] == [
+        f"p{seq}" for seq in range(1, 1_501)
+    ]
     for stranger in (0, 1_501, 10**9):
         with pytest.raises(KeyError):
             lookup[stranger]
@@ -43,12 +49,17 @@ def test_every_record_is_found_and_nothing_else(tmp_path: Path) -> None:
 
 def test_a_lookup_follows_a_log_that_is_cut_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    writer, lookup = LogWriter(path), Lookup(path)
+    writer = LogWriter(path)
+    lookup = Lookup(path)
     for seq in range(1, 40):
         writer.append([filled("expanded", pick=f"p{seq}", index=0)])
         if seq % 7 == 0:
             writer.rotate()
-        assert [lookup[one]["pick"] for one in (seq, 1, max(1, seq - 3))] == [f"p{seq}", "p1", f"p{max(1, seq - 3)}"]
+        assert [lookup[one]["pick"] for one in (seq, 1, max(1, seq - 3))] == [
+            f"p{seq}",
+            "p1",
+            f"p{max(1, seq - 3)}",
+        ]
     writer.close()
 
 

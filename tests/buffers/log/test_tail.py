@@ -25,7 +25,10 @@ def test_a_tail_sees_a_group_only_once_it_is_closed(tmp_path: Path) -> None:
     tail = Tail(path)
     assert tail.poll() == []
     members, closing = step(1, groups=3)
-    data = b"".join(line(seq, content) for seq, content in enumerate([*members, {**closing, "first": 1}], start=1))
+    data = b"".join(
+        line(seq, content)
+        for seq, content in enumerate([*members, {**closing, "first": 1}], start=1)
+    )
     seen = 0
     for end in range(len(data)):
         path.write_bytes(data[:end])
@@ -36,7 +39,9 @@ def test_a_tail_sees_a_group_only_once_it_is_closed(tmp_path: Path) -> None:
     assert tail.poll() == []
 
 
-def test_the_only_record_with_a_damaged_newline_is_damage_and_not_an_empty_log(tmp_path: Path) -> None:
+def test_the_only_record_with_a_damaged_newline_is_damage_and_not_an_empty_log(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "x.jsonl"
     LogWriter(path).append([record("start", attempt=1, from_step=0)])
     path.write_bytes(path.read_bytes()[:-1])
@@ -139,11 +144,16 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-def test_who_knows_the_epoch_finds_the_next_part_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_knows_the_epoch_finds_the_next_part_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     newest = 0
-    tail, listed = Tail(tmp_path / EXPANDED, newest=lambda: newest), listings(monkeypatch)
+    tail = Tail(tmp_path / EXPANDED, newest=lambda: newest)
+    listed = listings(monkeypatch)
     for epoch in (0, 3, 4, 20):
-        with closing(LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)) as writer:
+        with closing(
+            LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)
+        ) as writer:
             writer.append([filled("expanded", pick=f"{epoch}-a", index=0)])
             newest = epoch
             assert len(tail.poll()) == 1
@@ -160,21 +170,28 @@ def test_who_knows_the_epoch_finds_the_next_part_by_its_number(tmp_path: Path, m
     assert (tail.poll(), len(listed)) == ([], 1)
 
 
-def test_a_log_that_is_not_there_is_looked_for_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tail, listed = Tail(tmp_path / "x.jsonl"), listings(monkeypatch)
+def test_a_log_that_is_not_there_is_looked_for_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail = Tail(tmp_path / "x.jsonl")
+    listed = listings(monkeypatch)
     for _ in range(3):
         assert tail.poll() == []
     assert len(listed) == 1
     writer = write_steps(tmp_path / "x.jsonl", 1)
     writer.rotate()
     writer.append_group(*step(2))
-    assert [found["seq"] for found in tail.poll()] == [found["seq"] for found in read(tmp_path / "x.jsonl")]
+    assert [found["seq"] for found in tail.poll()] == [
+        found["seq"] for found in read(tmp_path / "x.jsonl")
+    ]
 
 
 def test_a_missing_part_is_not_jumped_over(tmp_path: Path) -> None:
     paths = [tmp_path / expanded_segment(epoch) for epoch in (0, 1, 2)]
     for number, path in enumerate(paths):
-        LogWriter(path, log=tmp_path / EXPANDED).append([filled("expanded", pick=f"p{number}", index=0)])
+        LogWriter(path, log=tmp_path / EXPANDED).append(
+            [filled("expanded", pick=f"p{number}", index=0)]
+        )
     hidden = paths[1].read_bytes()
     paths[1].unlink()
     tail = Tail(tmp_path / EXPANDED)
@@ -185,10 +202,15 @@ def test_a_missing_part_is_not_jumped_over(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(["step", "void", "start", "rotate", "reopen", "poll"]), max_size=25))
-def test_whatever_a_writer_does_a_tail_and_a_reader_agree(tmp_path_factory, actions: list[str]) -> None:
+@given(
+    st.lists(st.sampled_from(["step", "void", "start", "rotate", "reopen", "poll"]), max_size=25)
+)
+def test_whatever_a_writer_does_a_tail_and_a_reader_agree(
+    tmp_path_factory, actions: list[str]
+) -> None:
     path = tmp_path_factory.mktemp("log") / "x.jsonl"
-    writer, tail = LogWriter(path), Tail(path)
+    writer = LogWriter(path)
+    tail = Tail(path)
     expected: list[int] = []
     seen: list[int] = []
     for number, action in enumerate(actions, start=1):
@@ -244,7 +266,11 @@ def test_a_log_whose_folder_was_moved_away_is_not_said_to_be_damaged(tmp_path: P
     tail = Tail(run / "x.jsonl", strict=True)
     assert tail.poll()
     run.rename(tmp_path / "moved")
-    for look in (tail.poll, lambda: list(read(run / "x.jsonl")), lambda: list(read(run / "never.jsonl"))):
+    for look in (
+        tail.poll,
+        lambda: list(read(run / "x.jsonl")),
+        lambda: list(read(run / "never.jsonl")),
+    ):
         with pytest.raises(UserError, match=r"is not there.*was moved or removed") as raised:
             look()
         assert not isinstance(raised.value, CorruptLogError)

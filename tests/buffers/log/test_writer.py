@@ -1,4 +1,5 @@
-"""The log: what is acknowledged stays, what is damaged is refused, what is cut short is moved aside."""
+"""The log: what is acknowledged stays, what is damaged is refused, what is cut short is moved
+aside."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from tests.records import filled
 
 
 def step(number: int, groups: int = 2, attempt: int = 1) -> tuple[list[dict], dict]:
-    members = [filled("group", attempt=attempt, step=number, index=index, task=f"t{index}") for index in range(groups)]
+    members = [
+        filled("group", attempt=attempt, step=number, index=index, task=f"t{index}")
+        for index in range(groups)
+    ]
     return members, filled("step", attempt=attempt, step=number, groups=groups)
 
 
@@ -35,7 +39,9 @@ def write_steps(path: Path, *numbers: int) -> LogWriter:
     return writer
 
 
-def test_a_line_is_json_with_seq_id_kind_and_a_checksum_of_what_stands_before_it(tmp_path: Path) -> None:
+def test_a_line_is_json_with_seq_id_kind_and_a_checksum_of_what_stands_before_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "x.jsonl"
     write_steps(path, 1)
     for number, text in enumerate(path.read_bytes().splitlines(), start=1):
@@ -65,8 +71,11 @@ def test_a_group_without_its_closing_record_is_invisible_and_stays_so(tmp_path: 
 
 
 @pytest.mark.parametrize("zeros", ["none", "to the line's length", "to a block"])
-def test_a_line_cut_at_any_byte_is_moved_aside_and_nothing_else_is_lost(tmp_path: Path, zeros: str) -> None:
-    """After a power cut there may be zeros where bytes that were never synced would be, up to the new length."""
+def test_a_line_cut_at_any_byte_is_moved_aside_and_nothing_else_is_lost(
+    tmp_path: Path, zeros: str
+) -> None:
+    """After a power cut there may be zeros where bytes that were never synced would be, up to the
+    new length."""
     path = tmp_path / "x.jsonl"
     write_steps(path, 1).close()
     whole = path.read_bytes()
@@ -128,7 +137,11 @@ def test_missing_records_between_parts_are_refused(tmp_path: Path) -> None:
     second = writer.rotate()
     writer.append_group(*step(3))
     writer.close()
-    assert [part.name for part in segments(path)] == ["x.000000000001.jsonl", "x.000000000004.jsonl", "x.jsonl"]
+    assert [part.name for part in segments(path)] == [
+        "x.000000000001.jsonl",
+        "x.000000000004.jsonl",
+        "x.jsonl",
+    ]
     assert [found["seq"] for found in read(path)] == list(range(1, 10))
     assert first is not None and second is not None
     second.unlink()
@@ -148,7 +161,8 @@ def test_a_cut_log_is_continued_even_when_its_live_part_is_empty(tmp_path: Path)
 
 def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    one, other = write_steps(path, 1), LogWriter(path)
+    one = write_steps(path, 1)
+    other = LogWriter(path)
     one.append_group(*step(2))
     with pytest.raises(RefusedError, match="another process"):
         other.append_group(*step(3))
@@ -157,10 +171,12 @@ def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
 def test_a_full_disk_is_a_user_error_and_leaves_whole_lines_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ENOSPC shows as a short write first. What was written whole stays, so that no reader sees a record vanish."""
+    """ENOSPC shows as a short write first. What was written whole stays, so that no reader sees a
+    record vanish."""
     path = tmp_path / "x.jsonl"
     writer = write_steps(path, 1)
-    real, room = os.write, [400]
+    real = os.write
+    room = [400]
 
     def write(descriptor: int, data: bytes) -> int:
         count = min(len(data), room[0])
@@ -184,15 +200,18 @@ def test_a_full_disk_is_a_user_error_and_leaves_whole_lines_only(
 def test_a_write_beyond_the_size_limit_is_rolled_back_for_real(tmp_path: Path) -> None:
     """The same with the kernel's own short write (RLIMIT_FSIZE)."""
     code = (
-        "import resource, signal, sys; from pathlib import Path; from rods.buffers.log.writer import LogWriter;"
+        "import resource, signal, sys; from pathlib import Path; from rods.buffers.log.writer "
+        "import LogWriter;"
         "from rods.buffers.log.record_bytes import record; from rods.errors import RodsError\n"
-        "writer = LogWriter(Path(sys.argv[1])); writer.append([record('start', attempt=1, from_step=0)])\n"
+        "writer = LogWriter(Path(sys.argv[1])); writer.append([record('start', attempt=1, "
+        "from_step=0)])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (writer.size + 100, resource.RLIM_INFINITY))\n"
         "try: writer.append([record('start', attempt=n, from_step=0) for n in range(2, 9)])\n"
         "except RodsError: pass\n"
         "else: sys.exit(3)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, "
+        "resource.RLIM_INFINITY))\n"
         "writer.append([record('start', attempt=9, from_step=0)])\n"
     )
     path = tmp_path / "x.jsonl"
@@ -200,7 +219,9 @@ def test_a_write_beyond_the_size_limit_is_rolled_back_for_real(tmp_path: Path) -
     assert [found["attempt"] for found in read(path)][-1] == 9
 
 
-def test_a_failed_fsync_is_never_repeated_on_its_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fsync_is_never_repeated_on_its_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x.jsonl"
     writer = write_steps(path, 1)
     real = os.fdatasync
@@ -231,8 +252,11 @@ def test_a_failed_fsync_is_never_repeated_on_its_descriptor(tmp_path: Path, monk
     assert len(list(read(path))) == 9
 
 
-def ends_with(writer: LogWriter, failing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sync that fails like this is an error of the disk, and the writer stays unusable on a sound one."""
+def ends_with(
+    writer: LogWriter, failing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that fails like this is an error of the disk, and the writer stays unusable on a sound
+    one."""
     monkeypatch.setattr(os, "fdatasync", failing)
     with pytest.raises(InfrastructureError):
         writer.append_group(*step(2))
@@ -241,7 +265,9 @@ def ends_with(writer: LogWriter, failing: Callable[[int], None], monkeypatch: py
         writer.append_group(*step(3))
 
 
-def test_what_a_failed_fsync_has_lost_is_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_failed_fsync_has_lost_is_never_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bytes are read again, and are not what was written."""
     path = tmp_path / "x.jsonl"
     writer = write_steps(path, 1)
@@ -255,7 +281,9 @@ def test_what_a_failed_fsync_has_lost_is_never_acknowledged(tmp_path: Path, monk
     assert path.read_bytes().startswith(kept)
 
 
-def test_a_disk_that_keeps_failing_stops_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_keeps_failing_stops_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = write_steps(tmp_path / "x.jsonl", 1)
 
     def failing(descriptor: int) -> None:
@@ -302,7 +330,9 @@ for number in range(1, 10**6):
 def test_what_was_acknowledged_survives_kill_9_in_the_middle_of_appending(tmp_path: Path) -> None:
     for number in range(5):
         path = tmp_path / f"{number}.jsonl"
-        child = subprocess.Popen([sys.executable, "-c", APPENDING, str(path)], stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", APPENDING, str(path)], stdout=subprocess.PIPE
+        )
         assert child.stdout is not None
         said = [child.stdout.readline()]
         time.sleep(0.01 + 0.007 * number)
@@ -317,7 +347,8 @@ def test_what_was_acknowledged_survives_kill_9_in_the_middle_of_appending(tmp_pa
 
 
 def test_a_log_whose_folder_was_moved_says_so_and_makes_nothing_there(tmp_path: Path) -> None:
-    folder, moved = tmp_path / "run", tmp_path / "moved"
+    folder = tmp_path / "run"
+    moved = tmp_path / "moved"
     folder.mkdir()
     writer = write_steps(folder / "log.jsonl", 1)
     folder.rename(moved)

@@ -1,4 +1,5 @@
-"""Merges against a slow model that shares no code with them: plain lists, exact fractions, the rules of 004 §3.4."""
+"""Merges against a slow model that shares no code with them: plain lists, exact fractions, the
+rules of 004 §3.4."""
 
 from __future__ import annotations
 
@@ -22,8 +23,10 @@ class Model:
     """The pool as a dictionary, the history as a list."""
 
     def __init__(self, originals: list[str], rules: PoolRules, zones: Zones) -> None:
-        self.rules, self.zones = rules, zones
-        self.active: dict[str, tuple[int, int]] = dict.fromkeys(originals, (0, 0))  # task → admitted, since
+        self.rules = rules
+        self.zones = zones
+        # task → admitted, since
+        self.active: dict[str, tuple[int, int]] = dict.fromkeys(originals, (0, 0))
         self.originals = set(originals)
         self.retired: dict[str, tuple[str, int]] = {}  # task → rule, step
         self.history: dict[str, list[Group]] = {}
@@ -38,7 +41,9 @@ class Model:
         self.history.setdefault(task, []).append((step, mean, variance))
 
     def window(self, task: str, since: int) -> list[Group]:
-        return [group for group in self.history.get(task, [])[-self.zones.window :] if group[0] > since]
+        return [
+            group for group in self.history.get(task, [])[-self.zones.window :] if group[0] > since
+        ]
 
     def variants(self) -> list[str]:
         return sorted(set(self.active) - self.originals)
@@ -56,8 +61,11 @@ class Model:
         return self.decisions
 
     def _merge(self, step: int) -> None:
-        rules, epoch, before = self.rules, len(self.merges), self.merges[-1] if self.merges else 0
-        low, high = Fraction(str(self.zones.boundary_low)), Fraction(str(self.zones.boundary_high))
+        rules = self.rules
+        epoch = len(self.merges)
+        before = self.merges[-1] if self.merges else 0
+        low = Fraction(str(self.zones.boundary_low))
+        high = Fraction(str(self.zones.boundary_high))
         for task, (rule, gone) in sorted(self.retired.items()):
             seen = self.window(task, gone)
             if rule in ("burn_in", "drift_too_hard") and seen and low <= seen[-1][1] <= high:
@@ -115,7 +123,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=8,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(st.data())
 def test_merges_do_what_a_slow_model_does(tmp_path_factory: Any, data: st.DataObject) -> None:
     pool = {
@@ -137,7 +150,10 @@ def test_merges_do_what_a_slow_model_does(tmp_path_factory: Any, data: st.DataOb
 
     def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         level = levels[(int(slot.task_id[:6], 16) + step // 9) % 11]
-        return [expected if (step + index * 3) % 10 < level else expected // 2 * (index % 2) for index in range(3)]
+        return [
+            expected if (step + index * 3) % 10 < level else expected // 2 * (index % 2)
+            for index in range(3)
+        ]
 
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
@@ -156,16 +172,25 @@ def test_merges_do_what_a_slow_model_does(tmp_path_factory: Any, data: st.DataOb
         for record in group
         if "expanded" in record
     }
-    variants = [record for part in sorted(run.path.glob("expanded_epoch_*")) for record in lines(part)]
+    variants = [
+        record for part in sorted(run.path.glob("expanded_epoch_*")) for record in lines(part)
+    ]
     model = Model(list(run.training), run.config.pool, run.config.zones)
-    groups = [record for record in lines(run.path / "observations.jsonl") if record["kind"] == "group"]
+    groups = [
+        record for record in lines(run.path / "observations.jsonl") if record["kind"] == "group"
+    ]
     for merge in merges[:-1]:
         closing = merge[-1]
         for record in groups:
-            if record["step"] <= closing["step"] and (not model.merges or record["step"] > model.merges[-1]):
+            if record["step"] <= closing["step"] and (
+                not model.merges or record["step"] > model.merges[-1]
+            ):
                 rollouts = record["rollouts"]
                 model.observe(
-                    record["step"], record["task"], [one["resolved"] for one in rollouts], rollouts[0]["expected"]
+                    record["step"],
+                    record["task"],
+                    [one["resolved"] for one in rollouts],
+                    rollouts[0]["expected"],
                 )
         while variants and variants[0]["seq"] <= closing["expanded_seq"]:
             variant = variants.pop(0)

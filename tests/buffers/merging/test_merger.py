@@ -83,27 +83,42 @@ def test_epoch_0_opens_with_the_originals_and_a_record(tmp_path: Path) -> None:
     opened = players.trainer.merge(0, 1)
     assert {slot.task_id for slot in opened.slots} == set(players.run.training)
     [record] = decisions(players.run)
-    assert (record["epoch"], record["step"], record["expanded_seq"], record["first"]) == (0, 0, 0, 1)
+    assert (record["epoch"], record["step"], record["expanded_seq"], record["first"]) == (
+        0,
+        0,
+        0,
+        1,
+    )
     assert record["order"] == opened.order_hash
 
 
-def test_injection_is_capped_by_the_share_of_the_active_pool_and_the_rest_waits_in_log_order(tmp_path: Path) -> None:
+def test_injection_is_capped_by_the_share_of_the_active_pool_and_the_rest_waits_in_log_order(
+    tmp_path: Path,
+) -> None:
     players = play(tmp_path / "run", 1, half, pool={"inject_fraction": 0.17, "max_generated": 9})
     opened = players.trainer.merge(1, 1)
-    staged = [record["expanded"] for record in decisions(players.run) if record["kind"] in ("injected", "refused")]
+    staged = [
+        record["expanded"]
+        for record in decisions(players.run)
+        if record["kind"] in ("injected", "refused")
+    ]
     assert opened.counts["injected"] == 2  # of 12; three were written
     assert staged == [1, 2]
     assert decisions(players.run)[-1]["deferred"] == {"count": 1, "first": 3, "last": 3}
     players.epoch(1)
     players.trainer.merge(2, 1)
-    assert [record["expanded"] for record in decisions(players.run) if "expanded" in record][2:4] == [3, 4]
+    assert [record["expanded"] for record in decisions(players.run) if "expanded" in record][
+        2:4
+    ] == [3, 4]
 
 
 @pytest.mark.parametrize(("fraction", "injected"), [(0.02, 1), (0.0, 0)])
 def test_a_share_of_a_small_pool_is_one_variant_at_least_unless_none_is_asked_for(
     tmp_path: Path, fraction: float, injected: int
 ) -> None:
-    players = play(tmp_path / "run", 1, half, pool={"inject_fraction": fraction, "max_generated": 9})
+    players = play(
+        tmp_path / "run", 1, half, pool={"inject_fraction": fraction, "max_generated": 9}
+    )
     assert players.trainer.merge(1, 1).counts["injected"] == injected  # of 12; three were written
 
 
@@ -118,7 +133,9 @@ def test_a_recorded_epoch_is_returned_and_nothing_is_written(tmp_path: Path) -> 
     again = [players.trainer.merge(number, 1) for number in range(3)]
     assert all(epoch.recorded for epoch in again)
     assert (players.run.path / POOL).stat().st_size == size
-    assert [epoch.order_hash for epoch in again] == [record["order"] for record in decisions(players.run, "epoch")]
+    assert [epoch.order_hash for epoch in again] == [
+        record["order"] for record in decisions(players.run, "epoch")
+    ]
     with pytest.raises(RefusedError, match="epoch 5 does not follow epoch 2"):
         players.trainer.merge(5, 1)
 
@@ -180,7 +197,9 @@ def test_an_epoch_survives_a_rewind_to_its_own_step_and_not_to_one_before(tmp_pa
         assert log.state.epoch == 1
 
 
-def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp_path: Path) -> None:
+def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(
+    tmp_path: Path,
+) -> None:
     def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         """A third of the tasks is hopeless until it is re-tested, a third mastered."""
         kind = int(slot.task_id[:4], 16) % 3
@@ -188,13 +207,24 @@ def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp
             return [0, 0]
         return [expected, expected] if kind == 1 else [0, expected]
 
-    players = play(tmp_path / "run", 10, rewards, pool={"max_generated": 8, "inject_fraction": 0.25})
-    order = {"retest": 0, "burn_in": 1, "drift_mastered": 2, "drift_too_hard": 2, "unsampled": 3, "capacity": 5}
+    players = play(
+        tmp_path / "run", 10, rewards, pool={"max_generated": 8, "inject_fraction": 0.25}
+    )
+    order = {
+        "retest": 0,
+        "burn_in": 1,
+        "drift_mastered": 2,
+        "drift_too_hard": 2,
+        "unsampled": 3,
+        "capacity": 5,
+    }
     seen: set[str] = set()
-    last, epoch = 0, -1
+    last = 0
+    epoch = -1
     for record in decisions(players.run):
         if record["epoch"] != epoch:
-            last, epoch = 0, record["epoch"]
+            last = 0
+            epoch = record["epoch"]
         place = 6 if record["kind"] == "epoch" else order.get(record.get("rule", ""), 4)
         assert place >= last
         last = place
@@ -205,7 +235,9 @@ def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp
     assert report.ok, report.problems
 
 
-def test_a_too_hard_variant_is_re_tested_and_comes_back_with_a_boundary_result(tmp_path: Path) -> None:
+def test_a_too_hard_variant_is_re_tested_and_comes_back_with_a_boundary_result(
+    tmp_path: Path,
+) -> None:
     """Its old rewards no longer count once it is back."""
     run = make_run(tmp_path / "run", pool={"unsampled_epochs": 0, "max_generated": 50})
     players = Players(run, TrainerLog(run), SyncDaemonLog(run))
@@ -247,10 +279,14 @@ def test_originals_are_never_retired_and_nothing_is_injected_twice(tmp_path: Pat
 
 def test_what_nobody_samples_is_pruned(tmp_path: Path) -> None:
     stages = [{"epochs": 2}, {"types": ["base"], "epochs": 0}]
-    players = play(tmp_path / "run", 2, half, curriculum={"stages": stages}, training={"batch_tasks": 2})
+    players = play(
+        tmp_path / "run", 2, half, curriculum={"stages": stages}, training={"batch_tasks": 2}
+    )
     for number in range(2, 7):
         players.epoch(number, stage=2)
-    pruned = [record for record in decisions(players.run, "retired") if record["rule"] == "unsampled"]
+    pruned = [
+        record for record in decisions(players.run, "retired") if record["rule"] == "unsampled"
+    ]
     assert pruned
     admitted = {record["task"]: record["epoch"] for record in decisions(players.run, "injected")}
     for record in pruned:
@@ -269,15 +305,24 @@ def test_a_variant_that_is_mastered_after_a_first_half_leaves_after_the_last_gro
         seen.add(slot.task_id)
         return [0, expected] * 2 if first else [expected] * 4
 
-    given, seen = {task.id for task in originals()}, set[str]()
-    pool = {"drift_groups": groups, "unsampled_epochs": 0, "max_generated": 99, "inject_fraction": 1.0}
+    given = {task.id for task in originals()}
+    seen = set[str]()
+    pool = {
+        "drift_groups": groups,
+        "unsampled_epochs": 0,
+        "max_generated": 99,
+        "inject_fraction": 1.0,
+    }
     players = play(tmp_path / "run", 2, rewards, pool=pool)
-    daemon, players.daemon = players.daemon, None
+    daemon = players.daemon
+    players.daemon = None
     for number in range(2, 13):
         players.epoch(number)
     admitted = {record["task"]: record["epoch"] for record in decisions(players.run, "injected")}
     gone = [record for record in decisions(players.run, "retired") if admitted[record["task"]] == 1]
-    assert gone and {(one["rule"], one["groups"], one["mean"]) for one in gone} == {("drift_mastered", groups, 1.0)}
+    assert gone and {(one["rule"], one["groups"], one["mean"]) for one in gone} == {
+        ("drift_mastered", groups, 1.0)
+    }
     assert {one["epoch"] - 1 for one in gone} == {merges}
     assert daemon is not None
     daemon.close()
@@ -300,17 +345,24 @@ def test_a_static_pool_is_written_once_and_then_frozen(tmp_path: Path) -> None:
 
 
 def test_a_static_pool_is_injected_whole_whatever_the_share_of_a_merge(tmp_path: Path) -> None:
-    players = play(tmp_path / "run", 2, pool={"static": True, "inject_fraction": 0.05, "max_generated": 3})
+    players = play(
+        tmp_path / "run", 2, pool={"static": True, "inject_fraction": 0.05, "max_generated": 3}
+    )
     assert decisions(players.run, "epoch")[1]["counts"]["injected"] == 3
 
 
 @pytest.mark.parametrize("sync", ["lockstep", "free"])
-def test_a_static_pool_is_waited_for_and_written_from_a_whole_epoch(tmp_path: Path, sync: str) -> None:
+def test_a_static_pool_is_waited_for_and_written_from_a_whole_epoch(
+    tmp_path: Path, sync: str
+) -> None:
     players = play(tmp_path / "run", 0, sync=sync, pool={"static": True})
     players.epoch(0, steps=1)
-    with pytest.raises(RefusedError, match=r"has not visited 8 of its tasks.* → record their groups first"):
+    with pytest.raises(
+        RefusedError, match=r"has not visited 8 of its tasks.* → record their groups first"
+    ):
         players.trainer.merge(1, 1)
-    daemon, players.daemon = players.daemon, None
+    daemon = players.daemon
+    players.daemon = None
     for index in (1, 2):
         players.step(players.trainer.merge(0, 1), index)
     with pytest.raises(DeadlineError, match=r"the static pool is not written, .*rods-daemon"):
@@ -329,8 +381,15 @@ def test_every_layer_can_be_switched_off(tmp_path: Path) -> None:
     assert len([one for one in players.trainer.state.active.values() if one.generated]) == 6
 
 
-def test_without_retirement_every_merge_injects_its_share_whatever_the_limit(tmp_path: Path) -> None:
-    players = play(tmp_path / "run", 5, half, pool={"retirement": False, "max_generated": 1, "inject_fraction": 0.2})
+def test_without_retirement_every_merge_injects_its_share_whatever_the_limit(
+    tmp_path: Path,
+) -> None:
+    players = play(
+        tmp_path / "run",
+        5,
+        half,
+        pool={"retirement": False, "max_generated": 1, "inject_fraction": 0.2},
+    )
     counts = [record["counts"] for record in decisions(players.run, "epoch")]
     assert [one["injected"] for one in counts] == [0, 2, 2, 3, 3]
     assert counts[-1]["generated"] == 10 and not any(one["retired"] for one in counts)
@@ -341,7 +400,11 @@ def refusals(tmp_path: Path, *tasks: Task, **changes: Any) -> list[tuple[str, st
     players._fresh = iter(tasks)
     players.epoch(0, steps=len(tasks))
     players.trainer.merge(1, 1)
-    return [(record["kind"], record.get("rule", "")) for record in decisions(players.run) if "expanded" in record]
+    return [
+        (record["kind"], record.get("rule", ""))
+        for record in decisions(players.run)
+        if "expanded" in record
+    ]
 
 
 def test_refusals_are_recorded_with_their_reason(tmp_path: Path) -> None:
@@ -350,27 +413,42 @@ def test_refusals_are_recorded_with_their_reason(tmp_path: Path) -> None:
     leaking = dataclasses.replace(fresh, state=held_out.state, id="")
     elsewhere = dataclasses.replace(fresh, environment=EnvironmentRef("desk", "0" * 20), id="")
     kinds = refusals(tmp_path, originals()[0], leaking, elsewhere)
-    assert kinds == [("refused", "duplicate"), ("refused", "contaminated"), ("refused", "unknown_environment")]
+    assert kinds == [
+        ("refused", "duplicate"),
+        ("refused", "contaminated"),
+        ("refused", "unknown_environment"),
+    ]
 
 
-def test_near_duplicates_are_refused_among_candidates_too_unless_switched_off(tmp_path: Path) -> None:
+def test_near_duplicates_are_refused_among_candidates_too_unless_switched_off(
+    tmp_path: Path,
+) -> None:
     fresh = variants()[0]
-    near = dataclasses.replace(fresh, calls=(*fresh.calls[:-1], (*fresh.calls[-1], Call("ls", {}))), id="")
+    near = dataclasses.replace(
+        fresh, calls=(*fresh.calls[:-1], (*fresh.calls[-1], Call("ls", {}))), id=""
+    )
     assert refusals(tmp_path / "a", fresh, near, fresh) == [
         ("injected", ""),
         ("refused", "near_duplicate"),
         ("refused", "duplicate"),
     ]
-    assert refusals(tmp_path / "b", fresh, near, gates={"duplicates": False}) == [("injected", ""), ("injected", "")]
+    assert refusals(tmp_path / "b", fresh, near, gates={"duplicates": False}) == [
+        ("injected", ""),
+        ("injected", ""),
+    ]
 
 
 @pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize(("skill", "verdict"), [(0, ("refused", "near_duplicate")), (1, ("injected", ""))])
+@pytest.mark.parametrize(
+    ("skill", "verdict"), [(0, ("refused", "near_duplicate")), (1, ("injected", ""))]
+)
 def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
     tmp_path: Path, skill: int, verdict: tuple[str, str], restart: bool
 ) -> None:
     first = variants()[0]
-    near = dataclasses.replace(first, calls=(*first.calls[:-1], (*first.calls[-1], Call("ls", {}))), id="")
+    near = dataclasses.replace(
+        first, calls=(*first.calls[:-1], (*first.calls[-1], Call("ls", {}))), id=""
+    )
 
     def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         return [skill * expected] * 4 if slot.task_id == first.id else half(step, slot, expected)
@@ -378,7 +456,8 @@ def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
     players = play(tmp_path / "run", 0, rewards)
     players._fresh = iter([first])
     players.epoch(0, steps=1)
-    daemon, players.daemon = players.daemon, None
+    daemon = players.daemon
+    players.daemon = None
     for epoch in (1, 2):
         players.epoch(epoch)
     opened = players.trainer.merge(3, 1)
@@ -387,7 +466,8 @@ def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
         players.trainer.close()
         players.trainer = TrainerLog(players.run)
         players.trainer.start()
-    players.daemon, players._fresh = daemon, itertools.chain([near, first], variants()[5:])
+    players.daemon = daemon
+    players._fresh = itertools.chain([near, first], variants()[5:])
     for index in range(3):
         players.step(opened, index)
     players.trainer.merge(4, 1)
@@ -408,7 +488,11 @@ def test_a_part_that_is_closed_while_a_merge_looks_is_looked_for_again(
         if path.name != EXPANDED:
             return segments(path)
         looks.append(segments(path))
-        return [*looks[-1], run.path / "expanded_epoch_0000.000000000001.jsonl"] if len(looks) == 1 else looks[-1]
+        return (
+            [*looks[-1], run.path / "expanded_epoch_0000.000000000001.jsonl"]
+            if len(looks) == 1
+            else looks[-1]
+        )
 
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
@@ -436,7 +520,8 @@ def test_lockstep_waits_for_the_daemon_and_gives_up_at_its_deadline(tmp_path: Pa
 
 def test_lockstep_admits_in_the_order_of_picks(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", sync="lockstep")
-    trainer, daemon = TrainerLog(run), SyncDaemonLog(run)
+    trainer = TrainerLog(run)
+    daemon = SyncDaemonLog(run)
     trainer.start()
     players = Players(run, trainer, None)
     players.epoch(0)
@@ -476,12 +561,18 @@ def test_a_view_that_has_not_seen_a_start_yet_waits_for_it(tmp_path: Path) -> No
     assert list(behind.active) == list(log.state.active)
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=12,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(st.data())
 def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
     tmp_path_factory: Any, data: st.DataObject
 ) -> None:
-    """Views that followed along, views that start now, and `rods verify` agree; and the invariants hold."""
+    """Views that followed along, views that start now, and `rods verify` agree; and the invariants
+    hold."""
     run = make_run(tmp_path_factory.mktemp("any") / "run")
     levels = data.draw(st.lists(st.integers(0, 10), min_size=7, max_size=7))
 
@@ -494,7 +585,9 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
     players.trainer.start()
     following = RunState(run)
     for _ in range(data.draw(st.integers(3, 9))):
-        action = data.draw(st.sampled_from(["epoch", "epoch", "part", "rewind", "cut merge", "cut step", "poll"]))
+        action = data.draw(
+            st.sampled_from(["epoch", "epoch", "part", "rewind", "cut merge", "cut step", "poll"])
+        )
         if action == "epoch":
             players.epoch(players.trainer.state.epoch + 1)
         elif action == "part":
@@ -522,7 +615,8 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
 
 
 def cut_tail(path: Path, count: int) -> None:
-    """What a kill in the middle of the last write leaves: never more than the last group is missing."""
+    """What a kill in the middle of the last write leaves: never more than the last group is
+    missing."""
     data = path.read_bytes()
     lines = data.splitlines(keepends=True)
     records = list(read_raw(path))

@@ -20,7 +20,9 @@ from tests.environments import load
 
 
 def variant(number: int = 0, **changes: Any) -> dict[str, Any]:
-    return dataclasses.replace(variants(5)[number], provenance={"generation": 1}, id="", **changes).as_json()
+    return dataclasses.replace(
+        variants(5)[number], provenance={"generation": 1}, id="", **changes
+    ).as_json()
 
 
 def reason(admission: Admission, content: Any) -> str:
@@ -41,7 +43,11 @@ def test_an_open_task_is_a_variant_where_it_was_drawn(past: Run) -> None:
     made.pop("id")
     assert isinstance(Admission(past).refuse(made), OpenTask)
     refused = Admission(past).refuse({**made, "provenance": {"generation": 1}})
-    assert isinstance(refused, Refusal) and refused.reason == "schema" and "was not drawn" in refused.detail
+    assert (
+        isinstance(refused, Refusal)
+        and refused.reason == "schema"
+        and "was not drawn" in refused.detail
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,13 +58,17 @@ def test_an_open_task_is_a_variant_where_it_was_drawn(past: Run) -> None:
         ({"environment": EnvironmentRef("elsewhere", "0" * 20)}, "unknown_environment"),
     ],
 )
-def test_what_belongs_elsewhere_is_refused(past: Run, changes: dict[str, Any], expected: str) -> None:
+def test_what_belongs_elsewhere_is_refused(
+    past: Run, changes: dict[str, Any], expected: str
+) -> None:
     assert reason(Admission(past), variant(**changes)) == expected
 
 
 @pytest.mark.parametrize("generation", [None, 0, -1, "1", 1.0])
 def test_a_variant_says_its_generation(past: Run, generation: object) -> None:
-    assert reason(Admission(past), {**variant(), "provenance": {"generation": generation}}) == "schema"
+    assert (
+        reason(Admission(past), {**variant(), "provenance": {"generation": generation}}) == "schema"
+    )
 
 
 @pytest.mark.parametrize("content", [None, [], {}, {"id": "x"}, {**{}, "script": 3}])
@@ -69,7 +79,11 @@ def test_what_is_no_task_is_refused(past: Run, content: Any) -> None:
 def test_what_is_or_was_in_the_pool_does_not_come_again(past: Run) -> None:
     one, other = (Task.from_json(variant(number)) for number in (0, 1))
     admission = Admission(past, injected={one.id: 7}, neighbours=[other])
-    assert [reason(admission, variant(number)) for number in (0, 1, 2)] == ["duplicate", "duplicate", ""]
+    assert [reason(admission, variant(number)) for number in (0, 1, 2)] == [
+        "duplicate",
+        "duplicate",
+        "",
+    ]
     given = dataclasses.replace(next(iter(past.training.values())), provenance={"generation": 1})
     assert reason(admission, given.as_json()) == "duplicate"
 
@@ -84,12 +98,20 @@ def test_near_duplicates_are_of_active_variants_and_held_out_tasks_contaminate(p
     assert reason(admission, near) == "near_duplicate"
     admission.left(one.id)
     assert reason(admission, near) == ""
-    held_out = dataclasses.replace(past.held_out[0], split="train", provenance={"generation": 1}, id="")
-    assert reason(admission, dataclasses.replace(held_out, type="miss_param", id="").as_json()) == "contaminated"
+    held_out = dataclasses.replace(
+        past.held_out[0], split="train", provenance={"generation": 1}, id=""
+    )
+    assert (
+        reason(admission, dataclasses.replace(held_out, type="miss_param", id="").as_json())
+        == "contaminated"
+    )
 
 
 def test_given_tasks_stay_neighbours(past: Run) -> None:
     admission = Admission(past)
     given = next(iter(past.training.values()))
     admission.left(given.id)
-    assert reason(admission, dataclasses.replace(given, provenance={"generation": 1}).as_json()) == "duplicate"
+    assert (
+        reason(admission, dataclasses.replace(given, provenance={"generation": 1}).as_json())
+        == "duplicate"
+    )

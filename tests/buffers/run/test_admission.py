@@ -1,4 +1,5 @@
-"""Environments join a run by a record, and what a merge decided before and after it can be derived again."""
+"""Environments join a run by a record, and what a merge decided before and after it can be derived
+again."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def test_a_variant_is_refused_before_the_admission_and_taken_behind_it_also_when
         assert [one.get("admissions") for one in merged(run)] == [None, None, 1, 1]
         found = verify(run.path)
         assert found.ok, found.problems
-        with TrainerLog(run) as trainer:  # goes back behind the admission: epoch 1 decides as it did
+        # goes back behind the admission: epoch 1 decides as it did
+        with TrainerLog(run) as trainer:
             trainer.start(0)
             Players(run, trainer, daemon).epoch(0, steps=1)
             trainer.merge(1, 1)
@@ -79,7 +81,8 @@ def test_an_epoch_dropped_before_an_admission_is_merged_again_without_it_also_be
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Environments, "load", _under_its_path(Environments.load))
-    run = make_run(tmp_path / "run", operation={"log_part_bytes": 1})  # every merge in a part of its own
+    # every merge in a part of its own
+    run = make_run(tmp_path / "run", operation={"log_part_bytes": 1})
     with SyncDaemonLog(run) as daemon:
         with TrainerLog(run) as trainer:
             trainer.start()
@@ -92,7 +95,12 @@ def test_an_epoch_dropped_before_an_admission_is_merged_again_without_it_also_be
             Players(run, trainer, daemon).epoch(2, steps=1)
         *_, snapshot = sorted((run.path / SNAPSHOTS).glob("pool.*.json"))
         state = orjson.loads(snapshot.read_bytes().splitlines()[1])
-        assert len(state["pool"]["epochs"]) == 2 and [epoch for epoch, _ in state["fixed"]] == [0, 1, 2, 3]
+        assert len(state["pool"]["epochs"]) == 2 and [epoch for epoch, _ in state["fixed"]] == [
+            0,
+            1,
+            2,
+            3,
+        ]
         with TrainerLog(run) as trainer:  # begins behind that snapshot
             trainer.start()
             Players(run, trainer, daemon).epoch(3, steps=1)
@@ -106,7 +114,9 @@ def merged(run: Run) -> list[dict[str, object]]:
     return [one for one in read_state(run).decisions() if one["kind"] == "epoch"]
 
 
-def _under_its_path(load: Callable[[Environments, str], Environment]) -> Callable[[Environments, str], Environment]:
+def _under_its_path(
+    load: Callable[[Environments, str], Environment],
+) -> Callable[[Environments, str], Environment]:
     """The toy calls itself otherwise than its path; here a task has to find it by its name."""
 
     def loaded(self: Environments, name: str) -> Environment:
@@ -127,7 +137,11 @@ def test_a_generated_world_is_in_the_run_before_its_admission(
     monkeypatch.chdir(tmp_path)
     assert rods(["env", "admit", "run", name, "--why", "more room", "--json"]) == 0
     told = orjson.loads(capsys.readouterr().out)
-    assert told["name"] == name and told["parameters"]["kind"] == "generated" and told["why"] == "more room"
+    assert (
+        told["name"] == name
+        and told["parameters"]["kind"] == "generated"
+        and told["why"] == "more room"
+    )
     run = Run.open(tmp_path / "run")
     assert run.named() == run.manifest["environments"] | {name: told["hash"]}
     assert rods(["status", "run", "--json"]) == 0

@@ -33,7 +33,9 @@ def test_a_heartbeat_moves_by_itself_and_carries_what_it_was_told(tmp_path: Path
     assert [file.name for file in tmp_path.iterdir()] == ["heartbeat.daemon.json"]
 
 
-def test_running_idle_stuck_stopped_and_dead_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_idle_stuck_stopped_and_dead_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     beat = Heartbeat(tmp_path, "daemon")
@@ -67,7 +69,9 @@ def test_running_idle_stuck_stopped_and_dead_are_told_apart(tmp_path: Path, monk
     assert judge({}, False) == "never started"
 
 
-def test_a_process_of_this_machine_that_was_halted_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_this_machine_that_was_halted_is_stuck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     beat = Heartbeat(tmp_path, "trainer")
     beat.beat(state="training")
     beat._write()

@@ -70,7 +70,11 @@ def test_looking_at_the_owner_does_not_keep_one_from_starting(tmp_path: Path) ->
 
 
 def test_the_buffer_lock_excludes_and_says_so(tmp_path: Path) -> None:
-    with buffer_lock(tmp_path), pytest.raises(RefusedError, match="merging"), buffer_lock(tmp_path, timeout=0.05):
+    with (
+        buffer_lock(tmp_path),
+        pytest.raises(RefusedError, match="merging"),
+        buffer_lock(tmp_path, timeout=0.05),
+    ):
         pass
     with buffer_lock(tmp_path, timeout=0.05):
         pass
@@ -102,7 +106,9 @@ def test_an_owner_on_another_machine_holds_while_its_counter_moves(tmp_path: Pat
     present = elsewhere(tmp_path)
     with Beating(tmp_path, present):
         assert owner(tmp_path, "pool.jsonl") == present
-        with pytest.raises(RefusedError, match=r"trainer \(pid 4711 on node9, job 815\) since 202[56]-"):
+        with pytest.raises(
+            RefusedError, match=r"trainer \(pid 4711 on node9, job 815\) since 202[56]-"
+        ):
             Ownership(tmp_path, "pool.jsonl", "trainer")
 
 
@@ -111,7 +117,8 @@ def test_an_owner_on_another_machine_is_gone_once_its_counter_stands_still(
 ) -> None:
     """By the reader's own clock: that the file says "a second ago" does not matter."""
     monkeypatch.setattr(
-        "rods.buffers.run.locks.moves", lambda folder, process, place, *_: moves(folder, process, place, 0.3)
+        "rods.buffers.run.locks.moves",
+        lambda folder, process, place, *_: moves(folder, process, place, 0.3),
     )
     present = elsewhere(tmp_path)
     beating = Beating(tmp_path, present)
@@ -121,17 +128,23 @@ def test_an_owner_on_another_machine_is_gone_once_its_counter_stands_still(
         assert read_heartbeat(tmp_path, "trainer")["pid"] == os.getpid()
 
 
-def test_what_was_released_is_free_at_once_whoever_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_released_is_free_at_once_whoever_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     present = elsewhere(tmp_path)
     record = {**present.as_json(), "released": True}
     (tmp_path / LOCKS / "pool.jsonl.owner").write_bytes(orjson.dumps(record))
-    monkeypatch.setattr("rods.buffers.run.locks.moves", lambda *given: pytest.fail("nobody need be watched"))
+    monkeypatch.setattr(
+        "rods.buffers.run.locks.moves", lambda *given: pytest.fail("nobody need be watched")
+    )
     with Ownership(tmp_path, "pool.jsonl", "trainer"):
         mine = owner(tmp_path, "pool.jsonl")
         assert mine is not None and mine.place.pid == os.getpid()
 
 
-def test_without_flock_the_counter_decides_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_flock_the_counter_decides_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none(descriptor: int, mode: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -144,7 +157,9 @@ def test_without_flock_the_counter_decides_alone(tmp_path: Path, monkeypatch: py
     Ownership(tmp_path, "pool.jsonl", "other").release()
 
 
-def test_a_lock_that_outlived_its_machine_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_outlived_its_machine_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A network file system may keep a lock for a client that is gone."""
     elsewhere(tmp_path)
     monkeypatch.setattr("rods.buffers.run.locks.moves", lambda *given: False)
@@ -161,7 +176,9 @@ def test_an_owner_that_was_given_up_for_dead_notices_it(tmp_path: Path) -> None:
         held.check()
         elsewhere(tmp_path)
         with (
-            pytest.raises(RefusedError, match=r"pool\.jsonl is being written by trainer \(pid 4711 on node9"),
+            pytest.raises(
+                RefusedError, match=r"pool\.jsonl is being written by trainer \(pid 4711 on node9"
+            ),
             held.held(),
         ):
             raise AssertionError("it must not work on")
@@ -170,7 +187,10 @@ def test_an_owner_that_was_given_up_for_dead_notices_it(tmp_path: Path) -> None:
 def test_what_fails_because_the_folder_is_gone_says_so(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with Ownership(tmp_path / "run", "pool.jsonl", "trainer") as held:
-        with pytest.raises(UserError, match=r"/run: the run folder was moved or removed"), held.held():
+        with (
+            pytest.raises(UserError, match=r"/run: the run folder was moved or removed"),
+            held.held(),
+        ):
             (tmp_path / "run").rename(tmp_path / "moved")
             (tmp_path / "run" / "tracker.json").write_text("")
         with pytest.raises(UserError, match="moved or removed"):

@@ -41,22 +41,40 @@ def test_a_run_opens_as_it_was_created(tmp_path: Path) -> None:
 
 
 def test_the_written_configuration_reads_back(tmp_path: Path) -> None:
-    stages = [{"types": ["base"], "reward": "format", "expand": False, "epochs": 2}, {"reward": "progress"}]
-    original = config(curriculum={"stages": stages}, training={"learning_rate": 1e-6}, sync="lockstep")
+    stages = [
+        {"types": ["base"], "reward": "format", "expand": False, "epochs": 2},
+        {"reward": "progress"},
+    ]
+    original = config(
+        curriculum={"stages": stages}, training={"learning_rate": 1e-6}, sync="lockstep"
+    )
     (tmp_path / "config.toml").write_text(tomli_w.dumps(original.model_dump(mode="json")))
     assert read_config(tmp_path / "config.toml") == original
 
 
 def test_toml_spells_odd_values() -> None:
-    values = {"text": 'a "quoted"\nline\\ é', "empty": [], "nested": [["a"], []], "number": 1e-9, "yes": True}
-    assert tomllib.loads(tomli_w.dumps({"a": {"b": values}, "c": 1})) == {"a": {"b": values}, "c": 1}
+    values = {
+        "text": 'a "quoted"\nline\\ é',
+        "empty": [],
+        "nested": [["a"], []],
+        "number": 1e-9,
+        "yes": True,
+    }
+    assert tomllib.loads(tomli_w.dumps({"a": {"b": values}, "c": 1})) == {
+        "a": {"b": values},
+        "c": 1,
+    }
 
 
-def test_creating_again_joins_and_another_identity_is_refused_with_the_differences(tmp_path: Path) -> None:
+def test_creating_again_joins_and_another_identity_is_refused_with_the_differences(
+    tmp_path: Path,
+) -> None:
     make_run(tmp_path / "run")
     joined = make_run(tmp_path / "run", operation={"workers": 3})
     assert joined.config.operation.workers == 3
-    with pytest.raises(RefusedError, match=r"pool\.max_generated: 6 → 7.*rods trainer fork") as refused:
+    with pytest.raises(
+        RefusedError, match=r"pool\.max_generated: 6 → 7.*rods trainer fork"
+    ) as refused:
         make_run(tmp_path / "run", pool={"max_generated": 7})
     assert "pool.inject_fraction" not in str(refused.value)
     assert refused.value.exit_code == 3
@@ -121,7 +139,10 @@ def test_tasks_that_a_run_cannot_start_with_are_refused() -> None:
     elsewhere = dataclasses.replace(first, environment=EnvironmentRef("desk", "0" * 20), id="")
     assert "0000" in refusal([*tasks, elsewhere])
     broken = dataclasses.replace(
-        first, calls=((Call("rm", {"file": "nothing like it"}),), *first.calls[1:]), id="", provenance={}
+        first,
+        calls=((Call("rm", {"file": "nothing like it"}),), *first.calls[1:]),
+        id="",
+        provenance={},
     )
     assert "ground truth" in refusal([*tasks, broken])
 
@@ -143,7 +164,9 @@ def test_seeds_of_one_type_only_are_worth_a_warning(tmp_path: Path) -> None:
     assert check(settings, originals(), ENVIRONMENTS) == []
 
 
-def test_a_full_disk_leaves_no_half_made_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_half_made_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     originals()
 
     def full(descriptor: int, data: bytes) -> int:
@@ -193,19 +216,23 @@ def read_back(original: Config) -> Config:
     return Config.model_validate_json(orjson.dumps(values))
 
 
-def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(tmp_path: Path) -> None:
+def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(
+    tmp_path: Path,
+) -> None:
     def asked(folder: str) -> Config:
         file = tmp_path / folder / "c.toml"
         file.parent.mkdir()
         file.write_text(
-            tomli_w.dumps(config().model_dump(mode="json", exclude={"policy"})) + "[policy]\nkind = 'transformers'\n"
+            tomli_w.dumps(config().model_dump(mode="json", exclude={"policy"}))
+            + "[policy]\nkind = 'transformers'\n"
         )
         file.write_text(file.read_text() + "model = 'm/qwen'\n")
         return read_config(file)
 
     path = tmp_path / "run"
     create_run(path, asked("old"), list(originals()))
-    assert Run.open(path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")  # from any folder, on its own
+    # from any folder, on its own
+    assert Run.open(path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")
     assert Run.open(path, asked("new")).config.policy.model == str(tmp_path / "new" / "m" / "qwen")
     forked = fork(Run.open(path), tmp_path / "fork")
     assert Run.open(forked.path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")
@@ -219,6 +246,8 @@ def test_opening_runs_changes_nothing_for_one_another(tmp_path: Path) -> None:
     again = Run.open(made.path)
     with confined.environments as environments:
         assert isinstance(environments.load("desk"), Sandboxed)
-        assert not any(isinstance(run.environments.load("desk"), Sandboxed) for run in (made, again))
+        assert not any(
+            isinstance(run.environments.load("desk"), Sandboxed) for run in (made, again)
+        )
         for run in (made, confined, again):
             run.check_environments()

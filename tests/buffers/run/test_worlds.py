@@ -21,13 +21,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was created somewhere else than its worlds lie, trained after these were deleted, and then moved."""
-    home, elsewhere = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("elsewhere")
+    """A run that was created somewhere else than its worlds lie, trained after these were deleted,
+    and then moved."""
+    home = tmp_path_factory.mktemp("home")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
     config = small_tasks(home)
     assert rods(["trainer", "new", str(elsewhere / "run"), "--config", str(config)]) == 0
     shutil.rmtree(home)
     trained = [sys.executable, "-m", "rods.trainer", "run"]
-    subprocess.run(trained, cwd=elsewhere, check=True, timeout=120, env={"PYTHONPATH": ":".join(sys.path)})
+    subprocess.run(
+        trained, cwd=elsewhere, check=True, timeout=120, env={"PYTHONPATH": ":".join(sys.path)}
+    )
     return (elsewhere / "run").rename(elsewhere / "moved")
 
 
@@ -55,10 +59,14 @@ def test_a_world_that_is_damaged_or_gone_is_noticed(moved: Path, tmp_path: Path)
     assert told[str(one.relative_to(tmp_path / "run"))] == "is not the world that its address says"
     assert told[str(other.relative_to(tmp_path / "run"))] == "is missing"
     with pytest.raises(UserError, match="not the world that its address says"):
-        Run.open(tmp_path / "run").environments.load(f"environments/{one.parent.name}/world.py:environment")
+        Run.open(tmp_path / "run").environments.load(
+            f"environments/{one.parent.name}/world.py:environment"
+        )
 
 
-def test_a_file_is_whole_when_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_whole_when_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = small_worlds(tmp_path / "home")
     assert bring([*names, "desk"], [tmp_path / "home"], tmp_path) == 2
     assert bring(names, [], tmp_path) == 2  # they are there: nothing is read

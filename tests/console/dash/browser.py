@@ -1,4 +1,5 @@
-"""Drives the system's Chromium over its debugging protocol: opens pages, asks them, collects what they complain of."""
+"""Drives the system's Chromium over its debugging protocol: opens pages, asks them, collects what
+they complain of."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ OPTIONS = (
 
 
 class Page:
-    """One page. `complaints`: errors and warnings of its console, and exceptions that nobody caught."""
+    """One page. `complaints`: errors and warnings of its console, and exceptions that nobody
+    caught."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -47,9 +49,15 @@ class Page:
                 self._answers.pop(found["id"]).set_result(found)
             elif found["method"] == "Runtime.exceptionThrown":
                 self.complaints.append(str(found["params"]["exceptionDetails"]))
-            elif found["method"] == "Log.entryAdded" and found["params"]["entry"]["level"] in ("error", "warning"):
+            elif found["method"] == "Log.entryAdded" and found["params"]["entry"]["level"] in (
+                "error",
+                "warning",
+            ):
                 self.complaints.append(str(found["params"]["entry"]))
-            elif found["method"] == "Runtime.consoleAPICalled" and found["params"]["type"] in ("error", "warning"):
+            elif found["method"] == "Runtime.consoleAPICalled" and found["params"]["type"] in (
+                "error",
+                "warning",
+            ):
                 self.complaints.append(str(found["params"]["args"]))
 
     async def send(self, method: str, **parameters: Any) -> Any:
@@ -65,7 +73,9 @@ class Page:
 
     async def ask(self, expression: str) -> Any:
         """The value of an expression of JavaScript."""
-        found = await self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        found = await self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
@@ -75,7 +85,11 @@ class Page:
         while True:
             if value := await self.ask(expression):
                 return value
-            text = await self.ask("document.body.innerText.slice(0, 2000)") if time.monotonic() > deadline else ""
+            text = (
+                await self.ask("document.body.innerText.slice(0, 2000)")
+                if time.monotonic() > deadline
+                else ""
+            )
             assert time.monotonic() < deadline, (expression, self.complaints, text)
             await asyncio.sleep(0.1)
 
@@ -94,18 +108,23 @@ class Page:
 
 @asynccontextmanager
 async def browser() -> AsyncIterator[Page]:
-    """A page of a browser that ends with the context. Without Chromium the test is skipped, in CI failed."""
+    """A page of a browser that ends with the context. Without Chromium the test is skipped, in CI
+    failed."""
     if CHROMIUM is None:
         missing("there is no chromium → apt-get install chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
-        child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = await asyncio.create_subprocess_exec(
+            *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             port = await _port(Path(profile), child)
             async with aiohttp.ClientSession() as session:
                 async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
                     targets = await response.json(content_type=None)
-                address = next(one["webSocketDebuggerUrl"] for one in targets if one["type"] == "page")
+                address = next(
+                    one["webSocketDebuggerUrl"] for one in targets if one["type"] == "page"
+                )
                 async with session.ws_connect(address, max_msg_size=0) as socket:
                     page = Page(socket)
                     listening = asyncio.create_task(page.listen())
@@ -122,6 +141,8 @@ async def _port(profile: Path, child: asyncio.subprocess.Process) -> str:
     file = profile / "DevToolsActivePort"
     deadline = time.monotonic() + PATIENCE
     while not (file.exists() and file.read_text().count("\n")):
-        assert child.returncode is None and time.monotonic() < deadline, "the browser does not start"
+        assert child.returncode is None and time.monotonic() < deadline, (
+            "the browser does not start"
+        )
         await asyncio.sleep(0.1)
     return file.read_text().split("\n")[0]

@@ -30,11 +30,14 @@ class Address(str):
 
 @contextmanager
 def served(*arguments: str | Path, files: int | None = None) -> Iterator[Address]:
-    """`rods dash` in a process of its own, which may open so many `files`. Killed in the end, as it keeps nothing."""
+    """`rods dash` in a process of its own, which may open so many `files`. Killed in the end, as it
+    keeps nothing."""
     command = [sys.executable, "-m", "rods.console", "dash", *map(str, arguments), "--port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))) if files else None
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=limit) as child:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=limit
+    ) as child:
         assert child.stdout is not None
         try:
             printed, _, token = child.stdout.readline().strip().partition("/?token=")

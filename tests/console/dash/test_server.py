@@ -48,7 +48,9 @@ async def test_the_stream_carries_numbers_and_says_when_they_move(
                 first = await event(stream)
                 assert first["attempt"] == 1
                 assert all(isinstance(value, int) for value in first.values())
-                done = await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")
+                done = await asyncio.to_thread(
+                    rods, "trainer", "observe", run_copy, "--from-step", "9"
+                )
                 assert done.returncode == 0, done.stderr
                 while (moved := await event(stream)) == first:
                     pass
@@ -64,17 +66,23 @@ async def event(stream: aiohttp.ClientResponse) -> dict[str, int]:
 
 
 @pytest.mark.slow
-async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(tmp_path: Path) -> None:
+async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(
+    tmp_path: Path,
+) -> None:
     """Trainer, daemon and page are killed while all of them work; then other pages answer."""
     run = tmp_path / "run"
-    config = write_config(tmp_path / "run.toml", {"training.steps": 100_000, "operation.steps_per_second": 20.0})
+    config = write_config(
+        tmp_path / "run.toml", {"training.steps": 100_000, "operation.steps_per_second": 20.0}
+    )
     pair = Pair(run, config)
     try:
         pair.start("trainer")
         await asyncio.to_thread(until, (run / OBSERVATIONS).exists)
         pair.start("daemon")
         with served(run) as address:
-            await asyncio.to_thread(until, lambda: any(one["counts"]["injected"] for one in epochs(run)))
+            await asyncio.to_thread(
+                until, lambda: any(one["counts"]["injected"] for one in epochs(run))
+            )
             async with address.session() as session:
                 known = await answer(session, "steps", whole=1)
             for name in pair.processes:
@@ -86,7 +94,10 @@ async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(t
     for _ in range(2):
         with served(run) as address:
             async with address.session() as session:
-                whole = {view: await answer(session, view, whole=1) for view in ("steps", "boundary", "pool", "funnel")}
+                whole = {
+                    view: await answer(session, view, whole=1)
+                    for view in ("steps", "boundary", "pool", "funnel")
+                }
                 rest = await answer(session, "steps", after=known["cursor"])
                 status = await answer(session, "status")
         assert status["condition"] == "crashed"
@@ -169,7 +180,8 @@ async def test_who_holds_many_half_requests_shuts_no_reader_out(finished_run: Pa
                     assert response.status == 200
             async with asyncio.timeout(SILENT + 10):
                 assert await held[-1][0].read() == b"", "nobody waits for its rest"
-            async with session.get("/events") as stream:  # which goes on for longer than a silent connection may
+            # which goes on for longer than a silent connection may
+            async with session.get("/events") as stream:
                 await event(stream)
                 await asyncio.sleep(SILENT)
                 await event(stream)
@@ -201,7 +213,9 @@ async def test_ten_thousand_streams_are_told_what_moves_and_views_go_on(run_copy
     with served(run_copy) as address, ExitStack() as held:
         readers = [(await stream(address, held))[0] for _ in range(many)]
         firsts = {await told(reader) for reader in readers}
-        (await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")).check_returncode()
+        (
+            await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")
+        ).check_returncode()
         async with address.session() as session:
             for _ in range(10):
                 async with asyncio.timeout(5), session.get("/api/latest/status") as response:
@@ -213,7 +227,8 @@ async def test_ten_thousand_streams_are_told_what_moves_and_views_go_on(run_copy
 
 
 async def stream(address: Address, held: ExitStack) -> tuple[asyncio.StreamReader, bytes]:
-    """One that has been asked for, by a connection of its own, and the code of the answer. Closed with `held`."""
+    """One that has been asked for, by a connection of its own, and the code of the answer. Closed
+    with `held`."""
     host, _, port = address.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     held.callback(writer.close)
@@ -230,7 +245,11 @@ async def told(reader: asyncio.StreamReader) -> bytes:
 
 
 def test_scripts_stay_small_and_are_all_known() -> None:
-    scripts = {Path(str(file)).stem: file.read_text() for file in STATIC.iterdir() if file.name.endswith(".js")}
+    scripts = {
+        Path(str(file)).stem: file.read_text()
+        for file in STATIC.iterdir()
+        if file.name.endswith(".js")
+    }
     assert {*scripts} == {*MODULES, "uPlot.min"}
     assert sum(len(text.encode()) for text in scripts.values()) <= LARGEST
     assert max(len(text.splitlines()) for text in scripts.values()) <= LONGEST

@@ -1,4 +1,5 @@
-"""What the page is told: the numbers of the other readers, by cursors that mean the same to every server."""
+"""What the page is told: the numbers of the other readers, by cursors that mean the same to every
+server."""
 
 from __future__ import annotations
 
@@ -24,7 +25,15 @@ from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import CONFIG, EXPANDED, MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
+from rods.buffers.run.runfolder import (
+    CONFIG,
+    EXPANDED,
+    MANIFEST,
+    OBSERVATIONS,
+    POOL,
+    REJECTED,
+    usage,
+)
 from rods.buffers.state import RunState, read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.console import follower
@@ -51,10 +60,16 @@ def ask(path: Path, view: str, **query: object) -> Any:
     registry = Registry([path])
     with registry.follower("latest").whole():
         pass
-    return json.loads(json.dumps(registry.answer("latest", view, {key: str(value) for key, value in query.items()})))
+    return json.loads(
+        json.dumps(
+            registry.answer("latest", view, {key: str(value) for key, value in query.items()})
+        )
+    )
 
 
-def test_status_is_what_rods_status_says(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_is_what_rods_status_says(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     told = said_json(capsys, "status", finished_run)
     found = ask(finished_run, "status")
     del told["run"]
@@ -65,7 +80,8 @@ def test_status_is_what_rods_status_says(finished_run: Path, capsys: pytest.Capt
 def test_steps_and_groups_are_those_on_record(finished_run: Path) -> None:
     run = Run.open(finished_run)
     active = read_state(run).active
-    counted, told = Counter[tuple[int, str]](), []
+    counted = Counter[tuple[int, str]]()
+    told = []
     for one in RunState(run).steps():
         for group in one.groups:
             found = moments(group, "progress")
@@ -85,16 +101,24 @@ def test_a_cursor_goes_on_where_it_stood_whoever_answers(finished_run: Path) -> 
     decided = str(registry.answer("latest", "boundary", {})["decided"])
     whole = registry.answer("latest", "groups", {"after": "1.0", "decided": decided})
     seen = [record["seq"] for record in read_state(Run.open(finished_run)).records(OBSERVATIONS)]
-    half = registry.answer("latest", "groups", {"after": f"1.{seen[len(seen) // 2]}", "decided": decided})
+    half = registry.answer(
+        "latest", "groups", {"after": f"1.{seen[len(seen) // 2]}", "decided": decided}
+    )
     assert half["dots"] == whole["dots"][-len(half["dots"]) :]
     assert 0 < len(half["dots"]) < len(whole["dots"])
-    assert ask(finished_run, "groups", after=whole["cursor"], decided=decided) == {**whole, "dots": []}
+    assert ask(finished_run, "groups", after=whole["cursor"], decided=decided) == {
+        **whole,
+        "dots": [],
+    }
     with pytest.raises(UserError, match="no cursor"):
         ask(finished_run, "groups", after="yesterday")
 
 
-def test_what_moves_the_dots_leads_to_the_boundary_of_the_end(finished_run: Path, run_copy: Path) -> None:
-    """From a reader who came after step 9, when variants that are in the pool now were not there."""
+def test_what_moves_the_dots_leads_to_the_boundary_of_the_end(
+    finished_run: Path, run_copy: Path
+) -> None:
+    """From a reader who came after step 9, when variants that are in the pool now were not
+    there."""
     for name in (OBSERVATIONS, POOL):
         lines = (finished_run / name).read_bytes().splitlines(keepends=True)
         early = [text for text in lines if json.loads(text).get("step", 0) <= 9]
@@ -108,7 +132,9 @@ def test_what_moves_the_dots_leads_to_the_boundary_of_the_end(finished_run: Path
         with (run_copy / name).open("ab") as file:
             file.writelines(late)
     registry.follower("latest").look()
-    news = registry.answer("latest", "groups", {"after": then["cursor"], "decided": str(then["decided"])})
+    news = registry.answer(
+        "latest", "groups", {"after": then["cursor"], "decided": str(then["decided"])}
+    )
     for task in news["left"]:
         dots.pop(task, None)
     dots |= {dot[0]: dot for dot in news["dots"]}
@@ -119,7 +145,8 @@ def test_what_moves_the_dots_leads_to_the_boundary_of_the_end(finished_run: Path
 
 
 def test_updates_and_labels_are_those_on_record(run_copy: Path) -> None:
-    """A trainer that says them: its last step's update comes after the step, and is told to who knows the step."""
+    """A trainer that says them: its last step's update comes after the step, and is told to who
+    knows the step."""
     log = run_copy / OBSERVATIONS
     lines = log.read_bytes().splitlines()
     said: dict[int, Any] = {}
@@ -137,9 +164,10 @@ def test_updates_and_labels_are_those_on_record(run_copy: Path) -> None:
             told = said.setdefault(one["step"], Counter())
             told.update(label for rollout in one["rollouts"] for label in rollout.get("labels", ()))
     labels = ask(run_copy, "steps")["labels"]
-    assert {step: {name: labels[name][row] for name in LABELS} for row, step in enumerate(labels["step"])} == {
-        step: {name: told[name] for name in LABELS} for step, told in said.items() if told
-    }
+    assert {
+        step: {name: labels[name][row] for name in LABELS}
+        for row, step in enumerate(labels["step"])
+    } == {step: {name: told[name] for name in LABELS} for step, told in said.items() if told}
 
 
 def test_a_rewind_resets_every_cursor_and_takes_back_its_steps(run_copy: Path) -> None:
@@ -153,7 +181,9 @@ def test_a_rewind_resets_every_cursor_and_takes_back_its_steps(run_copy: Path) -
     assert after["reset"]
     assert after["columns"]["step"] == list(range(1, 10))
     assert max(after["epochs"]["step"]) <= 9
-    assert ask(run_copy, "boundary") == json.loads(json.dumps(registry.answer("latest", "boundary", {})))
+    assert ask(run_copy, "boundary") == json.loads(
+        json.dumps(registry.answer("latest", "boundary", {}))
+    )
 
 
 @pytest.mark.parametrize("step", [1, 5, 9, 13, 14])
@@ -167,10 +197,14 @@ def test_the_boundary_of_an_old_step_is_what_stood_then(finished_run: Path, step
     epoch = state.epoch if step == 14 else state.epoch_of(step)
     active = state.pool_at(epoch).active
     found = ask(finished_run, "boundary", step=step)
-    assert {dot[0]: dot[3] for dot in found["dots"]} == {task: zone for task, zone in zones.items() if task in active}
+    assert {dot[0]: dot[3] for dot in found["dots"]} == {
+        task: zone for task, zone in zones.items() if task in active
+    }
     assert found["active"] == len(active)
     if step == 14:
-        assert {zone: sum(dot[3] == zone for dot in found["dots"]) for zone in ZONES} == state.zones()
+        assert {
+            zone: sum(dot[3] == zone for dot in found["dots"]) for zone in ZONES
+        } == state.zones()
 
 
 def test_the_pool_lists_every_variant_with_its_life(finished_run: Path) -> None:
@@ -184,21 +218,33 @@ def test_the_pool_lists_every_variant_with_its_life(finished_run: Path) -> None:
     assert len(retired["variants"]) == found["counts"].get("retired", 0)
 
 
-def test_the_funnel_counts_what_the_logs_hold_with_the_latest_example_of_each(finished_run: Path) -> None:
+def test_the_funnel_counts_what_the_logs_hold_with_the_latest_example_of_each(
+    finished_run: Path,
+) -> None:
     found = ask(finished_run, "funnel")
     state = read_state(Run.open(finished_run))
     failed = list(state.records(REJECTED))
     counts = Counter((record["stage"], record["error"]) for record in failed)
     assert {(one["stage"], one["error"]): one["count"] for one in found["failures"]} == dict(counts)
     for one in found["failures"]:
-        latest = [record for record in failed if (record["stage"], record["error"]) == (one["stage"], one["error"])][-1]
+        latest = [
+            record
+            for record in failed
+            if (record["stage"], record["error"]) == (one["stage"], one["error"])
+        ][-1]
         assert one["example"] == {name: latest[name] for name in ("pick", "evidence", "raw")}
         assert one["kind"] == ("gate" if one["error"] in get_args(Gate) else one["kind"])
     told = ask(finished_run, "status")
-    assert [found[name] for name in ("picked", "outcomes")] == [told[name] for name in ("picked", "outcomes")]
-    assert found["accepted"] == sum(1 for _ in state.records(EXPANDED)) >= told["accepted"], "a pick may go on"
+    assert [found[name] for name in ("picked", "outcomes")] == [
+        told[name] for name in ("picked", "outcomes")
+    ]
+    assert found["accepted"] == sum(1 for _ in state.records(EXPANDED)) >= told["accepted"], (
+        "a pick may go on"
+    )
     decided = Counter(record["kind"] for record in state.decisions() if record["kind"] != "epoch")
-    assert decided == sum((Counter({one["event"]: one["count"]}) for one in found["decisions"]), Counter())
+    assert decided == sum(
+        (Counter({one["event"]: one["count"]}) for one in found["decisions"]), Counter()
+    )
 
 
 def test_a_lineage_holds_all_that_comes_from_one_original(finished_run: Path) -> None:
@@ -214,7 +260,9 @@ def test_a_lineage_holds_all_that_comes_from_one_original(finished_run: Path) ->
             task = written[task]
         return task
 
-    assert nodes == {root: None} | {task: seed for task, seed in written.items() if origin(task) == root}
+    assert nodes == {root: None} | {
+        task: seed for task, seed in written.items() if origin(task) == root
+    }
     assert found["total"] == len(nodes)
     with pytest.raises(UserError, match="is no task of this run"):
         ask(finished_run, "lineage", task="zz")
@@ -223,28 +271,52 @@ def test_a_lineage_holds_all_that_comes_from_one_original(finished_run: Path) ->
     distance = both["task"]["provenance"]["profile_distance"]
     if variant.provenance["generation"] == 1:  # the root is the seed
         assert (both["profiles"]["task"] == both["profiles"]["seed"]) <= (distance == 0)
-    assert both["profiles"]["task"]["calls_per_turn"] == [len(turn) for turn in both["task"]["goal"]["calls"]]
+    assert both["profiles"]["task"]["calls_per_turn"] == [
+        len(turn) for turn in both["task"]["goal"]["calls"]
+    ]
     original = ask(finished_run, "pair", task=root)
     assert original["seed"] is None and list(original["profiles"]) == ["task"]
 
 
 def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Path) -> None:
-    fields = {"backbone": "local", "tokens_in": 100, "tokens_out": 10, "model": "m", "time": 1.0, "account": "a#0"}
+    fields = {
+        "backbone": "local",
+        "tokens_in": 100,
+        "tokens_out": 10,
+        "model": "m",
+        "time": 1.0,
+        "account": "a#0",
+    }
     for process, stage in (("daemon", "judge"), ("trainer-0", "user")):
         with closing(LogWriter(run_copy / usage(process))) as log:
             for number in range(20):
                 outcome = "failed" if number == 7 else "stop"
-                spent = {"seconds": 30.0 if number > 17 else 0.5, "outcome": outcome, "stage": stage}
+                spent = {
+                    "seconds": 30.0 if number > 17 else 0.5,
+                    "outcome": outcome,
+                    "stage": stage,
+                }
                 log.append([filled("call", process=process, number=number, **fields, **spent)])
     costs = ask(run_copy, "status")["costs"]
-    assert costs == {"calls": 40, "failed": 2, "tokens_in": 4000, "tokens_out": 400, "seconds": 138.0}
+    assert costs == {
+        "calls": 40,
+        "failed": 2,
+        "tokens_in": 4000,
+        "tokens_out": 400,
+        "seconds": 138.0,
+    }
     calls = ask(run_copy, "models")["calls"]
     assert [(one["process"], one["endpoint"], one["stage"]) for one in calls] == [
         ("daemon", "local", "judge"),
         ("trainer-0", "local", "user"),
     ]
     for one in calls:
-        assert (one["calls"], one["failed"], one["tokens_in"], one["tokens_out"]) == (20, 1, 2000, 200)
+        assert (one["calls"], one["failed"], one["tokens_in"], one["tokens_out"]) == (
+            20,
+            1,
+            2000,
+            200,
+        )
         assert one["median"] == pytest.approx(0.5, rel=0.1)
         assert one["slow"] == pytest.approx(30.0, rel=0.1)
 
@@ -262,15 +334,23 @@ def test_a_run_says_which_it_is(finished_run: Path, run_copy: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_run_with_a_trainer_says_what_became_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_a_trainer_says_what_became_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A real trainer that is halted, killed, and asked to stop."""
     path = tmp_path / "run"
-    config = write_config(tmp_path / "c.toml", {"training.steps": 100_000, "operation.steps_per_second": 10.0})
+    config = write_config(
+        tmp_path / "c.toml", {"training.steps": 100_000, "operation.steps_per_second": 10.0}
+    )
     monkeypatch.setattr("rods.buffers.run.heartbeat.SILENCE", 3.0)
 
     def becomes(condition: str, attempt: int = 1) -> None:
         def reached() -> bool:
-            now = Registry([path]).answer("latest", "status", {}) if (path / MANIFEST).exists() else {"step": 0}
+            now = (
+                Registry([path]).answer("latest", "status", {})
+                if (path / MANIFEST).exists()
+                else {"step": 0}
+            )
             return now["step"] > 0 and (now["condition"], now["attempt"]) == (condition, attempt)
 
         until(reached)
@@ -296,7 +376,10 @@ def test_a_process_that_left_no_heartbeat_was_there(run_copy: Path) -> None:
     for name in PROCESSES:
         (run_copy / f"heartbeat.{name}.json").unlink()
     found = ask(run_copy, "status")
-    assert (found["condition"], {one["life"] for one in found["processes"].values()}) == ("finished", {"no heartbeat"})
+    assert (found["condition"], {one["life"] for one in found["processes"].values()}) == (
+        "finished",
+        {"no heartbeat"},
+    )
     said = rods("status", run_copy).stdout
     assert said.count("left no heartbeat") == 2
 
@@ -326,7 +409,17 @@ def test_where_a_run_stands_is_told_before_its_history_was_read(
     monkeypatch.setattr(Follower, "_catch_up", lambda one, news: [go.wait(), read_on(one, news)])
     registry = Registry([run_copy])
     first = registry.answer("latest", "status", {})
-    unknown = ("picked", "considered", "accepted", "rejected", "outcomes", "discards", "versions", "notes", "costs")
+    unknown = (
+        "picked",
+        "considered",
+        "accepted",
+        "rejected",
+        "outcomes",
+        "discards",
+        "versions",
+        "notes",
+        "costs",
+    )
     assert {name: first[name] for name in first if name not in unknown} == {
         name: told[name] for name in told if name not in unknown
     }
@@ -334,7 +427,9 @@ def test_where_a_run_stands_is_told_before_its_history_was_read(
     assert registry.answer("latest", "positions", {})["reading"] == 0
     assert registry.answer("latest", "steps", {})["columns"]["step"] == []
     go.set()
-    assert registry.answer("latest", "steps", {"whole": "1"})["columns"]["step"] == list(range(1, 15))
+    assert registry.answer("latest", "steps", {"whole": "1"})["columns"]["step"] == list(
+        range(1, 15)
+    )
     assert "reading" not in registry.answer("latest", "positions", {})
     assert json.loads(json.dumps(registry.answer("latest", "status", {}))) == told
 
@@ -343,7 +438,9 @@ def cut(log: Path) -> None:
     """Closes the live part in the middle, between two groups."""
     lines = log.read_bytes().splitlines(keepends=True)
     middle = next(
-        place for place in range(len(lines) // 2, len(lines)) if json.loads(lines[place])["kind"] in ("step", "epoch")
+        place
+        for place in range(len(lines) // 2, len(lines))
+        if json.loads(lines[place])["kind"] in ("step", "epoch")
     )
     log.with_name(f"{log.stem}.{1:012d}.jsonl").write_bytes(b"".join(lines[: middle + 1]))
     log.write_bytes(b"".join(lines[middle + 1 :]))
@@ -365,8 +462,11 @@ def test_damage_of_the_past_is_told(run_copy: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where what runs record has changed: `python -m docs.generate.recorded_run RUN` records a new one."""
+def test_the_example_is_a_whole_run_that_names_no_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where what runs record has changed: `python -m docs.generate.recorded_run RUN` records a new
+    one."""
     run = unpacked(tmp_path)
     found = said_json(capsys, "verify", run)
     assert found["problems"] == []
@@ -375,14 +475,20 @@ def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys
     told = ask(run, "status")
     assert (told["condition"], told["step"]) == ("finished", told["steps"])
     assert len(told["labels"]) > 5 and told["entropy"] is not None
-    assert all(ask(run, "steps")[name]["step"] for name in ("columns", "updates", "labels", "epochs"))
+    assert all(
+        ask(run, "steps")[name]["step"] for name in ("columns", "updates", "labels", "epochs")
+    )
     assert ask(run, "funnel")["failures"] and ask(run, "logs")["total"]
     dots = ask(run, "boundary")["dots"]
     assert any(ask(run, "episodes", task=dot[0])["episodes"] for dot in dots)
     held = ask(run, "compare")["heldout"]
     assert held["end"]["progress"]["mean"] > held["start"]["progress"]["mean"]
     models = ask(run, "models")
-    assert len({one["stage"] for one in models["calls"]}) > 5 and models["endpoints"] and models["budget"]["requests"]
+    assert (
+        len({one["stage"] for one in models["calls"]}) > 5
+        and models["endpoints"]
+        and models["budget"]["requests"]
+    )
     variants = ask(run, "pool")
     assert variants["counts"].keys() >= {"staged", "injected", "revived", "retired"}
     assert {one["generation"] for one in variants["variants"]} == {1, 2}
@@ -394,11 +500,14 @@ def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys
     ]
     naming = re.compile(rb'"(host|pid|boot_id|command)":|"/(home|root|tmp|usr)/')
     assert not [text for text in texts if naming.search(text)]
-    assert {address for text in texts for address in re.findall(rb"\d+\.\d+\.\d+\.\d+", text)} <= {b"127.0.0.1"}
+    assert {address for text in texts for address in re.findall(rb"\d+\.\d+\.\d+\.\d+", text)} <= {
+        b"127.0.0.1"
+    }
 
 
 def test_episodes_say_what_they_earned_and_where_their_advantage_is_from(tmp_path: Path) -> None:
-    """Derived from the rewards of the whole group by the run's rule (here GRPO's); what is on record goes first."""
+    """Derived from the rewards of the whole group by the run's rule (here GRPO's); what is on
+    record goes first."""
     run = unpacked(tmp_path)
     dots = ask(run, "boundary")["dots"]
     task = next(dot[0] for dot in dots if ask(run, "episodes", task=dot[0])["episodes"])
@@ -415,17 +524,26 @@ def test_episodes_say_what_they_earned_and_where_their_advantage_is_from(tmp_pat
         spread = np.std(rewards, ddof=1) + 1e-4
         assert trace["advantage"] == pytest.approx((trace["reward"] - np.mean(rewards)) / spread)
         assert trace["advantage_by"] == "the group's rewards, baseline group, scale group"
-    config, rollouts = Run.open(run).config, [{"reward": 0.0}, {"reward": 1.0, "advantage": 0.25}]
-    assert [one["advantage_by"][:9] for one in views.earned(config, rollouts)] == ["the group", "on record"]
+    config = Run.open(run).config
+    rollouts = [{"reward": 0.0}, {"reward": 1.0, "advantage": 0.25}]
+    assert [one["advantage_by"][:9] for one in views.earned(config, rollouts)] == [
+        "the group",
+        "on record",
+    ]
     assert views.earned(config, rollouts)[1]["advantage"] == 0.25
-    whole = config.model_copy(update={"training": config.training.model_copy(update={"advantage_scale": "batch"})})
-    assert views.earned(whole, rollouts)[0]["advantage"] is None  # other groups would have to be known
+    whole = config.model_copy(
+        update={"training": config.training.model_copy(update={"advantage_scale": "batch"})}
+    )
+    # other groups would have to be known
+    assert views.earned(whole, rollouts)[0]["advantage"] is None
 
 
 def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:
     def seen() -> dict[str, tuple[int, int]]:
         return {
-            str(file): (file.stat().st_mtime_ns, file.stat().st_size) for file in run_copy.rglob("*") if file.is_file()
+            str(file): (file.stat().st_mtime_ns, file.stat().st_size)
+            for file in run_copy.rglob("*")
+            if file.is_file()
         }
 
     before = seen()

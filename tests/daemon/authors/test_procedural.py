@@ -22,7 +22,10 @@ async def test_a_seed_of_a_class_without_recipes_ends_as_no_prompts() -> None:
     who = ProceduralAuthor(replace(catalogue, recipes=kept), THREADS)
     bench = Bench()
     assert await bench.write(seed(), who) == "no_prompts"
-    assert bench.failures() == [("plan", "no_prompts")] and group in bench.rejections[0].evidence["detail"]
+    assert (
+        bench.failures() == [("plan", "no_prompts")]
+        and group in bench.rejections[0].evidence["detail"]
+    )
 
 
 async def test_most_seeds_become_variants_with_other_calls_other_words_and_another_world() -> None:
@@ -38,4 +41,6 @@ async def test_most_seeds_become_variants_with_other_calls_other_words_and_anoth
         assert [bool(turn) for turn in variant.calls] == [bool(turn) for turn in root.calls]
 
 
-RETURNS = {text for task in tasks() for turn, text in enumerate(task.script) if turn in task.held_out}
+RETURNS = {
+    text for task in tasks() for turn, text in enumerate(task.script) if turn in task.held_out
+}

@@ -17,7 +17,11 @@ STATE: dict[str, Any] = {
         "memo": {"folder": "old", "size": 3, "locked": True, "shared": ["box1"]},
         "plan": {"folder": "new", "size": 5, "locked": False, "shared": []},
     },
-    "market": {"status": "Closed", "rate": 0.5, "orders": {"12345": {"state": "open"}, "12346": {"state": "done"}}},
+    "market": {
+        "status": "Closed",
+        "rate": 0.5,
+        "orders": {"12345": {"state": "open"}, "12346": {"state": "done"}},
+    },
     "drafts": {},
     "note": None,
 }
@@ -55,7 +59,9 @@ def test_a_patch_keeps_the_shape_of_the_state(patch: dict[str, Any], kind: str |
 
 def test_maps_have_like_entries_and_records_have_fields() -> None:
     assert is_map(STATE["files"], record=False) and is_map(STATE["market"]["orders"], record=False)
-    assert not is_map(STATE["market"], record=False) and not is_map(STATE["files"]["memo"], record=True)
+    assert not is_map(STATE["market"], record=False) and not is_map(
+        STATE["files"]["memo"], record=True
+    )
     assert not is_map({}, record=False) and not is_map({"a": 1, "b": 2}, record=True)
 
 
@@ -75,6 +81,8 @@ def test_what_may_stand_in_a_state_is_what_its_types_say() -> None:
 def test_without_types_the_options_of_an_argument_of_that_name_where_they_fit() -> None:
     toy = load(f"{TOY}:environment")
     notes = {"101": {"title": "red", "color": "blue"}, "102": {"title": "garden", "color": "red"}}
-    assert allowed(toy, {"notes": notes, "counters": {}}) == {"notes.*.color": {"enum": ["red", "blue"]}}
+    assert allowed(toy, {"notes": notes, "counters": {}}) == {
+        "notes.*.color": {"enum": ["red", "blue"]}
+    }
     notes["102"]["color"] = "green"
     assert allowed(toy, {"notes": notes}) == {}

@@ -1,4 +1,5 @@
-"""Aimed synthesis from the logs of real runs: every variant lies where its pick aims, and verify says so."""
+"""Aimed synthesis from the logs of real runs: every variant lies where its pick aims, and verify
+says so."""
 
 from __future__ import annotations
 
@@ -91,13 +92,17 @@ def shapes(path: Path) -> list[tuple[Record, Record, Profile, Profile]]:
 def test_every_variant_of_a_run_lies_where_its_pick_aims(aimed: Path) -> None:
     seen = Counter[str]()
     for pick, record, before, after in shapes(aimed):
-        told, provenance = pick["why"]["aim"], record["task"]["provenance"]["aim"]
+        told = pick["why"]["aim"]
+        provenance = record["task"]["provenance"]["aim"]
         assert provenance["direction"] == told["direction"]
         mean = pick["why"]["mean"]
-        assert told["direction"] == ("easier" if mean < 0.3 else "harder" if mean > 0.7 else "sideways")
+        assert told["direction"] == (
+            "easier" if mean < 0.3 else "harder" if mean > 0.7 else "sideways"
+        )
         operator = provenance.get("operator")
         seen[operator or "sideways"] += 1
-        calls, made = len(before.nodes), len(after.nodes)
+        calls = len(before.nodes)
+        made = len(after.nodes)
         match operator:
             case None:
                 assert after.type == before.type and after.depth == before.depth
@@ -120,7 +125,11 @@ def test_every_variant_of_a_run_lies_where_its_pick_aims(aimed: Path) -> None:
             case "split":
                 assert len(after.turns) == len(before.turns) + 1 and made <= calls
             case "serve":
-                assert before.type in ("miss_func", "miss_param") and after.type == "base" and () not in after.turns
+                assert (
+                    before.type in ("miss_func", "miss_param")
+                    and after.type == "base"
+                    and () not in after.turns
+                )
             case "crowd":
                 assert after.shown > before.shown and made >= calls and after.type == before.type
             case "thin":
@@ -147,17 +156,26 @@ def test_verify_derives_directions_again_and_holds_them_to_the_calls(aimed: Path
 
 @pytest.mark.slow
 def test_inspect_and_the_page_say_which_way_a_variant_went(aimed: Path) -> None:
-    made = next(record for record in variants(aimed) if "operator" in record["task"]["provenance"]["aim"])
-    task, aim = made["task"]["id"], made["task"]["provenance"]["aim"]
+    made = next(
+        record for record in variants(aimed) if "operator" in record["task"]["provenance"]["aim"]
+    )
+    task = made["task"]["id"]
+    aim = made["task"]["provenance"]["aim"]
     words = f"{aim['direction']} by {aim['operator']}"
     nodes = lineage(Follower(aimed), {"task": task})["nodes"]
     assert {node["task"]: node.get("aim") for node in nodes}[task] == words
     said = rods("inspect", aimed, task).stdout
-    assert f"{task} ({words})" in next(line for line in said.splitlines() if line.startswith("lineage"))
-    assert "'aim': {'direction'" in rods("inspect", aimed, made["task"]["provenance"]["seed"]).stdout, "of its picks"
+    assert f"{task} ({words})" in next(
+        line for line in said.splitlines() if line.startswith("lineage")
+    )
+    assert (
+        "'aim': {'direction'" in rods("inspect", aimed, made["task"]["provenance"]["seed"]).stdout
+    ), "of its picks"
 
 
-def forged(aimed: Path, path: Path, log: str, change: Callable[[Record], Record], *, replay: bool = False) -> str:
+def forged(
+    aimed: Path, path: Path, log: str, change: Callable[[Record], Record], *, replay: bool = False
+) -> str:
     """What verify says of a copy of the run in which `change` was made to the records of a log."""
     shutil.copytree(aimed, path)
     rewrite(path / log, change)
@@ -168,17 +186,29 @@ def forged(aimed: Path, path: Path, log: str, change: Callable[[Record], Record]
 def test_verify_reports_a_forged_direction_and_a_forged_mean(aimed: Path, tmp_path: Path) -> None:
     def turned(record: Record) -> Record:
         aim = {"direction": "harder", "operators": ["chain"]}
-        return {**record, "why": {**record["why"], "aim": aim}} if record["kind"] == "picked" else record
+        return (
+            {**record, "why": {**record["why"], "aim": aim}}
+            if record["kind"] == "picked"
+            else record
+        )
 
     def raised(record: Record) -> Record:
-        return {**record, "why": {**record["why"], "mean": 0.875}} if record["kind"] == "picked" else record
+        return (
+            {**record, "why": {**record["why"], "mean": 0.875}}
+            if record["kind"] == "picked"
+            else record
+        )
 
     assert "and the mean 0.0 gives" in forged(aimed, tmp_path / "aim", SEEDS, turned)
-    assert "says the mean 0.875, and the step's groups give [0.5]" in forged(aimed, tmp_path / "mean", SEEDS, raised)
+    assert "says the mean 0.875, and the step's groups give [0.5]" in forged(
+        aimed, tmp_path / "mean", SEEDS, raised
+    )
 
 
 @pytest.mark.slow
-def test_verify_reports_a_variant_that_names_another_direction_or_operator(aimed: Path, tmp_path: Path) -> None:
+def test_verify_reports_a_variant_that_names_another_direction_or_operator(
+    aimed: Path, tmp_path: Path
+) -> None:
     wanted = {record["pick"]: record["why"]["aim"] for record in seeds(aimed, "picked")}
 
     def changed(record: Record, **aim: Any) -> Record:
@@ -206,15 +236,25 @@ def test_verify_reports_a_variant_that_names_another_direction_or_operator(aimed
 @pytest.mark.parametrize("operator", TABLES)
 async def test_an_operator_leads_where_its_rule_says(operator: Operator) -> None:
     config: Any = settings(aiming={"enabled": True, "operators": list(TABLES)})
-    world, bench = load("desk"), Bench(config)
+    world = load("desk")
+    bench = Bench(config)
     direction = TABLES[operator]["direction"]
     training = [task for task in tasks() if task.split == "train"]
-    fitting = [task for task in training if operator in applicable(config.aiming, measures(task.type, task.calls))]
+    fitting = [
+        task
+        for task in training
+        if operator in applicable(config.aiming, measures(task.type, task.calls))
+    ]
     for task in fitting[:6]:
-        job = VariantJob(f"1-{task.id}", 0, task, task, 1, {"direction": direction, "operators": [operator]})
-        made = await bench.pipeline.write(job, author(), world, lambda _: [], bench.rejections.append)
+        job = VariantJob(
+            f"1-{task.id}", 0, task, task, 1, {"direction": direction, "operators": [operator]}
+        )
+        made = await bench.pipeline.write(
+            job, author(), world, lambda _: [], bench.rejections.append
+        )
         if isinstance(made, Task):
-            before, after = profile(world, task), profile(world, made)
+            before = profile(world, task)
+            after = profile(world, made)
             assert made.provenance["aim"] == {"direction": direction, "operator": operator}
             assert faults(operator, config.aiming, before, after) == []
             assert faults(operator, config.aiming, before, before) != []
@@ -225,7 +265,8 @@ async def test_an_operator_leads_where_its_rule_says(operator: Operator) -> None
 @pytest.mark.parametrize("recipes", [True, False], ids=["recipes", "single tools"])
 async def test_a_model_is_told_where_its_variant_goes(recipes: bool, tmp_path: Path) -> None:
     config: Any = settings(**ON, pipeline={"author": "llm", "recipes": recipes})
-    world, bench = load("desk"), Bench(config)
+    world = load("desk")
+    bench = Bench(config)
     aim = {"direction": "easier", "operators": ["tell"]}
     fitting = [task for task in tasks() if task.split == "train" and task.type == "base"]
     bodies = tmp_path / "bodies"
@@ -234,7 +275,9 @@ async def test_a_model_is_told_where_its_variant_goes(recipes: bool, tmp_path: P
             for task in fitting:
                 who = LLMAuthor(world, asker, config.pipeline, THREADS)
                 job = VariantJob(f"1-{task.id}", 0, task, task, 1, aim)
-                made = await bench.pipeline.write(job, who, world, lambda _: [], bench.rejections.append)
+                made = await bench.pipeline.write(
+                    job, who, world, lambda _: [], bench.rejections.append
+                )
                 if isinstance(made, Task):
                     break
     assert isinstance(made, Task), bench.rejections
@@ -254,13 +297,22 @@ async def test_what_is_left_after_a_cut_begins_in_the_state_that_the_calls_befor
         instance = world.reset(task.state)
         for call in (call for calls in task.calls[:turn] for call in calls):
             instance.call(call)
-        assert turn > 0 and left.seed.calls == task.calls[turn:] and left.seed.state == instance.snapshot()
-        assert left.seed.texts == task.texts[turn:] and left.profile.turns == profile(world, left.seed).turns
+        assert (
+            turn > 0
+            and left.seed.calls == task.calls[turn:]
+            and left.seed.state == instance.snapshot()
+        )
+        assert (
+            left.seed.texts == task.texts[turn:]
+            and left.profile.turns == profile(world, left.seed).turns
+        )
 
 
 async def test_a_pick_that_does_not_aim_leaves_no_trace() -> None:
-    task, plain = seed("base"), settings()
-    active, signal = {task.id: TaskFacts(task.type, task=task)}, TaskSignal(task.id, Moments(0.5, 0.25))
+    task = seed("base")
+    plain = settings()
+    active = {task.id: TaskFacts(task.type, task=task)}
+    signal = TaskSignal(task.id, Moments(0.5, 0.25))
     (pick,) = select(1, [signal], active, {}, plain)
     assert "aim" not in pick.why
     made = await Bench(plain).variant(task, pick=pick.id)
@@ -270,11 +322,15 @@ async def test_a_pick_that_does_not_aim_leaves_no_trace() -> None:
 
 def test_tasks_below_the_boundary_are_picked_only_where_variants_are_aimed() -> None:
     task = seed("base")
-    active, signal = {task.id: TaskFacts(task.type, task=task)}, TaskSignal(task.id, Moments(0.0, 0.0))
-    aimed, plain = settings(**ON), settings()
+    active = {task.id: TaskFacts(task.type, task=task)}
+    signal = TaskSignal(task.id, Moments(0.0, 0.0))
+    aimed = settings(**ON)
+    plain = settings()
     (pick,) = select(1, [signal], active, {}, aimed)
     assert pick.why["aim"]["direction"] == "easier"
-    assert {TABLES[operator]["direction"] for operator in pick.why["aim"]["operators"]} == {"easier"}
+    assert {TABLES[operator]["direction"] for operator in pick.why["aim"]["operators"]} == {
+        "easier"
+    }
     assert select(1, [signal], active, {}, plain) == []
     cut = TaskSignal(task.id, Moments(0.0, 0.0), truncated=True)
     assert select(1, [cut], active, {}, aimed) == []
@@ -283,62 +339,95 @@ def test_tasks_below_the_boundary_are_picked_only_where_variants_are_aimed() -> 
 
 
 def test_a_share_of_the_picks_is_of_easier_variants() -> None:
-    """The best pick of a type is kept, the last of the others gives way to a seed below the boundary."""
+    """The best pick of a type is kept, the last of the others gives way to a seed below the
+    boundary."""
     plenty = [task for task in tasks() if task.split == "train" and task.type == "base"][:3]
     active = {task.id: TaskFacts(task.type, task=task) for task in plenty}
     means = (0.5, 0.6, 0.0)
-    signals = [TaskSignal(task.id, Moments(mean, 0.25)) for task, mean in zip(plenty, means, strict=True)]
+    signals = [
+        TaskSignal(task.id, Moments(mean, 0.25)) for task, mean in zip(plenty, means, strict=True)
+    ]
     for share, kept in ((0.0, [0, 1]), (0.5, [0, 2]), (1.0, [0, 2])):
-        config = settings(aiming={"enabled": True, "easy_share": share}, selection={"seeds_per_step": 2, "quota": 2})
-        assert [pick.task for pick in select(1, signals, active, {}, config)] == [plenty[n].id for n in kept]
-    others = settings(aiming={"enabled": True, "easy_share": 1.0}, selection={"groups": [["long_context"]]})
+        config = settings(
+            aiming={"enabled": True, "easy_share": share},
+            selection={"seeds_per_step": 2, "quota": 2},
+        )
+        assert [pick.task for pick in select(1, signals, active, {}, config)] == [
+            plenty[n].id for n in kept
+        ]
+    others = settings(
+        aiming={"enabled": True, "easy_share": 1.0}, selection={"groups": [["long_context"]]}
+    )
     assert select(1, signals, active, {}, others) == [], "a type without a group is never picked"
 
 
 def test_variants_of_a_pick_and_attempts_take_operators_in_turn() -> None:
-    directions, task, world = Directions(settings(**ON)), seed("base"), load("desk")
+    directions = Directions(settings(**ON))
+    task = seed("base")
+    world = load("desk")
     aim = directions.aim(3, task, 0.0)
     assert aim is not None and len(operators := aim["operators"]) > 2
-    given = replace(assignment(), environment=world, seed=task, root=task, profile=profile(world, task))
+    given = replace(
+        assignment(), environment=world, seed=task, root=task, profile=profile(world, task)
+    )
 
     def first(index: int, attempt: int) -> str:
-        return str(directions.target(replace(given, key=(0, "3-a", index, attempt)), aim).aim["operator"])
+        return str(
+            directions.target(replace(given, key=(0, "3-a", index, attempt)), aim).aim["operator"]
+        )
 
-    assert [first(index, 1) for index in range(3)] == [first(0, attempt) for attempt in (1, 2, 3)] == operators[:3]
+    assert (
+        [first(index, 1) for index in range(3)]
+        == [first(0, attempt) for attempt in (1, 2, 3)]
+        == operators[:3]
+    )
     assert first(1, 2) == operators[2]
 
 
 def test_a_direction_does_not_depend_on_the_order_of_candidates() -> None:
-    directions, task = Directions(settings(**ON)), seed("base")
+    directions = Directions(settings(**ON))
+    task = seed("base")
     aims = [directions.aim(step, task, 0.9) for step in range(1, 20)]
     assert aims == [directions.aim(step, task, 0.9) for step in range(1, 20)]
     assert len({tuple(aim["operators"]) for aim in aims if aim}) > 1
-    assert directions.aim(1, task, 0.5) == directions.aim(1, task, None) == {"direction": "sideways"}
+    assert (
+        directions.aim(1, task, 0.5) == directions.aim(1, task, None) == {"direction": "sideways"}
+    )
 
 
 def test_a_schedule_leads_from_easier_to_harder_whatever_seeds_earned() -> None:
-    ladder, task = Directions(settings(aiming={"enabled": True, "schedule_steps": 10})), seed("base")
+    ladder = Directions(settings(aiming={"enabled": True, "schedule_steps": 10}))
+    task = seed("base")
     for mean in (None, 0.0, 0.5, 1.0):
         aims = [ladder.aim(step, task, mean) for step in range(1, 21)]
-        assert [aim and aim["direction"] for aim in aims] == ["easier"] * 2 + ["sideways"] * 5 + ["harder"] * 13
+        assert [aim and aim["direction"] for aim in aims] == ["easier"] * 2 + ["sideways"] * 5 + [
+            "harder"
+        ] * 13
 
 
 @pytest.mark.slow
 def test_verify_derives_directions_by_schedule_from_the_steps(tmp_path: Path) -> None:
-    aiming = {"aiming": {"enabled": True, "schedule_steps": 9}, "selection": {**AIMED["selection"], "order": "random"}}
+    aiming = {
+        "aiming": {"enabled": True, "schedule_steps": 9},
+        "selection": {**AIMED["selection"], "order": "random"},
+    }
     run = make_run(tmp_path / "run", {**AIMED, **aiming})
     with Uneven(run) as trainer, Daemon(run.path):
         for _ in range(3):
             trainer.play(3)
             until(lambda: idle(run.path, trainer.step), 400)
-    aims = {(record["step"], record["why"]["aim"]["direction"]) for record in seeds(run.path, "picked")}
+    aims = {
+        (record["step"], record["why"]["aim"]["direction"]) for record in seeds(run.path, "picked")
+    }
     assert {(1, "easier"), (2, "easier"), (5, "sideways"), (9, "harder")} <= aims
     assert {step for step, way in aims if way == "easier"} <= {1, 2}
     checked = verify(run.path, replay=True)
     assert checked.ok and checked.counts["aims"] and checked.counts["aims held to their calls"]
 
     def moved(record: Record) -> Record:
-        return {**record, "step": 5} if record["kind"] == "picked" and record["step"] == 1 else record
+        return (
+            {**record, "step": 5} if record["kind"] == "picked" and record["step"] == 1 else record
+        )
 
     assert " gives {'direction': 'sideways'}" in forged(run.path, tmp_path / "moved", SEEDS, moved)
 

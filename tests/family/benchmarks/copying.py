@@ -1,5 +1,6 @@
-"""`python -m tests.family.benchmarks.copying RUN`: the daemon, with an author that hands in items of the run's guard:
-of each benchmark one in the words of an item, and one with its calls, in turn."""
+"""`python -m tests.family.benchmarks.copying RUN`: the daemon, with an author that hands in
+items of the run's guard: of each benchmark one in the words of an item, and one with its calls,
+in turn."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ async def copied(author: ProceduralAuthor, *given: Any, **named: Any) -> Task:
 @cache
 def _copies() -> Iterator[Change]:
     run = Run.open(Path(sys.argv[1]))
-    index, some = held_out_index(run.guarded), run.tasks[0]
+    index = held_out_index(run.guarded)
+    some = run.tasks[0]
     wanted: dict[tuple[str, str], Change] = {}
     for task in run.guarded:
         name = task.provenance.get("benchmark", "").split(" ")[0]
@@ -37,7 +39,8 @@ def _copies() -> Iterator[Change]:
             if name and (name, way) not in wanted:
                 made: Any = replace(some, **change, held_out={}, id="")
                 if any(f", {name} " in str(reason) for reason in contamination(made, index)):
-                    wanted[name, way] = change  # which an item of another benchmark does not match, too
+                    # which an item of another benchmark does not match, too
+                    wanted[name, way] = change
     return cycle(wanted.values())
 
 
@@ -46,7 +49,10 @@ def _changes(task: AnyTask) -> Iterator[tuple[str, Change]]:
         yield "words", {"script": (task.texts[0],), "calls": ((Call("never", {}),),)}
     if task.goal_calls:
         turns = task.calls if isinstance(task, Task) else (task.goal_calls[:1], task.goal_calls[1:])
-        yield "calls", {"script": tuple(f"Go on with {n}." for n in range(len(turns))), "calls": turns}
+        yield (
+            "calls",
+            {"script": tuple(f"Go on with {n}." for n in range(len(turns))), "calls": turns},
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What an evaluation has to hold against a stub: it goes on behind kills, and a broken endpoint is nobody's failure."""
+"""What an evaluation has to hold against a stub: it goes on behind kills, and a broken endpoint is
+nobody's failure."""
 
 from __future__ import annotations
 
@@ -18,15 +19,19 @@ from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
 from tests.family.benchmarks.test_suite import grown
 
 
-def goes_on_behind_kills(stub: Stub, player: str, folder: Path, told: Sequence[object], moments: Sequence[int]) -> int:
-    """Killed as soon as so many episodes are there, it ends with those of an undisturbed one, each once. Returns how
-    many there were at the last start, from which on the stub counts anew."""
+def goes_on_behind_kills(
+    stub: Stub, player: str, folder: Path, told: Sequence[object], moments: Sequence[int]
+) -> int:
+    """Killed as soon as so many episodes are there, it ends with those of an undisturbed one, each
+    once. Returns how many there were at the last start, from which on the stub counts anew."""
     stub.use(Script(answer=player))
     whole = evaluate("run", folder / "whole", *told)
     stub.use(Script(answer=player, latency=0.05))
     killed = ("run", folder / "e", *told, "--in-flight", 2)
     for least in moments:
-        process = subprocess.Popen(command(*killed), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command(*killed), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         until(partial(grown, folder / "e" / EPISODES, least))
         process.kill()
         process.wait()
@@ -36,8 +41,14 @@ def goes_on_behind_kills(stub: Stub, player: str, folder: Path, told: Sequence[o
     stub.forget()
     ended = evaluate(*killed)
     after = [episode.key for episode in episodes(folder / "e")]
-    assert ended["scores"] == whole["scores"] and after[: len(before)] == before and len({*after}) == len(after)
-    results: Any = [{one.key: one.result for one in episodes(folder / place)} for place in ("e", "whole")]
+    assert (
+        ended["scores"] == whole["scores"]
+        and after[: len(before)] == before
+        and len({*after}) == len(after)
+    )
+    results: Any = [
+        {one.key: one.result for one in episodes(folder / place)} for place in ("e", "whole")
+    ]
     assert results[0] == results[1]
     return len(before)
 
@@ -51,8 +62,8 @@ def leaves_out_what_an_endpoint_breaks(
     count: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """While the stub answers by `script` all `count` episodes are left out, for a reason with `said` in it; then they
-    are played."""
+    """While the stub answers by `script` all `count` episodes are left out, for a reason with
+    `said` in it; then they are played."""
     stub.use(script)
     given = ("run", folder, *told)
     assert run([*map(str, given)]) == 5

@@ -1,4 +1,5 @@
-"""Two policies for the stub server: one that knows the calls of BFCL's single turns, and one that declines."""
+"""Two policies for the stub server: one that knows the calls of BFCL's single turns, and one that
+declines."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from rods.family.benchmarks.folder import Settings
 
 
 def knows(request: dict[str, Any]) -> str:
-    return _known().get("".join(message["content"] for message in request["messages"]), "I cannot do that.")
+    return _known().get(
+        "".join(message["content"] for message in request["messages"]), "I cannot do that."
+    )
 
 
 def declines(request: dict[str, Any]) -> str:

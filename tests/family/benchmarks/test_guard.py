@@ -1,4 +1,5 @@
-"""Items of benchmarks in use are held out of training: variants and drawn tasks that match one are refused."""
+"""Items of benchmarks in use are held out of training: variants and drawn tasks that match one are
+refused."""
 
 from __future__ import annotations
 
@@ -34,11 +35,16 @@ NAMED = re.compile(r"its (?P<way>query|ground truth) [^\"]*, (?P<name>\w+) [^\" 
 
 @pytest.fixture(scope="module")
 def run(bfcl: Bfcl, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return make_run(tmp_path_factory.mktemp("guard") / "run", benchmarks={"guard": ["bfcl_single", "bfcl_memory"]})
+    return make_run(
+        tmp_path_factory.mktemp("guard") / "run",
+        benchmarks={"guard": ["bfcl_single", "bfcl_memory"]},
+    )
 
 
 def variant(**changes: Any) -> dict[str, Any]:
-    return dataclasses.replace(variants(5)[0], provenance={"generation": 1}, id="", **changes).as_json()
+    return dataclasses.replace(
+        variants(5)[0], provenance={"generation": 1}, id="", **changes
+    ).as_json()
 
 
 def test_a_variant_in_an_item_s_words_or_with_its_calls_is_refused(run: Run) -> None:
@@ -59,13 +65,17 @@ def test_a_variant_in_an_item_s_words_or_with_its_calls_is_refused(run: Run) -> 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-def test_a_daemon_refuses_copies_of_every_benchmark_s_items_and_names_them(bfcl: Bfcl, tmp_path: Path) -> None:
+def test_a_daemon_refuses_copies_of_every_benchmark_s_items_and_names_them(
+    bfcl: Bfcl, tmp_path: Path
+) -> None:
     """By words and by calls; a memory's items have no calls that are right."""
     package.WHEEL.fetch()
     names = [*declared_benchmarks()]
     with ExitStack() as stack:
         stack.enter_context(kept(tmp_path))
-        run = daemon_run(tmp_path / "run", {"benchmarks": {"guard": names}, "pool": {"staging_epochs": 0.0}})
+        run = daemon_run(
+            tmp_path / "run", {"benchmarks": {"guard": names}, "pool": {"staging_epochs": 0.0}}
+        )
         trainer = stack.enter_context(Trainer(run))
         daemon = stack.enter_context(Daemon(run.path, program="tests.family.benchmarks.copying"))
         for _ in range(8):
@@ -75,7 +85,8 @@ def test_a_daemon_refuses_copies_of_every_benchmark_s_items_and_names_them(bfcl:
     told = (json.dumps(record["evidence"]) for record in rejected(run.path))
     refused = {(match["way"], match["name"]) for line in told for match in NAMED.finditer(line)}
     due = {(way, name) for way in ("query", "ground truth") for name in names}
-    without = {("ground truth", name) for name in ("bfcl_memory", "bfcl_search")}  # whose answers are words
+    # whose answers are words
+    without = {("ground truth", name) for name in ("bfcl_memory", "bfcl_search")}
     assert refused == due - without and not daemon_variants(run.path)
 
 
@@ -90,7 +101,9 @@ def test_calls_are_found_again_whatever_turns_they_stand_in() -> None:
         assert str(reason).startswith("held out: its ground truth equals that of task")
         assert str(reason).endswith(f", tau2 {conversation.provenance['id']}")
         assert contamination(conversation, SimilarityIndex([made])) or len(turns) > 1
-    fewer: Any = dataclasses.replace(variants(1)[0], script=("Go on.",), calls=(calls[:-1],), held_out={}, id="")
+    fewer: Any = dataclasses.replace(
+        variants(1)[0], script=("Go on.",), calls=(calls[:-1],), held_out={}, id=""
+    )
     assert not contamination(fewer, held_out_index([conversation]))
 
 
@@ -132,5 +145,7 @@ def test_a_suite_counts_items_that_the_run_trains_on(tmp_path: Path, bfcl: Bfcl)
     assert overlaps(make_run(tmp_path / "run"), single) == 0
     item = next(task for task in single.tasks() if 12 < len(task.texts[0].split()) < 30)
     run = make_run(tmp_path / "other")
-    taught: Any = dataclasses.replace(run.tasks[0], script=(item.texts[0], *run.tasks[0].texts[1:]), id="")
+    taught: Any = dataclasses.replace(
+        run.tasks[0], script=(item.texts[0], *run.tasks[0].texts[1:]), id=""
+    )
     assert overlaps(dataclasses.replace(run, tasks=[taught, *run.tasks[1:]]), single) >= 1

@@ -1,8 +1,9 @@
-"""Twenty items or more of each benchmark, end to end, against a real vLLM with a real, small model. `make llm-smoke`
-runs this, with ITEMS=all also what has long prompts; `make test` does not.
+"""Twenty items or more of each benchmark, end to end, against a real vLLM with a real, small model.
+`make llm-smoke` runs this, with ITEMS=all also what has long prompts; `make test` does not.
 
-A model of 135M parameters gets next to nothing right: what is counted is that every item ends, that none is left out
-for a failure of the machinery, and how many of its outputs have calls that can be read. The table is printed."""
+A model of 135M parameters gets next to nothing right: what is counted is that every item ends, that
+none is left out for a failure of the machinery, and how many of its outputs have calls that can be
+read. The table is printed."""
 
 from __future__ import annotations
 
@@ -28,8 +29,10 @@ from rods.family.benchmarks.tau2.benchmark import Tau2
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
-LONG = "bfcl_formats", "bfcl_memory", "bfcl_search", "tau2", "acebench"  # prompts: minutes to an hour of a CPU
-KEY, KEY_ENV = "a-key-of-this-test", "RODS_TEST_SEARCH_KEY"
+# prompts: minutes to an hour of a CPU
+LONG = "bfcl_formats", "bfcl_memory", "bfcl_search", "tau2", "acebench"
+KEY = "a-key-of-this-test"
+KEY_ENV = "RODS_TEST_SEARCH_KEY"
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
@@ -49,7 +52,9 @@ def own_cache() -> Iterator[ExitStack]:
 
 
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PARTS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PARTS]
+)
 def test_every_item_ends_and_none_by_the_machinery(
     served: Endpoint,
     bfcl: Bfcl,
@@ -62,7 +67,18 @@ def test_every_item_ends_and_none_by_the_machinery(
     folder = tmp_path / name
     if name == "acebench":
         own_cache.enter_context(kept(tmp_path))
-    at = ("--benchmark", name, "--url", served.urls[0], "--model", served.model, "--in-flight", 4, "--patience", 1800)
+    at = (
+        "--benchmark",
+        name,
+        "--url",
+        served.urls[0],
+        "--model",
+        served.model,
+        "--in-flight",
+        4,
+        "--patience",
+        1800,
+    )
     benchmark = named(name)
     if isinstance(benchmark, Tau2):  # such a user never stops, and says as much as it may
         monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.USER_TOKENS", 32)
@@ -76,14 +92,21 @@ def test_every_item_ends_and_none_by_the_machinery(
         monkeypatch.setenv(KEY_ENV, KEY)
         beside = ("--search-url", f"{own_cache.enter_context(WebStub(KEY)).url}/search")
     found = evaluate("run", folder, *at, *beside, *PARTS[name], "--max-tokens", 32)
-    done, calls = list(episodes(folder)), [call for who in ("evaluation", "user") for call in read(folder / usage(who))]
+    done = list(episodes(folder))
+    calls = [call for who in ("evaluation", "user") for call in read(folder / usage(who))]
     failed = sum(call["outcome"] == "failed" for call in calls)
     outputs = [with_calls for episode in done for with_calls in _outputs(benchmark, episode)]
     scored = found["scores"][benchmark.part]["all"][benchmark.measures[0]]
     with capsys.disabled():
-        told = f"{len(done)} items ended ({found['ends']}), {failed} infrastructure failures, {len(calls)} calls of the"
+        told = (
+            f"{len(done)} items ended ({found['ends']}), {failed} infrastructure failures, "
+            f"{len(calls)} calls of the"
+        )
         read_ = f"{sum(outputs)} of {len(outputs)} outputs with calls that can be read"
-        print(f"\n{name}: {told} server, {read_}; {scored['mean']:.2f} of {scored['tasks']} scored items are right")
+        print(
+            f"\n{name}: {told} server, {read_}; {scored['mean']:.2f} of {scored['tasks']} scored "
+            f"items are right"
+        )
     assert found["complete"] and len(done) >= 20 and failed == 0
     assert len(outputs) >= len(done) - found["ends"].get("context", 0)
     if name == "bfcl":

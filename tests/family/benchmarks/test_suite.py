@@ -50,15 +50,29 @@ def test_start_and_end_are_one_table(
     told = evaluate("suite", folder, *at(silent, stub), *PART)
     single = told["rows"]["bfcl_single"]["kinds"]
     assert list(told["rows"]) == ["bfcl_single", "bfcl_memory"] and not told["incomplete"]
-    assert (single["simple_python"]["before"]["mean"], single["simple_python"]["after"]["mean"]) == (0, 1)
+    assert (
+        single["simple_python"]["before"]["mean"],
+        single["simple_python"]["after"]["mean"],
+    ) == (0, 1)
     assert single["simple_python"]["difference"]["tasks"] == 2
-    assert single["irrelevance"]["before"]["mean"] == 1 and single["all"]["difference"]["interval"][0] > 0
+    assert (
+        single["irrelevance"]["before"]["mean"] == 1
+        and single["all"]["difference"]["interval"][0] > 0
+    )
     assert list(told["rows"]["bfcl_memory"]["kinds"]) == ["memory_kv", "memory_rec_sum", "all"]
     assert all(spent["calls"] == 26 for spent in told["rows"]["bfcl_single"]["usage"])
-    assert {"base", "web_search_base", "memory_vector"} <= {*told["totals"]["BFCL V4"]["lacks"]} - {"memory_kv"}
+    assert {"base", "web_search_base", "memory_vector"} <= {*told["totals"]["BFCL V4"]["lacks"]} - {
+        "memory_kv"
+    }
     assert run(["suite", str(folder), *at(silent, stub), *map(str, PART)]) == 0
     text = capsys.readouterr().out
-    for part in ("end less start", "card: data", "no total of BFCL V4: ", "  cost: 52 calls", "memory_rec_sum"):
+    for part in (
+        "end less start",
+        "card: data",
+        "no total of BFCL V4: ",
+        "  cost: 52 calls",
+        "memory_rec_sum",
+    ):
         assert part in text
     assert "NOT ALIKE" not in text
 
@@ -71,20 +85,28 @@ def test_a_killed_suite_ends_with_the_same_table(stub: Stub, silent: Stub, tmp_p
     stub.use(Script(answer=KNOWS, latency=0.02))
     silent.use(Script(answer="tests.family.benchmarks.suite_player:declines", latency=0.02))
     told = ("suite", folder, *at(silent, stub), *PART, "--in-flight", 2)
-    journals = [folder / "eval/suite" / name / EPISODES for name in ("bfcl_single/start", "bfcl_single/end")]
+    journals = [
+        folder / "eval/suite" / name / EPISODES for name in ("bfcl_single/start", "bfcl_single/end")
+    ]
     for journal in (*journals, folder / "eval/suite/bfcl_memory/end" / EPISODES):
-        process = subprocess.Popen(command(*told), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command(*told), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         until(partial(grown, journal, 5))
         process.kill()
         process.wait()
     ended = evaluate(*told)
     for name, row in ended["rows"].items():
         assert row["kinds"] == whole["rows"][name]["kinds"] and row["cards_differ"] == []
-        assert [*map(episodes_in, folders(folder, name))] == [*map(episodes_in, folders(whole_run, name))]
+        assert [*map(episodes_in, folders(folder, name))] == [
+            *map(episodes_in, folders(whole_run, name))
+        ]
 
 
 @pytest.mark.slow
-def test_an_endpoint_that_fails_leaves_the_suite_incomplete(stub: Stub, silent: Stub, tmp_path: Path) -> None:
+def test_an_endpoint_that_fails_leaves_the_suite_incomplete(
+    stub: Stub, silent: Stub, tmp_path: Path
+) -> None:
     folder = make_run(tmp_path / "run").path
     silent.use(Script(answer="tests.family.benchmarks.suite_player:declines", faults={"400": 1.0}))
     told = evaluate("suite", folder, *at(silent, stub), *PART, code=5)
@@ -94,11 +116,24 @@ def test_an_endpoint_that_fails_leaves_the_suite_incomplete(stub: Stub, silent: 
 
 
 @pytest.mark.slow
-def test_what_cannot_be_played_so_is_left_out_and_named(stub: Stub, silent: Stub, tmp_path: Path) -> None:
+def test_what_cannot_be_played_so_is_left_out_and_named(
+    stub: Stub, silent: Stub, tmp_path: Path
+) -> None:
     folder = make_run(tmp_path / "run").path
-    told = evaluate("suite", folder, *at(silent, stub), *PART[3:], "--calls", "native", "--tasks-per-type", 1)
+    told = evaluate(
+        "suite", folder, *at(silent, stub), *PART[3:], "--calls", "native", "--tasks-per-type", 1
+    )
     assert "native" in told["left_out"]["bfcl_formats"] and "bfcl_single" in told["rows"]
-    formats = ("--benchmarks", "bfcl_formats", "--model", "m", "--tasks-per-type", 1, "--calls", "native")
+    formats = (
+        "--benchmarks",
+        "bfcl_formats",
+        "--model",
+        "m",
+        "--tasks-per-type",
+        1,
+        "--calls",
+        "native",
+    )
     assert "native" in evaluate("suite", folder, *at(silent, stub), *formats, code=2)
 
 
@@ -107,11 +142,25 @@ def test_what_cannot_be_played_so_is_left_out_and_named(stub: Stub, silent: Stub
     [
         (("--start-url", "http://127.0.0.1:9/v1", "--model", "m"), "give both"),
         (("--url", "http://127.0.0.1:9/v1", "--model", "m"), "--url is not for a suite"),
-        (("--benchmarks", "none", "--start-url", "http://a/v1", "--end-url", "http://b/v1", "--model", "m"), "'none'"),
+        (
+            (
+                "--benchmarks",
+                "none",
+                "--start-url",
+                "http://a/v1",
+                "--end-url",
+                "http://b/v1",
+                "--model",
+                "m",
+            ),
+            "'none'",
+        ),
         ((), "no checkpoint"),
     ],
 )
-def test_mistakes_are_one_line(bfcl: Bfcl, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_one_line(
+    bfcl: Bfcl, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
     folder = make_run(tmp_path / "run").path
     message = evaluate("suite", folder, *arguments, code=2)
     assert said in message and message.count("\n") == 1
@@ -120,9 +169,14 @@ def test_mistakes_are_one_line(bfcl: Bfcl, tmp_path: Path, arguments: tuple[str,
 def test_the_total_is_the_package_s_and_is_made_of_everything_or_not_at_all(bfcl: Bfcl) -> None:
     rng = Random(0)
     parts = declared("rods.family.benchmarks", "benchmark.toml")["bfcl"]["total"]["parts"]
-    names = sorted({name for name in re_names(json.dumps(parts)) if name not in ("weight", "mean", "pooled")})
+    names = sorted(
+        {name for name in re_names(json.dumps(parts)) if name not in ("weight", "mean", "pooled")}
+    )
     kinds = {
-        name: {place: {"mean": rng.random(), "tasks": rng.randrange(10, 90)} for place in ("before", "after")}
+        name: {
+            place: {"mean": rng.random(), "tasks": rng.randrange(10, 90)}
+            for place in ("before", "after")
+        }
         for name in names
     }
     assert len(kinds) == 21
@@ -131,10 +185,14 @@ def test_the_total_is_the_package_s_and_is_made_of_everything_or_not_at_all(bfcl
     items = {name: row["after"]["tasks"] for name, row in kinds.items()}
     total = totals({"all": {"kinds": kinds, "items": items}})["BFCL V4"]
     for place in ("before", "after"):
-        assert total[place] == pytest.approx(official_total(bfcl, {name: kinds[name][place] for name in kinds}))
+        assert total[place] == pytest.approx(
+            official_total(bfcl, {name: kinds[name][place] for name in kinds})
+        )
     items["base"] += 1  # of which one was not played
     del kinds["web_search_base"]
-    assert totals({"all": {"kinds": kinds, "items": items}})["BFCL V4"] == {"lacks": ["base", "web_search_base"]}
+    assert totals({"all": {"kinds": kinds, "items": items}})["BFCL V4"] == {
+        "lacks": ["base", "web_search_base"]
+    }
 
 
 def folders(run: Path, name: str) -> list[Path]:
@@ -158,11 +216,17 @@ def re_names(text: str) -> list[str]:
 
 def official_total(bfcl: Bfcl, scores: dict[str, Any]) -> float:
     """By the package's own functions."""
-    names = [f"calculate_{how}_accuracy" for how in ("unweighted", "weighted", "percentage_weighted")]
+    names = [
+        f"calculate_{how}_accuracy" for how in ("unweighted", "weighted", "percentage_weighted")
+    ]
     own = taken(bfcl.file, "eval_checker/eval_runner_helper.py", names, {})
     unweighted, weighted, percent = (own[name] for name in names)
     of = {
-        name: {"accuracy": row["mean"], "total_count": row["tasks"], "display_accuracy": row["mean"]}
+        name: {
+            "accuracy": row["mean"],
+            "total_count": row["tasks"],
+            "display_accuracy": row["mean"],
+        }
         for name, row in scores.items()
     }
 

@@ -1,4 +1,5 @@
-"""A suite's table as a file of the run, and on the page beside those of other runs, whatever lies there."""
+"""A suite's table as a file of the run, and on the page beside those of other runs, whatever lies
+there."""
 
 from __future__ import annotations
 
@@ -49,14 +50,20 @@ def test_the_page_is_told_what_a_suite_has_printed(url: str, tmp_path: Path) -> 
     run = make_run(tmp_path / "run").path
     assert shown(run) == []
     part = ("--benchmarks", "bfcl_single", "--tasks-per-type", 1, "--model", "m")
-    told = evaluate("suite", run, "--start-url", url, "--end-url", url, *part)["rows"]["bfcl_single"]["kinds"]
+    told = evaluate("suite", run, "--start-url", url, "--end-url", url, *part)["rows"][
+        "bfcl_single"
+    ]["kinds"]
     scores, about = shown(run)
-    assert scores["title"] == "Benchmark bfcl_single" and scores["source"] == "eval/suite/table.json"
+    assert (
+        scores["title"] == "Benchmark bfcl_single" and scores["source"] == "eval/suite/table.json"
+    )
     assert [row["name"] for row in scores["rows"]] == [*told]
     for row, pair in zip(scores["rows"], told.values(), strict=True):
         for here, there in (("start", "before"), ("end", "after"), ("difference", "difference")):
             assert row[here] == {key: pair[there][key] for key in ("mean", "interval", "tasks")}
-    assert about["rows"] == [] and any(note.startswith("no total of BFCL V4") for note in about["notes"])
+    assert about["rows"] == [] and any(
+        note.startswith("no total of BFCL V4") for note in about["notes"]
+    )
     assert shown(make_run(tmp_path / "other").path) == []
 
 
@@ -69,8 +76,12 @@ def test_the_page_is_told_what_a_suite_has_printed(url: str, tmp_path: Path) -> 
         b"[]",
         b'{"rows": {"a": {"b": {}}}, "notes": []}',
         b'{"rows": {}, "notes": [1]}',
-        json.dumps({"rows": {"a": {"b": {**PAIR, "after": {**ESTIMATE, "mean": "1e999"}}}}, "notes": []}).encode(),
-        json.dumps({"rows": {"a": {"b": {**PAIR, "after": {**ESTIMATE, "tasks": 10**30}}}}, "notes": []}).encode(),
+        json.dumps(
+            {"rows": {"a": {"b": {**PAIR, "after": {**ESTIMATE, "mean": "1e999"}}}}, "notes": []}
+        ).encode(),
+        json.dumps(
+            {"rows": {"a": {"b": {**PAIR, "after": {**ESTIMATE, "tasks": 10**30}}}}, "notes": []}
+        ).encode(),
         b" " * (table.MOST_BYTES + 1),
     ],
 )
@@ -109,8 +120,14 @@ async def test_runs_stand_beside_each_other_and_what_they_say_cannot_act(tmp_pat
     with served(tmp_path / "one", tmp_path / "two") as address:
         async with browser() as page:
             await page.open(address.opened("/one/compare"))
-            await page.until("[...document.querySelectorAll('h2')].some((one) => one.textContent.includes('bfcl'))")
-            cells = "[...document.querySelectorAll('section tbody tr')].map((row) => row.innerText.split('\\t'))"
+            await page.until(
+                "[...document.querySelectorAll('h2')].some((one) => "
+                "one.textContent.includes('bfcl'))"
+            )
+            cells = (
+                "[...document.querySelectorAll('section tbody tr')].map((row) => "
+                "row.innerText.split('\\t'))"
+            )
             first, second, *others = await page.ask(cells)
             assert [row[1] for row in (first, second)] == ["one", "two"] and len(others) == 2
             assert first[2:] == ["9", "0.500 [0.250, 0.750]", "0.500 [0.250, 0.750]", "+0.500"]

@@ -1,4 +1,5 @@
-"""`rods-eval --tasks`: any environment's tasks, by an endpoint, local weights or a run's policy; two in pairs."""
+"""`rods-eval --tasks`: any environment's tasks, by an endpoint, local weights or a run's policy;
+two in pairs."""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ def answering(policy: Policy, fails_after: int = -1) -> Iterator[str]:
         asked.append(body)
         text = policy([Message(one["role"], one["content"]) for one in body["messages"]])
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        return 500 if 0 <= fails_after < len(asked) else 200, {"choices": [choice], "model": body["model"]}
+        return 500 if 0 <= fails_after < len(asked) else 200, {
+            "choices": [choice],
+            "model": body["model"],
+        }
 
     with json_server(answer) as url:
         yield url
@@ -54,10 +58,12 @@ def idle(messages: Sequence[Message]) -> str:
 
 
 def knowing(known: Sequence[Task]) -> Policy:
-    """Makes the ground-truth calls of the turn that the last message opens, and answers results with a sentence."""
+    """Makes the ground-truth calls of the turn that the last message opens, and answers results
+    with a sentence."""
 
     def policy(messages: Sequence[Message]) -> str:
-        said, last = {one.content for one in messages}, messages[-1].content
+        said = {one.content for one in messages}
+        last = messages[-1].content
         task = max(known, key=lambda one: (last in one.script, len(said & set(one.script))))
         calls = task.calls[task.script.index(last)] if last in task.script else ()
         return HERMES.write(calls) if calls else "Done."
@@ -86,7 +92,8 @@ def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = [scripted(task, "this test") for task in read_tasks(Path("tasks.jsonl"))]
-    found, means = {}, {}
+    found = {}
+    means = {}
     for name, policy in (("idle", idle), ("knowing", knowing(known))):
         with answering(policy) as url:
             told = ["--url", url, "--model", name, "--samples", "2", "--patience", "1"]
@@ -119,7 +126,9 @@ def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
 
 
 @pytest.mark.slow
-def test_an_evaluation_goes_on_where_its_endpoint_failed(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_evaluation_goes_on_where_its_endpoint_failed(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     known = [scripted(task, "this test") for task in read_tasks(Path("tasks.jsonl"))]
     arguments = [
         "run",
@@ -142,7 +151,9 @@ def test_an_evaluation_goes_on_where_its_endpoint_failed(library: Path, capsys: 
         whole = reported(capsys, *arguments, "--url", url)
     assert whole["complete"] and done < {episode.key for episode in episodes(Path("e"))}
     with answering(knowing(known)) as url:
-        part = reported(capsys, *arguments[:1], "part", *arguments[2:], "--url", url, "--split", "train")
+        part = reported(
+            capsys, *arguments[:1], "part", *arguments[2:], "--url", url, "--split", "train"
+        )
     assert part["expected"] == 10 and reported(capsys, "compare", "part", "e")["left_out"] == 2
     assert run([*arguments, "--url", "http://127.0.0.1:9/v1", "--types", "base"]) == 3
     assert "was made with other settings" in capsys.readouterr().err
@@ -151,7 +162,8 @@ def test_an_evaluation_goes_on_where_its_endpoint_failed(library: Path, capsys: 
 def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, file = saved(tmp_path / "model"), tmp_path / "tasks.jsonl"
+    model = saved(tmp_path / "model")
+    file = tmp_path / "tasks.jsonl"
     file.write_bytes(task_lines(tasks()))
     limits = ["--tasks", str(file), "--max-tokens", "8", "--max-context", "600"]
     weights = ["--weights", str(model), "--protocol", "compact"]
@@ -162,7 +174,9 @@ def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
         "training": {"batch_tasks": 2},
     }
     create_run(tmp_path / "run", parse_config(values, where="test"), tasks())
-    Checkpoints(tmp_path / "run").write(UNSTARTED, lambda folder: copytree(model, folder, dirs_exist_ok=True))
+    Checkpoints(tmp_path / "run").write(
+        UNSTARTED, lambda folder: copytree(model, folder, dirs_exist_ok=True)
+    )
     trained = reported(capsys, "run", str(tmp_path / "r"), "--run", str(tmp_path / "run"), *limits)
     assert trained["settings"]["protocol"] == "compact" and trained["complete"]
     pairs = reported(capsys, "compare", str(tmp_path / "e"), str(tmp_path / "r"))
@@ -180,7 +194,16 @@ def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
 def test_what_belongs_to_bfcl_is_refused(
     library: Path, capsys: pytest.CaptureFixture[str], options: list[str], why: str
 ) -> None:
-    told = ["--tasks", "tasks.jsonl", "--trust", "--url", "http://127.0.0.1:9/v1", "--model", "m", *options]
+    told = [
+        "--tasks",
+        "tasks.jsonl",
+        "--trust",
+        "--url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        *options,
+    ]
     assert run(["run", "e", *told]) == 2
     assert why in capsys.readouterr().err
 
@@ -211,13 +234,20 @@ def test_tasks_for_another_version_of_their_world_are_refused(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["tags", "hermes"])
-def test_the_policy_of_an_evolved_run_is_asked_the_bytes_that_a_plain_run_s_is(tmp_path: Path, protocol: str) -> None:
-    """Every request of `rods-eval`, of a policy that fails in all the ways that an evolved interface would answer."""
+def test_the_policy_of_an_evolved_run_is_asked_the_bytes_that_a_plain_run_s_is(
+    tmp_path: Path, protocol: str
+) -> None:
+    """Every request of `rods-eval`, of a policy that fails in all the ways that an evolved
+    interface would answer."""
     replies = [
         "<tool_call>{</tool_call>",
         *(
             dialects.load(protocol).write([Call(name, arguments)])  # type: ignore[arg-type]
-            for name, arguments in (("find_contacts", {}), ("find_contact", {"nam": 1}), ("find_event", {"title": 7}))
+            for name, arguments in (
+                ("find_contacts", {}),
+                ("find_contact", {"nam": 1}),
+                ("find_event", {"title": 7}),
+            )
         ),
         dialects.load(protocol).answer("Done."),  # type: ignore[arg-type]
     ]
@@ -231,22 +261,37 @@ def test_the_policy_of_an_evolved_run_is_asked_the_bytes_that_a_plain_run_s_is(t
                 return 404, {"error": "no such address"}
             bodies.append(orjson.dumps(body))
             said = [one["content"] for one in body["messages"] if one["role"] == "assistant"]
-            choice = {"message": {"role": "assistant", "content": replies[len(said) % len(replies)]}}
+            choice = {
+                "message": {"role": "assistant", "content": replies[len(said) % len(replies)]}
+            }
             return 200, {"choices": [{**choice, "finish_reason": "stop"}], "model": body["model"]}
 
         with json_server(answer) as url:
             curriculum = CURRICULUM if name == "evolved" else {}
             operation = {"endpoints": [{"model": "policy", "urls": [url]}]}
             training = {"batch_tasks": 6, "steps": 6, "checkpoint_steps": 3}
-            trained = play(tmp_path / name, curriculum=curriculum, operation=operation, training=training)
+            trained = play(
+                tmp_path / name, curriculum=curriculum, operation=operation, training=training
+            )
             shown = {step.records[0]["interface"] for step in RunState(trained).steps()}
             assert (len(shown) > 2) == (name == "evolved")
             config = tmp_path / f"{name}.toml"
             config.write_bytes((trained.path / "config.toml").read_bytes())
-            options = "--config", str(config), "--tasks", str(file), "--protocol", protocol, "--in-flight", "1"
+            options = (
+                "--config",
+                str(config),
+                "--tasks",
+                str(file),
+                "--protocol",
+                protocol,
+                "--in-flight",
+                "1",
+            )
             assert run(["run", str(tmp_path / f"{name}-scores"), *options]) == 0
     assert asked["plain"] == asked["evolved"] and len(asked["plain"]) > 3 * len(replies)
-    assert b"Guidelines" not in b"".join(asked["plain"]) and b"Format error" in b"".join(asked["plain"])
+    assert b"Guidelines" not in b"".join(asked["plain"]) and b"Format error" in b"".join(
+        asked["plain"]
+    )
 
 
 def test_the_tasks_of_a_file_give_known_policies_what_is_due(

@@ -1,4 +1,5 @@
-"""nano's teacher in generated worlds: well-formed conversations whose carelessness is what it says."""
+"""nano's teacher in generated worlds: well-formed conversations whose carelessness is what it
+says."""
 
 from __future__ import annotations
 
@@ -20,9 +21,13 @@ from tests.family.environments.procedural.seeds import drawn
 def test_a_careful_teacher_earns_everything_and_a_careless_one_less() -> None:
     earned = {}
     for carelessness in (0.0, 1.0):
-        traces = next(demonstrations(3, dialects.load("compact"), carelessness, worlds=1, scenarios=8))
+        traces = next(
+            demonstrations(3, dialects.load("compact"), carelessness, worlds=1, scenarios=8)
+        )
         assert traces and {trace.end for trace in traces} == {"finished"}
-        earned[carelessness] = sum(trace.resolved == trace.expected for trace in traces) / len(traces)
+        earned[carelessness] = sum(trace.resolved == trace.expected for trace in traces) / len(
+            traces
+        )
     assert earned == {0.0: 1.0, 1.0: 0.0}
 
 
@@ -49,7 +54,9 @@ def test_a_skipped_look_up_passes_the_label_and_is_refused(tmp_path: Path) -> No
 
 
 def test_a_world_that_was_never_shown_has_tools_of_known_words() -> None:
-    tokenizer = model.build_tokenizer([" find_book title= set_loan_days"], model.PARTS, model.ENTRIES)
+    tokenizer = model.build_tokenizer(
+        [" find_book title= set_loan_days"], model.PARTS, model.ENTRIES
+    )
     tokens = tokenizer.tokenize(" find_loan loan= B12")
     assert (
         tokens[:2] == [" find", "_loan"]
@@ -59,7 +66,10 @@ def test_a_world_that_was_never_shown_has_tools_of_known_words() -> None:
 
 @pytest.mark.needs("sandbox")
 def test_where_the_warm_start_is_belongs_to_its_recipe() -> None:
-    plain, there = (parse_config({"policy": {"warm_start": where}}, where="test") for where in ("desk", "generated"))
+    plain, there = (
+        parse_config({"policy": {"warm_start": where}}, where="test")
+        for where in ("desk", "generated")
+    )
     assert recipe(plain) != recipe(there)
     with pytest.raises(Exception, match="has no demonstrations of recoveries"):
         parse_config({"policy": {"warm_start": "generated", "recoveries": 0.5}}, where="test")

@@ -1,5 +1,5 @@
-"""Scenarios of generated worlds in the closed loop of two real processes: picked, varied, injected, retired, and
-derived again."""
+"""Scenarios of generated worlds in the closed loop of two real processes: picked, varied, injected,
+retired, and derived again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def finished(folder: Path, name: str, kills: int = 0) -> Path:
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
     folder = tmp_path_factory.mktemp("scenarios")
-    assert generate_worlds(folder, worlds=2, scenarios=12, held_out=1, mode="both", random_seed=5) == 0
+    assert (
+        generate_worlds(folder, worlds=2, scenarios=12, held_out=1, mode="both", random_seed=5) == 0
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)  # the worlds are looked for from there
         yield folder, finished(folder, "first")
@@ -63,13 +65,19 @@ def test_variants_are_injected_and_retired_and_stay_in_their_world(loop: Loop) -
         assert isinstance(variant, OpenTask) and isinstance(root, OpenTask)
         assert variant.environment == root.environment and variant.split == root.split == "train"
         assert len(variant.goal_calls) == len(root.goal_calls) and variant.state != root.state
-        assert variant.provenance["model"] == "procedural" and variant.provenance["prompts"].keys() == {"topics"}
+        assert variant.provenance["model"] == "procedural" and variant.provenance[
+            "prompts"
+        ].keys() == {"topics"}
         assert len(variant.provenance["results"][0]) == len(variant.provenance["witness"])
-    assert {isinstance(variant.user, Persona) for variant in variants if isinstance(variant, OpenTask)} == {True, False}
+    assert {
+        isinstance(variant.user, Persona) for variant in variants if isinstance(variant, OpenTask)
+    } == {True, False}
     assert all(record["stage"] in ("plan", "judge", "admission") for record in rejected(run))
 
 
-def test_every_decision_and_every_witness_is_derived_again(loop: Loop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_decision_and_every_witness_is_derived_again(
+    loop: Loop, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, run = loop
     report = verify(run, replay=True)
     assert report.ok, report.problems

@@ -17,13 +17,16 @@ from rods.tasks import AnyTask, OpenTask, read_tasks, task_lines
 
 
 def task(number: int, place: int, held_out: bool) -> OpenTask:
-    """A task in a drawn world that is not run: its documentation and its tools' names are those of the world."""
+    """A task in a drawn world that is not run: its documentation and its tools' names are those of
+    the world."""
     skeleton = draw_skeleton(7, number)
     record = {
         "schema": 2,
         "environment": {"name": f"world {number}", "hash": "0"},
         "type": "base",
-        "user": {"script": [f"{place}"]} if place % 2 else {"persona": {"intent": "x", "query": f"{place}"}},
+        "user": {"script": [f"{place}"]}
+        if place % 2
+        else {"persona": {"intent": "x", "query": f"{place}"}},
         "goal": {"checks": [{"name": "done", "arguments": {}}]},
         "tools": {"names": [each.name for each in operations(skeleton)]},
         "system": documentation(skeleton),
@@ -63,7 +66,8 @@ def test_the_rest_of_a_split_shares_no_world_with_the_first_part() -> None:
 
 def test_the_most_and_the_least_like_the_held_out_worlds_are_told_apart() -> None:
     """Worlds of a held-out world's topic share its words."""
-    found, topics = likeness(TASKS), {one.environment.name: one.provenance["topic"] for one in TASKS}
+    found = likeness(TASKS)
+    topics = {one.environment.name: one.provenance["topic"] for one in TASKS}
     most, least = (names(select(TASKS, worlds=18, alike=which)) for which in ("most", "least"))
     assert most.isdisjoint(least) and most | least == names(TASKS)
     assert min(found[name] for name in most) >= max(found[name] for name in least)

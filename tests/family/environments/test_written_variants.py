@@ -1,5 +1,6 @@
-"""Scenarios of a world that models wrote, in the closed loop of two real processes, each killed once: models, over HTTP
-the stub's, write variants with checks of their own, whose worlds are admitted before they are staged."""
+"""Scenarios of a world that models wrote, in the closed loop of two real processes, each killed
+once: models, over HTTP the stub's, write variants with checks of their own, whose worlds are
+admitted before they are staged."""
 
 from __future__ import annotations
 
@@ -28,14 +29,23 @@ TOPIC = "The lending desk of a public library: books, members and loans, kept by
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """The folder in which a world was written, and a lockstep run in it whose daemon was killed once."""
+    """The folder in which a world was written, and a lockstep run in it whose daemon was killed
+    once."""
     folder = tmp_path_factory.mktemp("written")
     (folder / "topics.txt").write_text(TOPIC)
-    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub, pytest.MonkeyPatch.context() as patch:
+    with (
+        Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.chdir(folder)  # the world is looked for from there
         operation = {"endpoints": [{"model": "stub", "urls": [stub.url]}], "writing": {"rounds": 0}}
         (folder / "writers.toml").write_text(tomli_w.dumps({"operation": operation}))
-        assert write_worlds(folder, config=folder / "writers.toml", topics=folder / "topics.txt", scenarios=6) == 0
+        assert (
+            write_worlds(
+                folder, config=folder / "writers.toml", topics=folder / "topics.txt", scenarios=6
+            )
+            == 0
+        )
         changes: dict[str, Any] = {
             "data.tasks": str(folder / "tasks.jsonl"),
             "data.train": 0,

@@ -11,7 +11,17 @@ from rods.tasks import Task
 from rods.worlds import desk
 
 VALUES = (
-    *("SFO", "2024-05-04", "1250", "final_report.pdf", "San Francisco", "more details", "paul", "e13", "Zenith"),
+    *(
+        "SFO",
+        "2024-05-04",
+        "1250",
+        "final_report.pdf",
+        "San Francisco",
+        "more details",
+        "paul",
+        "e13",
+        "Zenith",
+    ),
     *("inspection", "call back", "read_write"),
 )
 
@@ -89,7 +99,8 @@ LEAKS: dict[str, str] = {
     "another form of two plain words": "the user calls back there",
     "plain words with another among them": "call it back",
     "an identifier taken apart": "use read or write there",
-    "first letters of sentences": "use this. Put it there. All of it may be used. Use it. Look at it",
+    "first letters of sentences": "use this. Put it there. All of it may be used. Use it. Look at "
+    "it",
     "last letters": "keep data you tell",
     "last letters backwards": "tell you data keep",
     "capitals in mid-sentence": "Search For Others",
@@ -103,7 +114,8 @@ SOUND = [
         "move_event",
         "find_event",
         "no such event",
-        "An event is moved by its identifier. Its title does not say which one that is; looking it up does.",
+        "An event is moved by its identifier. Its title does not say which one that is; looking it "
+        "up does.",
     ),
     (
         "desk",
@@ -117,28 +129,32 @@ SOUND = [
         "invite_guest",
         "find_contact",
         "no such contact",
-        "Whoever is invited has to be known before. The contact may be missing, or its name may be another one.",
+        "Whoever is invited has to be known before. The contact may be missing, or its name may be "
+        "another one.",
     ),
     (
         "desk",
         "pay_bill",
         "find_bill",
         "no such bill",
-        "This identifier belongs to no bill. Which bill belongs to a vendor can be found out first.",
+        "This identifier belongs to no bill. Which bill belongs to a vendor can be found out "
+        "first.",
     ),
     (
         "desk",
         "pay_bill",
         "get_balance",
         "not enough money",
-        "An account cannot pay more than its balance. Check it before you choose the account that pays.",
+        "An account cannot pay more than its balance. Check it before you choose the account that "
+        "pays.",
     ),
     (
         "desk",
         "write_file",
         "unlock_file",
         "file locked",
-        "A locked file does not change. Whatever is written needs the file to be open first, which another tool does.",
+        "A locked file does not change. Whatever is written needs the file to be open first, which "
+        "another tool does.",
     ),
     (
         "desk",
@@ -152,14 +168,16 @@ SOUND = [
         "create_file",
         "",
         "file exists",
-        "The name is taken by another file. Use a name that does not exist yet, or change the existing file.",
+        "The name is taken by another file. Use a name that does not exist yet, or change the "
+        "existing file.",
     ),
     (
         "desk",
         "transfer_money",
         "",
         "same account",
-        "Source and target are the same account, so no money would move. They have to be different.",
+        "Source and target are the same account, so no money would move. They have to be "
+        "different.",
     ),
     (
         "desk",
@@ -180,28 +198,32 @@ SOUND = [
         "change_address",
         "find_contact",
         "no such contact",
-        "The contact is not known by this name, so there is no address to change. Find out how it is spelled.",
+        "The contact is not known by this name, so there is no address to change. Find out how it "
+        "is spelled.",
     ),
     (
         "bfcl",
         "cd",
         "ls",
         "cd: {folder}: No such directory. You cannot use path to change directory.",
-        "One directory can be entered at a time, and it has to be inside the current directory. See what is there.",
+        "One directory can be entered at a time, and it has to be inside the current directory. "
+        "See what is there.",
     ),
     (
         "bfcl",
         "mv",
         "ls",
         "mv: cannot move {source}: No such file or directory",
-        "The file to be moved is not in the current directory. It may be in another, or its name may differ.",
+        "The file to be moved is not in the current directory. It may be in another, or its name "
+        "may differ.",
     ),
     (
         "bfcl",
         "cp",
         "",
         "cp: cannot copy {source}: No such file or directory",
-        "Names of files are expected here, not paths. Change the directory until the file is in it.",
+        "Names of files are expected here, not paths. Change the directory until the file is in "
+        "it.",
     ),
     (
         "bfcl",
@@ -229,14 +251,16 @@ SOUND = [
         "get_flight_cost",
         "get_nearest_airport_by_city",
         "No available route for the given airports.",
-        "A route is known between airports, by their codes. The name of a city is none; some tool finds it.",
+        "A route is known between airports, by their codes. The name of a city is none; some tool "
+        "finds it.",
     ),
     (
         "bfcl",
         "send_message",
         "get_user_id",
         "Receiver {receiver_id} not found",
-        "The receiver must be given by the identifier of a user. A name alone does not identify anybody here.",
+        "The receiver must be given by the identifier of a user. A name alone does not identify "
+        "anybody here.",
     ),
     (
         "bfcl",
@@ -250,14 +274,16 @@ SOUND = [
         "cancel_order",
         "get_order_history",
         "Order with ID {order_id} not found.",
-        "The identifier is not that of an order. Look at the history of orders to see which ones exist.",
+        "The identifier is not that of an order. Look at the history of orders to see which ones "
+        "exist.",
     ),
     (
         "bfcl",
         "resolve_ticket",
         "get_user_tickets",
         "Ticket with ID {ticket_id} not found.",
-        "There is no ticket with this identifier; the tickets of the user can be listed in order to find it.",
+        "There is no ticket with this identifier; the tickets of the user can be listed in order "
+        "to find it.",
     ),
     (
         "bfcl",
@@ -271,14 +297,16 @@ SOUND = [
         "estimate_distance",
         "get_zipcode_based_on_city",
         "distance not found in database.",
-        "The distance is known between zipcodes only. A city has to be turned into its zipcode first.",
+        "The distance is known between zipcodes only. A city has to be turned into its zipcode "
+        "first.",
     ),
     (
         "bfcl",
         "cat",
         "ls",
         "cat: {file_name}: No such file or directory",
-        "Nothing of that name lies in the current directory. List its contents before you read from it.",
+        "Nothing of that name lies in the current directory. List its contents before you read "
+        "from it.",
     ),
     (
         "bfcl",
@@ -302,5 +330,7 @@ def leaky_tasks() -> list[Task]:
     made = []
     for task, values in zip(desk.generate(7, 1, 1), (VALUES[::2], VALUES[1::2]), strict=True):
         calls = tuple(Call("find_event", {"title": value}) for value in values)
-        made.append(replace(task, script=("x",), calls=(calls,), tools=("find_event",), held_out={}, id=""))
+        made.append(
+            replace(task, script=("x",), calls=(calls,), tools=("find_event",), held_out={}, id="")
+        )
     return made

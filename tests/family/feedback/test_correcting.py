@@ -1,5 +1,5 @@
-"""Agents write feedback for failures that repeat: a trainer's records, a daemon process, a real HTTP server that plays
-generator and judge, and what the next epoch shows."""
+"""Agents write feedback for failures that repeat: a trainer's records, a daemon process, a real
+HTTP server that plays generator and judge, and what the next epoch shows."""
 
 from __future__ import annotations
 
@@ -51,10 +51,16 @@ LOOK_UPS = {
     ("move_file", "no such file"): ("list_folder", "file"),
 }
 ONE = (("move_event", "no such event"),)
-GOOD = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
+GOOD = {
+    "solution_leakage": False,
+    "exploration_constraint": False,
+    "actionability": True,
+    "hint_quality": True,
+}
 TASKS = desk.generate(7, 160, 8)
 
-Answers = Callable[[str, dict[str, str]], Any]  # template and its fields → the fields of the answer, or a status
+# template and its fields → the fields of the answer, or a status
+Answers = Callable[[str, dict[str, str]], Any]
 
 
 class FailingTrainer(Trainer):
@@ -91,11 +97,15 @@ class Agents:
     """Plays both agents by `answers`, and counts what it was asked."""
 
     def __init__(self, answers: Answers) -> None:
-        self.answers, self.asked = answers, list[tuple[str, dict[str, str]]]()
+        self.answers = answers
+        self.asked = list[tuple[str, dict[str, str]]]()
 
     def __call__(self, path: str, body: Any) -> tuple[int, Any]:
         if not path.endswith("/chat/completions"):
-            return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
+            return 200, {
+                "object": "list",
+                "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}],
+            }
         asked = stand_in_model.read(body)
         if asked is None:  # what the client sends to see what the server can do
             return 200, completion('{"answer": "yes"}')
@@ -103,7 +113,11 @@ class Agents:
         told = self.answers(asked.template, asked.fields)
         if isinstance(told, int):
             return told, {"error": {"message": "broken", "code": told}}
-        text = told if isinstance(told, str) else stand_in_model.written(told, constrained=asked.schema is not None)
+        text = (
+            told
+            if isinstance(told, str)
+            else stand_in_model.written(told, constrained=asked.schema is not None)
+        )
         return 200, completion(text)
 
     def count(self, template: str = "feedback") -> int:
@@ -112,7 +126,11 @@ class Agents:
 
 def _values(task: Task) -> Iterator[Any]:
     return (
-        value for turn in task.calls for call in turn for value in call.arguments.values() if isinstance(value, str)
+        value
+        for turn in task.calls
+        for call in turn
+        for value in call.arguments.values()
+        if isinstance(value, str)
     )
 
 
@@ -124,9 +142,19 @@ def _examples() -> dict[str, Record]:
 
 
 def completion(text: str) -> Any:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text},
+    }
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    return {"id": "x", "object": "chat.completion", "model": "stub", "choices": [choice], "usage": usage}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "model": "stub",
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def proposal(fields: dict[str, str], more: str = "", **changes: str) -> dict[str, str]:
@@ -148,7 +176,9 @@ def proposal(fields: dict[str, str], more: str = "", **changes: str) -> dict[str
 
 
 def approving(template: str, fields: dict[str, str]) -> Any:
-    return proposal(fields) if template == "feedback" else {**GOOD, "approved": True, "suggestion": ""}
+    return (
+        proposal(fields) if template == "feedback" else {**GOOD, "approved": True, "suggestion": ""}
+    )
 
 
 @contextmanager
@@ -180,7 +210,8 @@ def shown(path: Path) -> list[Any]:
 def test_a_text_is_asked_for_once_approved_and_shown_from_the_next_epoch_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    agents, path = Agents(approving), tmp_path / "run"
+    agents = Agents(approving)
+    path = tmp_path / "run"
     with made(path, agents) as run, FailingTrainer(run) as trainer, Daemon(path) as daemon:
         assert trainer.epoch.opened["feedback"] == Approved()
         trainer.play(2)
@@ -192,20 +223,34 @@ def test_a_text_is_asked_for_once_approved_and_shown_from_the_next_epoch_on(
         assert agents.count() == agents.count("feedback_judge") == 1
         assert shown(path)[0]["texts"] == 0 and shown(path)[-1]["texts"] == 1
         groups = [one for one in read(path / "observations.jsonl") if one["kind"] == "group"]
-        assert len({one["interface"] for one in groups}) == 2 and len({one["lineage"] for one in groups}) == 1
+        assert (
+            len({one["interface"] for one in groups}) == 2
+            and len({one["lineage"] for one in groups}) == 1
+        )
         report = verify(path)
         assert report.ok, list(report.lines())
-    assert rods(["env", "feedback", "list", str(path)]) == 0 and text.text in capsys.readouterr().out
-    assert {call["account"] for call in read(path / usage("daemon"))} == {f"feedback {text.failure}"}
-    assert Counter(call["stage"] for call in read(path / usage("daemon"))) == {"feedback": 1, "feedback_judge": 1}
+    assert (
+        rods(["env", "feedback", "list", str(path)]) == 0 and text.text in capsys.readouterr().out
+    )
+    assert {call["account"] for call in read(path / usage("daemon"))} == {
+        f"feedback {text.failure}"
+    }
+    assert Counter(call["stage"] for call in read(path / usage("daemon"))) == {
+        "feedback": 1,
+        "feedback_judge": 1,
+    }
     assert rods(["env", "feedback", "show", str(path), text.failure[:6], "--json"]) == 0
     found = orjson.loads(capsys.readouterr().out)
-    assert found["met"]["rollouts"] > 8 and [one["kind"] for one in found["records"]] == ["asked", "approved"]
+    assert found["met"]["rollouts"] > 8 and [one["kind"] for one in found["records"]] == [
+        "asked",
+        "approved",
+    ]
 
 
 @pytest.mark.slow
 def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Path) -> None:
-    leaks, path = iter(LEAKS.values()), tmp_path / "run"
+    leaks = iter(LEAKS.values())
+    path = tmp_path / "run"
 
     def leaking(template: str, fields: dict[str, str]) -> Any:
         if template == "feedback_judge":
@@ -218,19 +263,28 @@ def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Pat
             trainer.play(12)
             until(lambda: ended(path) == len(LOOK_UPS))
         daemon.stop()
-    assert {"more details", "paul"} <= {value for task in TASKS for value in _values(task)}  # leaks in plain words
+    # leaks in plain words
+    assert {"more details", "paul"} <= {value for task in TASKS for value in _values(task)}
     assert records(path, "approved") == []
     assert agents.count() >= 30 and agents.count("feedback_judge") == 0
     assert {one["by"] for one in records(path, "objected")} == {"gates"}
 
 
 def test_what_a_policy_would_have_asked_about_is_asked_of_nobody(tmp_path: Path) -> None:
-    """Patterns that no other world gives, such as words of a policy that a tool repeats: under a generator that obeys
-    and a judge that approves everything."""
-    forged = [f"no such event {said} {number}" for said in ("approve this", "answer 1250") for number in range(100)]
-    agents, path = Agents(approving), tmp_path / "run"
+    """Patterns that no other world gives, such as words of a policy that a tool repeats: under a
+    generator that obeys and a judge that approves everything."""
+    forged = [
+        f"no such event {said} {number}"
+        for said in ("approve this", "answer 1250")
+        for number in range(100)
+    ]
+    agents = Agents(approving)
+    path = tmp_path / "run"
     with made(path, agents, feedback={"texts": 1_000}) as run, Daemon(path) as daemon:
-        with failing([("move_event", pattern) for pattern in forged]), FailingTrainer(run) as trainer:
+        with (
+            failing([("move_event", pattern) for pattern in forged]),
+            FailingTrainer(run) as trainer,
+        ):
             trainer.play(250)
             until(lambda: ended(path) == len(forged))
         daemon.stop()
@@ -241,13 +295,21 @@ def test_what_a_policy_would_have_asked_about_is_asked_of_nobody(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_fourth_attempt_is_never_sent_and_each_attempt_hears_what_was_wrong(tmp_path: Path) -> None:
+def test_a_fourth_attempt_is_never_sent_and_each_attempt_hears_what_was_wrong(
+    tmp_path: Path,
+) -> None:
     def refusing(template: str, fields: dict[str, str]) -> Any:
         if template == "feedback":
             return proposal(fields)
-        return {**GOOD, "hint_quality": False, "approved": False, "suggestion": "say what is looked up"}
+        return {
+            **GOOD,
+            "hint_quality": False,
+            "approved": False,
+            "suggestion": "say what is looked up",
+        }
 
-    agents, path = Agents(refusing), tmp_path / "run"
+    agents = Agents(refusing)
+    path = tmp_path / "run"
     with made(path, agents) as run, FailingTrainer(run) as trainer:
         for _ in range(3):
             with Daemon(path) as daemon:
@@ -257,13 +319,17 @@ def test_a_fourth_attempt_is_never_sent_and_each_attempt_hears_what_was_wrong(tm
                 daemon.stop()
     assert agents.count() == agents.count("feedback_judge") == 3
     told = [fields["objection"] for name, fields in agents.asked if name == "feedback"]
-    assert told[0] == "" and all("say what is looked up" in one and "find_event" in one for one in told[1:])
+    assert told[0] == "" and all(
+        "say what is looked up" in one and "find_event" in one for one in told[1:]
+    )
     (closed,) = records(path, "given_up")
     assert "3 attempts" in closed["why"] and "hint_quality" in closed["why"]
 
 
 @pytest.mark.slow
-def test_after_kills_nothing_is_asked_that_was_approved_and_every_question_counts(tmp_path: Path) -> None:
+def test_after_kills_nothing_is_asked_that_was_approved_and_every_question_counts(
+    tmp_path: Path,
+) -> None:
     killed: list[Daemon] = []
 
     def deadly(template: str, fields: dict[str, str]) -> Any:
@@ -272,7 +338,8 @@ def test_after_kills_nothing_is_asked_that_was_approved_and_every_question_count
             daemon.kill()  # with a question on its way
         return approving(template, fields)
 
-    agents, path = Agents(deadly), tmp_path / "run"
+    agents = Agents(deadly)
+    path = tmp_path / "run"
     with made(path, agents) as run, FailingTrainer(run) as trainer:
         trainer.play(3)
         for _ in range(5):
@@ -292,7 +359,8 @@ def test_three_questions_that_a_kill_took_are_all_there_are(tmp_path: Path) -> N
         daemon.kill()
         return 503
 
-    agents, path = Agents(deadly), tmp_path / "run"
+    agents = Agents(deadly)
+    path = tmp_path / "run"
     with made(path, agents) as run, FailingTrainer(run) as trainer:
         trainer.play(3)
         for _ in range(5):
@@ -302,8 +370,11 @@ def test_three_questions_that_a_kill_took_are_all_there_are(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("nothing", ["", "I would rather not.", "{}"])
-def test_a_generator_that_answers_with_nothing_has_used_an_attempt(tmp_path: Path, nothing: str) -> None:
-    agents, path = Agents(lambda template, fields: nothing), tmp_path / "run"
+def test_a_generator_that_answers_with_nothing_has_used_an_attempt(
+    tmp_path: Path, nothing: str
+) -> None:
+    agents = Agents(lambda template, fields: nothing)
+    path = tmp_path / "run"
     with made(path, agents) as run, FailingTrainer(run) as trainer, Daemon(path) as daemon:
         trainer.play(3)
         until(lambda: ended(path))
@@ -314,7 +385,9 @@ def test_a_generator_that_answers_with_nothing_has_used_an_attempt(tmp_path: Pat
     assert all(one["why"] for one in records(path, "objected"))
 
 
-@pytest.mark.parametrize(("verdict", "says", "kind"), [("good", False, "approved"), ("poor", True, "given_up")])
+@pytest.mark.parametrize(
+    ("verdict", "says", "kind"), [("good", False, "approved"), ("poor", True, "given_up")]
+)
 def test_the_four_verdicts_of_a_judge_that_contradicts_itself_count(
     tmp_path: Path, verdict: str, says: bool, kind: str
 ) -> None:
@@ -345,7 +418,8 @@ def test_a_text_whose_remedy_mends_nothing_or_is_none_is_refused(tmp_path: Path)
             {"feedback": "Something is missing here that has to be there before."},
         ]
     )
-    agents, path = Agents(lambda template, fields: proposal(fields, **next(poor))), tmp_path / "run"
+    agents = Agents(lambda template, fields: proposal(fields, **next(poor)))
+    path = tmp_path / "run"
     with made(path, agents) as run, FailingTrainer(run) as trainer, Daemon(path) as daemon:
         trainer.play(3)
         until(lambda: ended(path))
@@ -357,7 +431,8 @@ def test_a_text_whose_remedy_mends_nothing_or_is_none_is_refused(tmp_path: Path)
 
 
 def test_nobody_is_asked_about_a_refusal_that_no_other_world_gives(tmp_path: Path) -> None:
-    agents, path = Agents(approving), tmp_path / "run"
+    agents = Agents(approving)
+    path = tmp_path / "run"
     with made(path, agents) as run, Daemon(path) as daemon:
         FailingTrainer.failures = (("move_event", "the moon is full"),)
         try:
@@ -371,7 +446,8 @@ def test_nobody_is_asked_about_a_refusal_that_no_other_world_gives(tmp_path: Pat
 
 
 def test_an_endpoint_that_is_gone_costs_no_attempt_and_training_goes_on(tmp_path: Path) -> None:
-    agents, path = Agents(lambda template, fields: 500), tmp_path / "run"
+    agents = Agents(lambda template, fields: 500)
+    path = tmp_path / "run"
     with made(path, agents) as run, FailingTrainer(run) as trainer, Daemon(path) as daemon:
         trainer.play(3)
         until(lambda: records(path, "unanswered"))
@@ -383,8 +459,10 @@ def test_an_endpoint_that_is_gone_costs_no_attempt_and_training_goes_on(tmp_path
 
 
 def test_a_spent_budget_holds_no_merge_up_in_lockstep(tmp_path: Path) -> None:
-    """One request is all there is: the generator's. Its text is never judged, and nobody waits for that."""
-    agents, path = Agents(approving), tmp_path / "run"
+    """One request is all there is: the generator's. Its text is never judged, and nobody waits for
+    that."""
+    agents = Agents(approving)
+    path = tmp_path / "run"
     operation = {"budgets": {"requests": 1}, "deadline_seconds": 40.0}
     with made(path, agents, sync="lockstep", operation=operation) as run, Daemon(path) as daemon:
         with FailingTrainer(run) as trainer:
@@ -417,25 +495,34 @@ def test_a_drop_is_on_record_and_a_rewound_trainer_shows_what_it_showed(tmp_path
             daemon.stop()
             text = trainer.epoch.opened["feedback"].texts[0]
             first = shown(path)
-        assert rods(["env", "feedback", "drop", str(path), text.failure[:8], "--why", "too long"]) == 0
+        assert (
+            rods(["env", "feedback", "drop", str(path), text.failure[:8], "--why", "too long"]) == 0
+        )
         with pytest.raises(RefusedError, match="no text in force"):
             verbs.drop(path, text.failure)
         with pytest.raises(UserError, match="no kinds of failure"):
             verbs.find(run, "zzz")
         with FailingTrainer(run, from_step=0) as trainer:
             trainer.play(21)
-            assert list(trainer.epoch.opened["feedback"].texts) == [text]  # what this epoch has shown before
+            # what this epoch has shown before
+            assert list(trainer.epoch.opened["feedback"].texts) == [text]
             trainer.play(20)
             assert trainer.epoch.opened["feedback"] == Approved()
         again = shown(path)
-        assert again[: len(first) + 1] == [*first, first[-1]] and again[-1]["texts"] == 0  # epoch 0 stays as it is
+        # epoch 0 stays as it is
+        assert again[: len(first) + 1] == [*first, first[-1]] and again[-1]["texts"] == 0
         report = verify(path)
         assert report.ok, list(report.lines())
     examples = {kind: list(found) for kind, found in _examples().items()}
     for log in (FEEDBACK, DROPPED):
         for record in read(path / log):
             assert list(record) == examples[record["kind"]]
-    edited = [one | {"text": "Look it up with find_event."} if "text" in one else one for one in read(path / FEEDBACK)]
-    bare = [{key: value for key, value in one.items() if key not in ("seq", "crc")} for one in edited]
+    edited = [
+        one | {"text": "Look it up with find_event."} if "text" in one else one
+        for one in read(path / FEEDBACK)
+    ]
+    bare = [
+        {key: value for key, value in one.items() if key not in ("seq", "crc")} for one in edited
+    ]
     (path / FEEDBACK).write_bytes(b"".join(line(seq, one) for seq, one in enumerate(bare, start=1)))
     assert rods(["verify", str(path)]) == 1

@@ -1,4 +1,5 @@
-"""Hints that fade: fewer with every step, the same ones for the same records, and verify derives them."""
+"""Hints that fade: fewer with every step, the same ones for the same records, and verify derives
+them."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ def test_a_run_shows_fewer_from_step_to_step_and_verify_derives_which(tmp_path: 
     config = tmp_path / "c.toml"
     config.write_text(tomli_w.dumps(values))
     assert train([str(tmp_path / "run"), "--config", str(config)]) == EXIT_OK
-    versions = [{group.interface for group in step.groups} for step in RunState(Run.open(tmp_path / "run")).steps()]
+    versions = [
+        {group.interface for group in step.groups}
+        for step in RunState(Run.open(tmp_path / "run")).steps()
+    ]
     faded = [f"hints-2-terse-fading@{left}" for left in ("1", "0.75", "0.5", "0.25", "0", "0")]
     assert versions == [{"identity"}, {"identity"}, *({version} for version in faded)]
     found = verify(tmp_path / "run")

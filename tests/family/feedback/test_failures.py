@@ -1,4 +1,5 @@
-"""Patterns of refusals, shapes of arguments, and the failed calls of a rollout's record (000 Appendix C.3)."""
+"""Patterns of refusals, shapes of arguments, and the failed calls of a rollout's record (000
+Appendix C.3)."""
 
 from __future__ import annotations
 
@@ -16,19 +17,37 @@ from rods.observations import Rollout
 
 
 def refused(text: str, name: str = "tool", **arguments: Any) -> tuple[Call, Result]:
-    return Call(name, arguments), Result(orjson.dumps({"error": text}).decode(), {"error": text}, "tool")
+    return Call(name, arguments), Result(
+        orjson.dumps({"error": text}).decode(), {"error": text}, "tool"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "arguments", "wanted"),
     [
         ("no such event", {"event": "e5"}, "no such event"),
-        ("cat: docs/plan.txt: No such file", {"file_name": "docs/plan.txt"}, "cat: {file_name}: No such file"),
+        (
+            "cat: docs/plan.txt: No such file",
+            {"file_name": "docs/plan.txt"},
+            "cat: {file_name}: No such file",
+        ),
         ("Ticket 1234 not found", {"ticket_id": 1234}, "Ticket {ticket_id} not found"),
-        ("No such directory: 'a b'. Use mkdir first", {}, "No such directory: <text>. Use mkdir first"),
-        ("Order order_12 of 2024-05-04 costs 3,000.50", {}, "Order <name> of <number> costs <number>"),
+        (
+            "No such directory: 'a b'. Use mkdir first",
+            {},
+            "No such directory: <text>. Use mkdir first",
+        ),
+        (
+            "Order order_12 of 2024-05-04 costs 3,000.50",
+            {},
+            "Order <name> of <number> costs <number>",
+        ),
         ("No contact named Alice Brown", {}, "No contact named <name>"),
-        ("LAX is no airport near San Francisco", {"city": "San Francisco"}, "<name> is no airport near {city}"),
+        (
+            "LAX is no airport near San Francisco",
+            {"city": "San Francisco"},
+            "<name> is no airport near {city}",
+        ),
         ("Engine must be started", {"mode": "START"}, "Engine must be started"),
         ("Room The Big Oak is taken", {"wish": ["take the big oak then"]}, "Room {wish} is taken"),
         ("See a.b@c.org or http://x.y/z", {}, "See <name> or <name>"),
@@ -69,8 +88,12 @@ GIVEN: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 @pytest.mark.parametrize("injected", INJECTED)
-def test_a_policy_puts_no_words_of_its_own_into_a_pattern(injected: str, echo: Any, given: Any) -> None:
-    found = pattern(*refused(f"no room is called {echo(injected)} here, see list_rooms", room=given(injected)))
+def test_a_policy_puts_no_words_of_its_own_into_a_pattern(
+    injected: str, echo: Any, given: Any
+) -> None:
+    found = pattern(
+        *refused(f"no room is called {echo(injected)} here, see list_rooms", room=given(injected))
+    )
     assert found.startswith("no room is called ")
     left = " ".join(re.findall(r"[^\W_]+", found.casefold()))
     words = re.findall(r"[^\W_]+", injected.casefold())
@@ -84,20 +107,19 @@ def test_equal_failures_with_other_values_have_one_pattern() -> None:
 
 
 def test_shapes_tell_the_form_and_no_value() -> None:
-    assert [shape(value) for value in ("docs/plan_2.txt", "2024-05-04", 5, 5.0, True, None, ["x"])] == [
-        "a/a_9.a",
-        "9-9-9",
-        "integer",
-        "number",
-        "boolean",
-        "null",
-        "array",
-    ]
+    assert [
+        shape(value) for value in ("docs/plan_2.txt", "2024-05-04", 5, 5.0, True, None, ["x"])
+    ] == ["a/a_9.a", "9-9-9", "integer", "number", "boolean", "null", "array"]
 
 
 def test_failed_calls_are_few_short_and_counted() -> None:
-    made = [refused(f"cannot {'so ' * 200}{word}", name) for name in "abcdef" for word in ("x",)] * 3
-    made += [(Call("a", {}), Result("{}", {}, None)), (Call("a", {}), Result("odd", None, "bad_arguments"))]
+    made = [
+        refused(f"cannot {'so ' * 200}{word}", name) for name in "abcdef" for word in ("x",)
+    ] * 3
+    made += [
+        (Call("a", {}), Result("{}", {}, None)),
+        (Call("a", {}), Result("odd", None, "bad_arguments")),
+    ]
     found = failed_calls(made)
     assert len(found) == MOST_FAILED and all(one["count"] == 3 for one in found)
     assert all(len(one["pattern"]) <= PATTERN_LENGTH for one in found)

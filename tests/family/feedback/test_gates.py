@@ -1,4 +1,5 @@
-"""What a text of feedback may hold: rules of documents, never a value, however it is written (000 Appendix C.2)."""
+"""What a text of feedback may hold: rules of documents, never a value, however it is written (000
+Appendix C.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from tests.family.feedback.disguises import LEAKS, SOUND, VALUES, leaky_tasks
 
 TASK = desk.generate(7, 1, 1)[0]
 HERE = Path(__file__).parent
-# Written without knowledge of the gate: texts that give a value away, each with the value, and texts that do not.
+# Written without knowledge of the gate: texts that give a value away, each with the value, and
+# texts that do not.
 BLIND, SOUND_BLIND = (
     [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
     for name in ("disguises.jsonl", "sound.jsonl")
@@ -43,14 +45,19 @@ TRUTH = GroundTruthValues(leaky_tasks())
 def faults(text: str) -> list[str]:
     world = load("desk")
     tools = world.tools()
-    return feedback_faults(world, tools["move_event"], tools["find_event"], "no such event", text, TRUTH)
+    return feedback_faults(
+        world, tools["move_event"], tools["find_event"], "no such event", text, TRUTH
+    )
 
 
 def found(line: dict[str, Any], text: str, truth: GroundTruthValues) -> list[str]:
-    """What is held against a text for the tool, the remedy and the refusal of a line of the corpora."""
+    """What is held against a text for the tool, the remedy and the refusal of a line of the
+    corpora."""
     world = load(line["environment"])
     tools = world.tools()
-    return feedback_faults(world, tools[line["tool"]], tools.get(line["remedy"]), line["refusal"], text, truth)
+    return feedback_faults(
+        world, tools[line["tool"]], tools.get(line["remedy"]), line["refusal"], text, truth
+    )
 
 
 @cache
@@ -61,7 +68,15 @@ def some_task() -> Task:
 def held(value: Any) -> GroundTruthValues:
     """The values of a ground truth that calls something with `value`."""
     return GroundTruthValues(
-        [replace(some_task(), script=("x",), calls=((Call("find_event", {"title": value}),),), held_out={}, id="")]
+        [
+            replace(
+                some_task(),
+                script=("x",),
+                calls=((Call("find_event", {"title": value}),),),
+                held_out={},
+                id="",
+            )
+        ]
     )
 
 
@@ -75,14 +90,20 @@ def test_no_disguise_of_the_blind_corpus_passes() -> None:
     passed = [
         line["text"]
         for line in BLIND
-        if not all(found(line, text, held(line["value"])) for text in (line["text"], opened(line["text"])))
+        if not all(
+            found(line, text, held(line["value"])) for text in (line["text"], opened(line["text"]))
+        )
     ]
     assert not passed
 
 
 @pytest.mark.slow
 def test_sound_texts_of_the_blind_corpus_pass(ground_truths: dict[str, GroundTruthValues]) -> None:
-    refused = [line["text"] for line in SOUND_BLIND if found(line, line["text"], ground_truths[line["environment"]])]
+    refused = [
+        line["text"]
+        for line in SOUND_BLIND
+        if found(line, line["text"], ground_truths[line["environment"]])
+    ]
     assert len(refused) <= 0.05 * len(SOUND_BLIND), refused
 
 
@@ -94,13 +115,20 @@ PLACES = [
         "The one meant is {v}.",
         "Only {v} is known.",
     ),
-    *("{o} or {v} is accepted.", "Neither {o} nor {v} is accepted.", "{n} may be {v}, as the document lists it."),
+    *(
+        "{o} or {v} is accepted.",
+        "Neither {o} nor {v} is accepted.",
+        "{n} may be {v}, as the document lists it.",
+    ),
 ]
 
 
 @pytest.mark.parametrize("environment", ["desk", "bfcl"])
 def test_of_the_values_that_a_document_lists_all_are_named_or_none(environment: str) -> None:
-    world, none, singled, all_of_them = load(environment), GroundTruthValues([]), 0, 0
+    world = load(environment)
+    none = GroundTruthValues([])
+    singled = 0
+    all_of_them = 0
     for tool in world.tools().values():
         for parameter, values in _choices([tool]):
             if not values:
@@ -118,12 +146,21 @@ def test_of_the_values_that_a_document_lists_all_are_named_or_none(environment: 
                 said += [f"It is one of {listed.replace(value, value.upper() + 'S')}."]
                 for text in filter(None, said):
                     singled += 1
-                    assert feedback_faults(world, tool, None, "not accepted", opened(text), none), (tool.name, text)
+                    assert feedback_faults(world, tool, None, "not accepted", opened(text), none), (
+                        tool.name,
+                        text,
+                    )
             whole = f"The {noun} has to be one of {', '.join(values)}."
-            if parameter.schema.get("type") != "array" and len(whole) <= LONGEST and len(whole.split()) <= MOST_WORDS:
+            if (
+                parameter.schema.get("type") != "array"
+                and len(whole) <= LONGEST
+                and len(whole.split()) <= MOST_WORDS
+            ):
                 all_of_them += 1
                 assert not feedback_faults(world, tool, None, "not accepted", whole, none), whole
-            assert parameter.schema.get("type") != "array" or feedback_faults(world, tool, None, "bad", whole, none)
+            assert parameter.schema.get("type") != "array" or feedback_faults(
+                world, tool, None, "bad", whole, none
+            )
     assert singled >= 100 and all_of_them >= 5
 
 
@@ -147,20 +184,33 @@ def test_of_the_values_that_a_document_lists_all_are_named_or_none(environment: 
         ("send_message", "get_user_id", "You should call get_user_id with the user name first."),
         ("send_message", "get_user_id", "Use get_user_id before send_message."),
         ("send_message", "get_user_id", "get_user_id, then send_message in this exact order."),
-        ("send_message", "get_user_id", "Look the user up, then send the message, in this exact order."),
+        (
+            "send_message",
+            "get_user_id",
+            "Look the user up, then send the message, in this exact order.",
+        ),
     ],
 )
-def test_a_value_is_not_singled_out_nor_an_order_of_calls_given(tool: str, remedy: str, text: str) -> None:
+def test_a_value_is_not_singled_out_nor_an_order_of_calls_given(
+    tool: str, remedy: str, text: str
+) -> None:
     line = {"environment": "bfcl", "tool": tool, "remedy": remedy, "refusal": "Not accepted"}
     assert found(line, text, GroundTruthValues([]))
 
 
-@pytest.mark.parametrize("number", ["zero", "two", "seventeen", "dozen", "half", "third", "last", "most", "twice", "7"])
-def test_numbers_ranks_and_extremes_are_said_where_the_refusal_or_the_tool_says_them(number: str) -> None:
+@pytest.mark.parametrize(
+    "number", ["zero", "two", "seventeen", "dozen", "half", "third", "last", "most", "twice", "7"]
+)
+def test_numbers_ranks_and_extremes_are_said_where_the_refusal_or_the_tool_says_them(
+    number: str,
+) -> None:
     line = {"environment": "bfcl", "tool": "divide", "remedy": "", "refusal": "Division failed"}
     text = f"What is expected is {number}."
     assert found(line, text, GroundTruthValues([]))
-    assert bool(found({**line, "refusal": f"Division by {number}"}, text, GroundTruthValues([]))) == number.isdigit()
+    assert (
+        bool(found({**line, "refusal": f"Division by {number}"}, text, GroundTruthValues([])))
+        == number.isdigit()
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,20 +225,29 @@ def test_numbers_ranks_and_extremes_are_said_where_the_refusal_or_the_tool_says_
 )
 def test_the_good_examples_of_the_paper_pass(text: str) -> None:
     """000 Appendix C.1 and C.2."""
-    line = {"environment": "bfcl", "tool": "get_flight_cost", "remedy": "get_nearest_airport_by_city"}
+    line = {
+        "environment": "bfcl",
+        "tool": "get_flight_cost",
+        "remedy": "get_nearest_airport_by_city",
+    }
     assert not found({**line, "refusal": "Invalid airport code"}, text, GroundTruthValues([]))
 
 
 def test_what_a_text_of_so_many_words_can_carry_is_bounded() -> None:
-    """The figures of docs/feedback.md: bits that one word chooses from all that could stand there, and that its first
-    letter does."""
-    words, letters = 0.0, 0.0
+    """The figures of docs/feedback.md: bits that one word chooses from all that could stand there,
+    and that its first letter does."""
+    words = 0.0
+    letters = 0.0
     for name in ("desk", "bfcl"):
         for tool in load(name).tools().values():
             known = vocabulary([tool], "")
-            forms = len(known) + 8 * len(set(map(stem, known)))  # every ending that another form may have
+            # every ending that another form may have
+            forms = len(known) + 8 * len(set(map(stem, known)))
             words = max(words, math.log2(forms))
-            firsts = [sum(word[0] == letter for word in known) / len(known) for letter in {word[0] for word in known}]
+            firsts = [
+                sum(word[0] == letter for word in known) / len(known)
+                for letter in {word[0] for word in known}
+            ]
             letters = max(letters, -sum(share * math.log2(share) for share in firsts))
     assert MOST_WORDS == 30 and 11 < words < 12.2 and letters < 4.4, (words, letters)
 
@@ -218,8 +277,10 @@ def test_no_disguise_of_a_value_passes(disguise: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "The event is given by its identifier, not by its title. The identifier may have to be looked up first.",
-        "No such event: it has to exist before it can be moved, and find_event may tell whether it does.",
+        "The event is given by its identifier, not by its title. The identifier may have to be "
+        "looked up first.",
+        "No such event: it has to exist before it can be moved, and find_event may tell whether it "
+        "does.",
         "Nothing is known under this name. Look at what there is before you try again.",
     ],
 )
@@ -236,15 +297,27 @@ def ground_truths(wheel_file: object) -> dict[str, GroundTruthValues]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("environment", "tool", "other", "refusal", "text"), SOUND)
 def test_a_sound_text_passes_beside_all_the_values_of_a_benchmark(
-    environment: str, tool: str, other: str, refusal: str, text: str, ground_truths: dict[str, GroundTruthValues]
+    environment: str,
+    tool: str,
+    other: str,
+    refusal: str,
+    text: str,
+    ground_truths: dict[str, GroundTruthValues],
 ) -> None:
     world = load(environment)
     tools = world.tools()
-    assert not feedback_faults(world, tools[tool], tools.get(other), refusal, text, ground_truths[environment])
+    assert not feedback_faults(
+        world, tools[tool], tools.get(other), refusal, text, ground_truths[environment]
+    )
 
 
-def test_the_examples_that_the_generator_is_shown_would_pass(ground_truths: dict[str, GroundTruthValues]) -> None:
-    form, seen = re.compile(r"^Tool: (\w+)\nRefused with: (.*)\nAnswer: (.*)\nRemedy: \w+(?:, tool (\w+))?", re.M), 0
+def test_the_examples_that_the_generator_is_shown_would_pass(
+    ground_truths: dict[str, GroundTruthValues],
+) -> None:
+    form = re.compile(
+        r"^Tool: (\w+)\nRefused with: (.*)\nAnswer: (.*)\nRemedy: \w+(?:, tool (\w+))?", re.M
+    )
+    seen = 0
     worlds = {name: load(name) for name in ground_truths}
     for file in sorted(FOLDER.glob("feedback_class_*.txt")):
         for tool, refusal, text, other in form.findall(file.read_text(encoding="utf-8")):
@@ -252,7 +325,9 @@ def test_the_examples_that_the_generator_is_shown_would_pass(ground_truths: dict
                 tools = world.tools()
                 if tool in tools:
                     seen += 1
-                    found = feedback_faults(world, tools[tool], tools.get(other), refusal, text, ground_truths[name])
+                    found = feedback_faults(
+                        world, tools[tool], tools.get(other), refusal, text, ground_truths[name]
+                    )
                     assert not found, (file.name, text, found)
     assert seen >= 35
 
@@ -269,7 +344,10 @@ def test_what_the_document_or_the_refusal_shows_may_be_said() -> None:
 def test_a_text_has_a_length_and_names_one_other_tool() -> None:
     assert faults("Look it up.") and faults("The event may have to be looked up. " * 20)
     assert len("The event may have to be looked up. " * 20) > LONGEST
-    assert "names" in faults("See find_event, then list_day, then move_event: the event may be there.")[0]
+    assert (
+        "names"
+        in faults("See find_event, then list_day, then move_event: the event may be there.")[0]
+    )
 
 
 def test_the_reasons_tell_no_value_that_the_writer_did_not_write() -> None:

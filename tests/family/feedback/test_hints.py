@@ -39,10 +39,14 @@ def bfcl_tasks() -> list[Task]:
 
 def shown(environment: str, *results: tuple[Call, Result], hidden: tuple[str, ...] = ()) -> Shown:
     world = load(environment)
-    return Shown(world, {name: tool for name, tool in world.tools().items() if name not in hidden}, results)
+    return Shown(
+        world, {name: tool for name, tool in world.tools().items() if name not in hidden}, results
+    )
 
 
-def failed(environment: str, name: str, error: str = "", state: Any = None, **arguments: Any) -> str:
+def failed(
+    environment: str, name: str, error: str = "", state: Any = None, **arguments: Any
+) -> str:
     """The hint after a call in a fresh world, which must have failed with that kind of error."""
     call = Call(name, arguments)
     result = load(environment).reset(state).call(call)
@@ -75,7 +79,12 @@ def test_a_tool_that_is_held_out_is_never_named() -> None:
         ("write", "bad_arguments", {"title": "plan"}, "`body` is missing."),
         ("read", "bad_arguments", {"note_id": "seven"}, "`note_id` must be an integer."),
         ("read", "bounds", {"note_id": 4000}, "`note_id` must be between 0 and 1000."),
-        ("label", "bounds", {"note_ids": [1], "color": "green"}, "`color` must be one of red, blue."),
+        (
+            "label",
+            "bounds",
+            {"note_ids": [1], "color": "green"},
+            "`color` must be one of red, blue.",
+        ),
         ("label", "bounds", {"note_ids": [1] * 9}, "`note_ids` must be at most 5 entries."),
     ],
 )
@@ -87,9 +96,14 @@ def test_wrong_arguments_are_answered_with_what_the_document_asks(
 
 def test_a_missing_value_is_answered_with_the_tools_that_supply_it() -> None:
     say = failed("desk", "move_event", event="e99", day="monday", hour=9)
-    assert say == "`event` may be a value that has to be looked up or made first: see `find_event` or `create_event`."
+    assert (
+        say == "`event` may be a value that has to be looked up or made first: see `find_event` or "
+        "`create_event`."
+    )
     assert "`search_mail`" in failed("desk", "read_mail", mail="m7")
-    assert failed("desk", "write_file", state=_locked(), file="plan", text="x").startswith("A locked file")
+    assert failed("desk", "write_file", state=_locked(), file="plan", text="x").startswith(
+        "A locked file"
+    )
 
 
 def test_a_value_that_a_result_brought_is_not_looked_up_again() -> None:
@@ -102,7 +116,9 @@ def test_a_value_that_a_result_brought_is_not_looked_up_again() -> None:
 
 def test_the_dependencies_of_bfcl_that_the_paper_names(bfcl_tasks: list[Task]) -> None:
     fly = {"travel_date": "2026-05-01", "travel_class": "economy"}
-    say = failed("bfcl", "get_flight_cost", travel_from="San Francisco", travel_to="New York", **fly)
+    say = failed(
+        "bfcl", "get_flight_cost", travel_from="San Francisco", travel_to="New York", **fly
+    )
     assert "codes of three capital letters" in say and "`get_nearest_airport_by_city`" in say
     say = failed("bfcl", "estimate_distance", cityA="Rivermist", cityB="San Francisco")
     assert "zip codes" in say and "`get_zipcode_based_on_city`" in say
@@ -111,7 +127,9 @@ def test_the_dependencies_of_bfcl_that_the_paper_names(bfcl_tasks: list[Task]) -
     vehicle = {"classes": ["VehicleControlAPI"], "config": {}}
     assert "`lockDoors`" in failed("bfcl", "startEngine", state=vehicle, ignitionMode="START")
     assert "capacity" in failed("bfcl", "fillFuelTank", state=vehicle, fuelAmount=500.0)
-    say = failed("bfcl", "post_tweet", state={"classes": ["TwitterAPI"], "config": {}}, content="hello")
+    say = failed(
+        "bfcl", "post_tweet", state={"classes": ["TwitterAPI"], "config": {}}, content="hello"
+    )
     assert say == "Something may have to be done first, perhaps with `authenticate_twitter`."
 
 
@@ -128,14 +146,22 @@ def test_a_success_is_shown_as_it_is_and_a_failure_keeps_its_text_and_kind() -> 
     call = Call("move_event", {"event": "e99", "day": "monday", "hour": 9})
     told = Hints().observation(shown("desk"), call, load("desk").reset(None).call(call))
     assert orjson.loads(told.text) == told.value
-    assert (told.error, told.value["error"]) == ("tool", "no such event") and "`find_event`" in told.value["hint"]
-    plain = Hints().observation(shown(TOY), Call("reads"), Result("no tool named reads", error="unknown_tool"))
+    assert (told.error, told.value["error"]) == (
+        "tool",
+        "no such event",
+    ) and "`find_event`" in told.value["hint"]
+    plain = Hints().observation(
+        shown(TOY), Call("reads"), Result("no tool named reads", error="unknown_tool")
+    )
     assert plain.text == "no tool named reads Hint: Similar tools: `read`."
 
 
 @pytest.mark.parametrize("dialect", ["tags", "hermes", "compact"])
-def test_no_hint_says_a_ground_truth_value_that_the_policy_has_not_seen(dialect: str, bfcl_tasks: list[Task]) -> None:
-    """Careless episodes over both environments. What was seen: all messages before the hint, and tool documents."""
+def test_no_hint_says_a_ground_truth_value_that_the_policy_has_not_seen(
+    dialect: str, bfcl_tasks: list[Task]
+) -> None:
+    """Careless episodes over both environments. What was seen: all messages before the hint, and
+    tool documents."""
     tasks = [*DESK, *(bfcl_tasks if dialect == "tags" else ())]
     hinted = 0
     for task, trace in zip(tasks, play(tasks, Hints(), dialect), strict=True):
@@ -152,7 +178,9 @@ def test_no_hint_says_a_ground_truth_value_that_the_policy_has_not_seen(dialect:
             hinted += 1
             seen = Text.of(f"{documents}\n{before}")
             assert not [
-                value for value in secret if Text.of(said).contains_exact(value) and not seen.contains_exact(value)
+                value
+                for value in secret
+                if Text.of(said).contains_exact(value) and not seen.contains_exact(value)
             ], said
     assert hinted > 2 * len(tasks)
 
@@ -174,21 +202,43 @@ def test_hints_name_visible_tools_and_their_parameters_only(bfcl_tasks: list[Tas
     play([*DESK, *bfcl_tasks], noting, seed=1)
     for seen, call, said in noting.noted:
         parameters = {name for tool in seen.tools.values() for name in tool.parameter_names}
-        assert set(re.findall(r"`([^`]+)`", said)) <= {*seen.tools, *parameters, *call.arguments, call.name}
+        assert set(re.findall(r"`([^`]+)`", said)) <= {
+            *seen.tools,
+            *parameters,
+            *call.arguments,
+            call.name,
+        }
     assert sum(bool(said) for *_, said in noting.noted) > len(DESK)
 
 
 def test_hints_change_what_is_read_and_nothing_of_what_is_earned(bfcl_tasks: list[Task]) -> None:
     tasks = [*DESK[:10], *bfcl_tasks[:10]]
-    plain, aided = play(tasks), play(tasks, Hints())
+    plain = play(tasks)
+    aided = play(tasks, Hints())
     assert [trace.turns for trace in plain] == [trace.turns for trace in aided]
     assert [trace.messages for trace in plain] != [trace.messages for trace in aided]
     assert not any(said for trace in plain for said, _ in _hints(trace))
 
 
 def test_whatever_a_policy_writes_its_hint_is_short_and_no_exception() -> None:
-    odd: list[Any] = [None, "", "x" * 20_000, 10**400, 1e308, -0.0, [], [[]], {}, {"a": [None]}, ["`"], True, "\ud800"]
-    before = tuple((Call("find_event", {"title": value}), Result(str(value), value)) for value in odd)
+    odd: list[Any] = [
+        None,
+        "",
+        "x" * 20_000,
+        10**400,
+        1e308,
+        -0.0,
+        [],
+        [[]],
+        {},
+        {"a": [None]},
+        ["`"],
+        True,
+        "\ud800",
+    ]
+    before = tuple(
+        (Call("find_event", {"title": value}), Result(str(value), value)) for value in odd
+    )
     for name in ("desk", TOY):
         tools = load(name).tools()
         for place, tool in enumerate(tools.values()):
@@ -226,17 +276,37 @@ def test_a_stage_chooses_its_interface_and_its_feedback() -> None:
     ("call", "error", "says"),
     [
         (Call("book_room", {"event": "e12"}), "bad_arguments", "need room"),
-        (Call("book_room", {"event": "e12", "room": "oak", "day": "monday"}), "bad_arguments", "no day"),
-        (Call("find_room", {"title": "launch"}), "unknown_tool", "like book_room find_bill find_contact"),
+        (
+            Call("book_room", {"event": "e12", "room": "oak", "day": "monday"}),
+            "bad_arguments",
+            "no day",
+        ),
+        (
+            Call("find_room", {"title": "launch"}),
+            "unknown_tool",
+            "like book_room find_bill find_contact",
+        ),
         (Call("open_window", {}), "unknown_tool", "no such tool"),
-        (Call("move_event", {"event": "launch", "day": "monday", "hour": 9}), "tool", "look up event"),
-        (Call("create_event", {"title": "x", "day": "monday", "hour": 99}), "bounds", "hour must be between 8 and 17"),
+        (
+            Call("move_event", {"event": "launch", "day": "monday", "hour": 9}),
+            "tool",
+            "look up event",
+        ),
+        (
+            Call("create_event", {"title": "x", "day": "monday", "hour": 99}),
+            "bounds",
+            "hour must be between 8 and 17",
+        ),
     ],
 )
-def test_a_terse_dialect_gets_the_names_concerned_and_a_word_or_two(call: Call, error: str, says: str) -> None:
+def test_a_terse_dialect_gets_the_names_concerned_and_a_word_or_two(
+    call: Call, error: str, says: str
+) -> None:
     result = load("desk").reset(None).call(call)
     assert result.error == error
-    told = interfaces.load(Stage(feedback="hints"), "compact").observation(shown("desk"), call, result)
+    told = interfaces.load(Stage(feedback="hints"), "compact").observation(
+        shown("desk"), call, result
+    )
     assert told.value["hint"] == says
     (_, text) = dialects.load("compact").observation([call], [told])
     assert text.endswith(f"hint= {says}")
@@ -279,22 +349,32 @@ def test_a_result_that_has_a_hint_gets_no_second_one(dialect: str) -> None:
         Stage(interface="seal-full", evolve="none", feedback="agents"),
     ]
     seal, *both = (interfaces.load(stage, dialect) for stage in stages)
-    lacking, lost = Call("book_room", {"event": "e12"}), Call("book_room", {"event": "e12", "room": "oak"})
+    lacking = Call("book_room", {"event": "e12"})
+    lost = Call("book_room", {"event": "e12", "room": "oak"})
     world = load("desk").reset(None)
-    refused, wrong = world.call(lost), world.call(lacking)
+    refused = world.call(lost)
+    wrong = world.call(lacking)
     for one in both:
-        assert one.observation(shown("desk"), lacking, wrong) == seal.observation(shown("desk"), lacking, wrong)
+        assert one.observation(shown("desk"), lacking, wrong) == seal.observation(
+            shown("desk"), lacking, wrong
+        )
         assert seal.observation(shown("desk"), lost, refused) is refused
         told = one.observation(shown("desk"), lost, refused).value["hint"]
         assert told == "look up event" if dialect == "compact" else "`find_event`" in told
     named = Call("bookroom", {})
     unknown = Result("no tool named bookroom", error="unknown_tool")
-    assert all(one.observation(shown("desk"), named, unknown).text.count("Hint: ") == 1 for one in (seal, *both))
+    assert all(
+        one.observation(shown("desk"), named, unknown).text.count("Hint: ") == 1
+        for one in (seal, *both)
+    )
 
 
 @pytest.mark.parametrize(
     ("brief", "known"),
-    [(False, ("hints-2", "a88374b4cfedf4db217a")), (True, ("hints-2-terse", "a2822a2dad70521bcd41"))],
+    [
+        (False, ("hints-2", "a88374b4cfedf4db217a")),
+        (True, ("hints-2-terse", "a2822a2dad70521bcd41")),
+    ],
 )
 def test_a_hint_that_changes_needs_a_new_version(brief: bool, known: tuple[str, str]) -> None:
     said = []
@@ -307,7 +387,9 @@ def test_a_hint_that_changes_needs_a_new_version(brief: bool, known: tuple[str, 
             for arguments in spoilt:
                 call = Call(tool.name, arguments)
                 said.append(hint(shown(name), call, world.reset(None).call(call), brief=brief))
-    assert (Hints(brief=brief).version, content_id(said)) == known, "raise VERSION in family/feedback/hints.py"
+    assert (Hints(brief=brief).version, content_id(said)) == known, (
+        "raise VERSION in family/feedback/hints.py"
+    )
 
 
 def _locked() -> dict[str, Any]:
@@ -327,4 +409,6 @@ def _hints(trace: Trace) -> Iterator[tuple[str, str]]:
 def _said(content: str) -> list[str]:
     """The hints in a message that shows results."""
     found = re.findall(r'"hint": ("(?:[^"\\]|\\.)*")', content)
-    return [orjson.loads(text) for text in found] + re.findall(r"(?:Hint:|hint=) (.+?)(?: \||\n|$)", content)
+    return [orjson.loads(text) for text in found] + re.findall(
+        r"(?:Hint:|hint=) (.+?)(?: \||\n|$)", content
+    )

@@ -14,7 +14,9 @@ RULES = Feedback(rollouts=4, tasks=2)
 
 
 def group(task: str, *failed: str, rollouts: int = 1) -> dict[str, Any]:
-    failures = [{"tool": "t", "pattern": words, "count": 2, "shapes": {"a": words[0]}} for words in failed]
+    failures = [
+        {"tool": "t", "pattern": words, "count": 2, "shapes": {"a": words[0]}} for words in failed
+    ]
     return {"task": task, "rollouts": [{"failures": failures}] * rollouts + [{}]}
 
 
@@ -38,7 +40,8 @@ def test_at_most_so_many_kinds_are_due() -> None:
 
 
 def test_its_state_goes_through_json() -> None:
-    found, again = Mining(RULES), Mining(RULES)
+    found = Mining(RULES)
+    again = Mining(RULES)
     found.apply(1, [group("one", "x", "y", rollouts=3), group("two", "x")])
     again.load(orjson.loads(orjson.dumps(found.state())))
     for one in (found, again):

@@ -1,4 +1,5 @@
-"""Following a remedy in other worlds: what mends a failure there, what does not, and what cannot be tried."""
+"""Following a remedy in other worlds: what mends a failure there, what does not, and what cannot be
+tried."""
 
 from __future__ import annotations
 
@@ -18,25 +19,50 @@ from tests.environments import load
 DESK = [task for task in desk.generate(7, 120, 0) if task.split == "train"]
 
 
-def met(environment: str, tasks: list[Task], tool: str, words: str, **shapes: str) -> list[RefusedCall]:
+def met(
+    environment: str, tasks: list[Task], tool: str, words: str, **shapes: str
+) -> list[RefusedCall]:
     world = load(environment)
-    return witnesses(world, tasks, world.tools()[tool], words, [shapes] if shapes else [], random.Random(1))
+    return witnesses(
+        world, tasks, world.tools()[tool], words, [shapes] if shapes else [], random.Random(1)
+    )
 
 
 @pytest.mark.parametrize(
     ("tool", "words", "good", "poor"),
     [
-        ("move_event", "no such event", Remedy("look_up", "find_event", "event"), Remedy("first", "find_event")),
-        ("pay_bill", "no such bill", Remedy("look_up", "find_bill", "bill"), Remedy("first", "get_balance")),
+        (
+            "move_event",
+            "no such event",
+            Remedy("look_up", "find_event", "event"),
+            Remedy("first", "find_event"),
+        ),
+        (
+            "pay_bill",
+            "no such bill",
+            Remedy("look_up", "find_bill", "bill"),
+            Remedy("first", "get_balance"),
+        ),
         ("write_file", "file locked", Remedy("first", "unlock_file"), Remedy("first", "lock_file")),
-        ("pay_bill", "not enough money", Remedy("first", "add_income"), Remedy("first", "find_bill")),
-        ("move_event", "no such event", Remedy("argument", argument="event", shape="a9"), Remedy("first", "list_day")),
+        (
+            "pay_bill",
+            "not enough money",
+            Remedy("first", "add_income"),
+            Remedy("first", "find_bill"),
+        ),
+        (
+            "move_event",
+            "no such event",
+            Remedy("argument", argument="event", shape="a9"),
+            Remedy("first", "list_day"),
+        ),
     ],
 )
 def test_a_good_remedy_mends_the_call_and_a_poor_one_does_not(
     tool: str, words: str, good: Remedy, poor: Remedy
 ) -> None:
-    world, found = load("desk"), met("desk", DESK, tool, words, event="a")
+    world = load("desk")
+    found = met("desk", DESK, tool, words, event="a")
     assert len(found) >= 2 and len({one.task for one in found}) == len(found)
     for one in found:
         result = one.world.fork().call(one.call)
@@ -47,17 +73,22 @@ def test_a_good_remedy_mends_the_call_and_a_poor_one_does_not(
 
 def test_a_path_where_a_name_is_read_is_brought_about_by_its_shape() -> None:
     bfcl_environment.fetch()
-    tasks = [task for task in bfcl_environment.tasks() if task.split == "train" and task.type == "base"]
+    tasks = [
+        task for task in bfcl_environment.tasks() if task.split == "train" and task.type == "base"
+    ]
     world = load("bfcl")
     found = met("bfcl", tasks, "cat", "cat: {file_name}: Invalid character", file_name="a/a.a")
     assert found and any("/" in one.call.arguments["file_name"] for one in found)
-    assert any(mends(world, one, Remedy("argument", argument="file_name", shape="a.a")) for one in found)
+    assert any(
+        mends(world, one, Remedy("argument", argument="file_name", shape="a.a")) for one in found
+    )
     assert not any(mends(world, one, Remedy("first", "pwd")) for one in found)
 
 
 def test_a_remedy_that_cannot_be_followed_says_why() -> None:
     world = load("desk")
-    tool, seen = world.tools()["move_event"], [{"event": "a"}]
+    tool = world.tools()["move_event"]
+    seen = [{"event": "a"}]
     assert Remedy("look_up", "find_event", "event").faults(world, tool, seen) == []
     assert Remedy("argument", argument="day", shape=DOCUMENTED).faults(world, tool, seen) == []
     for poor in (
@@ -71,7 +102,9 @@ def test_a_remedy_that_cannot_be_followed_says_why() -> None:
         assert poor.faults(world, tool, seen), poor
 
 
-def test_nothing_is_brought_about_where_worlds_cannot_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_brought_about_where_worlds_cannot_be_forked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = load("desk")
     monkeypatch.setattr(world, "features", replace(Features(), fork=False))
     assert met("desk", DESK, "move_event", "no such event") == []

@@ -1,4 +1,5 @@
-"""Feedback of agents from end to end: nano through TRL, a daemon beside it, an HTTP server that plays both agents."""
+"""Feedback of agents from end to end: nano through TRL, a daemon beside it, an HTTP server that
+plays both agents."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ PATIENCE = 600.0  # seconds, on a very busy machine
 
 
 class Agents:
-    """The stand-in that plays generator and judge, and what it was asked: (template, tool, refusal)."""
+    """The stand-in that plays generator and judge, and what it was asked: (template, tool,
+    refusal)."""
 
     def __init__(self) -> None:
         self.asked: Counter[tuple[str, str, str]] = Counter()
@@ -49,7 +51,10 @@ class Agents:
 
     def __call__(self, path: str, body: Any) -> tuple[int, Any]:
         if not path.endswith("/chat/completions"):
-            return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
+            return 200, {
+                "object": "list",
+                "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}],
+            }
         if self.gone:
             return 503, {"error": {"message": "gone", "code": 503}}
         asked = stand_in_model.read(body)
@@ -71,7 +76,12 @@ def messages(path: Path, step: int) -> list[str]:
     """All that rollouts of the step's latest start were shown."""
     *_, file = sorted((path / "traces").glob(f"step_{step:08d}.*"))
     traces = map(orjson.loads, gzip.decompress(file.read_bytes()).splitlines())
-    return [one["content"] for trace in traces for one in trace["messages"] if one["role"] != "assistant"]
+    return [
+        one["content"]
+        for trace in traces
+        for one in trace["messages"]
+        if one["role"] != "assistant"
+    ]
 
 
 def killed(path: Path, config: Path, until_then: Callable[[], Any]) -> None:
@@ -85,9 +95,13 @@ def killed(path: Path, config: Path, until_then: Callable[[], Any]) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_what_rollouts_met_is_written_about_approved_and_shown_from_the_next_epoch_on(tmp_path: Path) -> None:
-    """Two steps an epoch. The daemon is killed once texts are approved, the trainer while it shows them."""
-    agents, path = Agents(), tmp_path / "run"
+def test_what_rollouts_met_is_written_about_approved_and_shown_from_the_next_epoch_on(
+    tmp_path: Path,
+) -> None:
+    """Two steps an epoch. The daemon is killed once texts are approved, the trainer while it shows
+    them."""
+    agents = Agents()
+    path = tmp_path / "run"
     with json_server(agents) as url:
         endpoint = {"model": "stub", "urls": [url], "retry_seconds": 2.0, "patience_seconds": 2.0}
         changes = NANO | FEEDBACK_RULES | {"training.steps": 4, "operation.endpoints": [endpoint]}
@@ -117,7 +131,10 @@ def test_what_rollouts_met_is_written_about_approved_and_shown_from_the_next_epo
     steps = RunState(Run.open(path)).steps()
     shown = [{record["interface"] for record in step.records} for step in steps]
     assert shown[0] == shown[1] != shown[2] == shown[3] and len(shown[0]) == len(shown[2]) == 1
-    hinted = [sum(any(text in one for text in texts.values()) for one in messages(path, step)) for step in range(1, 5)]
+    hinted = [
+        sum(any(text in one for text in texts.values()) for one in messages(path, step))
+        for step in range(1, 5)
+    ]
     assert hinted[0] == hinted[1] == 0 and sum(hinted[2:]) > 0
     report = verify(path, replay=True)
     assert report.ok, list(report.lines())

@@ -1,4 +1,5 @@
-"""What `rods verify` holds against the records of feedback: questions, answers, verdicts and texts that do not fit."""
+"""What `rods verify` holds against the records of feedback: questions, answers, verdicts and texts
+that do not fit."""
 
 from __future__ import annotations
 
@@ -25,11 +26,22 @@ from tests.buffers.audit.test_verify import rewrite
 from tests.daemon.runs import Trainer, make_run
 
 NAMES = {"environment": "desk", "tool": "move_event", "pattern": "no such event"}
-MOVE, PAY = failure_id(*NAMES.values()), failure_id("desk", "pay_bill", "no such bill")
+MOVE = failure_id(*NAMES.values())
+PAY = failure_id("desk", "pay_bill", "no such bill")
 TEXT = "The event may have to be looked up before, as find_event does."
-GOOD = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
+GOOD = {
+    "solution_leakage": False,
+    "exploration_constraint": False,
+    "actionability": True,
+    "hint_quality": True,
+}
 REMEDY = {"kind": "look_up", "tool": "find_event", "argument": "event", "shape": ""}
-CLOSED = {"category": "dependency_missing", "type": "explain_dependency", "remedy": REMEDY, "probe": {}}
+CLOSED = {
+    "category": "dependency_missing",
+    "type": "explain_dependency",
+    "remedy": REMEDY,
+    "probe": {},
+}
 LATER = "Which event is meant may have to be looked up before, as find_event does."
 
 
@@ -38,13 +50,23 @@ def asked(number: int, failure: str = MOVE, **names: str) -> Record:
 
 
 def approved(number: int, failure: str = MOVE, text: str = TEXT) -> Record:
-    return record("approved", failure=failure, number=number, text=text, **CLOSED, judge={**GOOD, "consistent": True})
+    return record(
+        "approved",
+        failure=failure,
+        number=number,
+        text=text,
+        **CLOSED,
+        judge={**GOOD, "consistent": True},
+    )
 
 
 def approval(tool: str, pattern: str, text: str) -> list[Record]:
     """A question about a failure of desk, and its answer."""
     failure = failure_id("desk", tool, pattern)
-    return [asked(1, failure, environment="desk", tool=tool, pattern=pattern), approved(1, failure, text)]
+    return [
+        asked(1, failure, environment="desk", tool=tool, pattern=pattern),
+        approved(1, failure, text),
+    ]
 
 
 HISTORY = [
@@ -55,7 +77,14 @@ HISTORY = [
     asked(3),  # and a kill took it
     asked(4),
     approved(4),
-    record("given_up", failure=PAY, environment="desk", tool="pay_bill", pattern="no such bill", why="no world"),
+    record(
+        "given_up",
+        failure=PAY,
+        environment="desk",
+        tool="pay_bill",
+        pattern="no such bill",
+        why="no world",
+    ),
 ]
 
 
@@ -65,7 +94,8 @@ class Shows(Trainer):
     def group(self, step: int, task_id: str, role: Role) -> Group:
         rules = self.run.config.curriculum.stages[0]
         shown = interfaces.load(rules, "compact", {"feedback": self.epoch.opened.get("feedback")})
-        self.interface, self.lineage = shown.version, shown.lineage
+        self.interface = shown.version
+        self.lineage = shown.lineage
         return super().group(step, task_id, role)
 
 
@@ -90,9 +120,14 @@ def test_a_sound_history_is_sound(run: Run) -> None:
     assert found.counts["texts of feedback"] == 1
 
 
-def test_a_list_of_failures_begins_with_how_many_came_to_what(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_of_failures_begins_with_how_many_came_to_what(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     whys = ("2 attempts: too vague", "2 attempts: names no tool", "no world")
-    cases = [FeedbackCase(why, "desk", "pay_bill", "no such bill", 2, state="given_up", why=why) for why in whys]
+    cases = [
+        FeedbackCase(why, "desk", "pay_bill", "no such bill", 2, state="given_up", why=why)
+        for why in whys
+    ]
     assert verbs.counts(cases)["reasons"] == {"2 attempts": 2, "no world": 1}
     assert rods(["env", "feedback", "list", str(run.path)]) == 0
     first = "2 failures, 4 questions: 1 approved, 0 dropped, 0 open, 1 given up (1 × no world)\n"
@@ -113,7 +148,8 @@ def where(seq: int, **changes: Any) -> Callable[[Record], Record | None]:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (where(7, text=LATER), "its texts are not those of version"),  # an epoch has shown the other
+        # an epoch has shown the other
+        (where(7, text=LATER), "its texts are not those of version"),
         (where(7, judge={**GOOD, "solution_leakage": True}), "against the judge: solution_leakage"),
         (where(1), "is question 2 after 0"),
         (where(2), "is question 4 after 3, 3 of them attempts"),
@@ -122,7 +158,10 @@ def where(seq: int, **changes: Any) -> Callable[[Record], Record | None]:
         (where(4, number=3), "answers question 3, which was not open"),
         (where(4, kind="unanswered", number=1), "answers question 1, which was not open"),
         (where(6, pattern="no such mail"), "is not that of its tool and pattern"),
-        (where(8, failure=MOVE, pattern="no such event", tool="move_event"), "was closed before (approved)"),
+        (
+            where(8, failure=MOVE, pattern="no such event", tool="move_event"),
+            "was closed before (approved)",
+        ),
     ],
 )
 def test_a_record_that_was_edited_or_taken_out_is_found(
@@ -141,9 +180,13 @@ def test_a_trainer_does_not_go_on_with_texts_that_were_edited(run: Run, tmp_path
         Shows(Run.open(tmp_path / "run"))
 
 
-def test_a_text_that_no_epoch_has_shown_is_held_against_the_gates_by_a_replay(tmp_path: Path) -> None:
+def test_a_text_that_no_epoch_has_shown_is_held_against_the_gates_by_a_replay(
+    tmp_path: Path,
+) -> None:
     for text, sound in ((LATER, True), ("The event is e13, as find_event would have told.", False)):
-        made = make_run(tmp_path / f"run{sound}", {"curriculum": {"stages": [{"feedback": "agents"}]}})
+        made = make_run(
+            tmp_path / f"run{sound}", {"curriculum": {"stages": [{"feedback": "agents"}]}}
+        )
         writer = LogWriter(made.path / FEEDBACK)
         writer.append([asked(1), approved(1, text=text)])
         writer.close()

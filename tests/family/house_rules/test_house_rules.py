@@ -1,4 +1,5 @@
-"""House rules: what breaks them is refused and told by hints alone, and tasks and demonstrations are what they say."""
+"""House rules: what breaks them is refused and told by hints alone, and tasks and demonstrations
+are what they say."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from rods.worlds.desk.generator import fresh_tasks
 
 STATE = {
     "mail": {
-        "inbox": {"m12": {"sender": "box11", "subject": "audit", "text": "not ready", "flagged": False}},
+        "inbox": {
+            "m12": {"sender": "box11", "subject": "audit", "text": "not ready", "flagged": False}
+        },
         "sent": {},
         "next": 24,
     }
@@ -40,10 +43,9 @@ RULES = {  # a rule of each kind, the calls that keep it, and its few words
         [Call("read_mail", {"mail": "m12"}), REPLY],
         "first read_mail mail",
     ),
-    Rule("state", "reply_mail", first="flag_mail", key="mail", part="mail.inbox", field="flagged"): (
-        [Call("flag_mail", {"mail": "m12"}), REPLY],
-        "first flag_mail mail",
-    ),
+    Rule(
+        "state", "reply_mail", first="flag_mail", key="mail", part="mail.inbox", field="flagged"
+    ): ([Call("flag_mail", {"mail": "m12"}), REPLY], "first flag_mail mail"),
     Rule("form", "reply_mail", argument="text", key="mail", ends=True): (
         [Call("reply_mail", {"mail": "m12", "text": "well done m12"})],
         "end text with mail",
@@ -64,14 +66,19 @@ def house(*rules: Rule) -> House:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
-def test_a_call_that_breaks_a_rule_is_refused_in_the_dark_and_the_rule_is_told_by_a_hint(rule: Rule) -> None:
-    world, (calls, few) = house(rule), RULES[rule]
+def test_a_call_that_breaks_a_rule_is_refused_in_the_dark_and_the_rule_is_told_by_a_hint(
+    rule: Rule,
+) -> None:
+    world = house(rule)
+    (calls, few) = RULES[rule]
     instance = world.reset(STATE)
     refused = instance.call(REPLY)
     assert (refused.text, refused.error) == ('{"error":"refused"}', "tool")
     shown = Shown(world, world.tools())
     assert hint(shown, REPLY, refused, brief=True) == few
-    assert hint(shown, REPLY, refused) == rule.told.sentence and rule.told.sentence.startswith("The house ")
+    assert hint(shown, REPLY, refused) == rule.told.sentence and rule.told.sentence.startswith(
+        "The house "
+    )
     assert keeping(instance, REPLY) == calls
     assert [instance.call(call).error for call in calls] == [None] * len(calls)
     other = Call("reply_mail", {"mail": "m99", "text": "well done"})
@@ -93,8 +100,13 @@ def test_what_a_rule_remembers_is_in_snapshots_and_forks() -> None:
 
 def test_the_seed_names_the_rules_and_demonstrations_have_none_of_a_run() -> None:
     with Environments() as environments:
-        one, two = environments.load("1.house"), environments.load("2.house")
-        assert one.hash != two.hash and one.hash == House(1).hash and one.tools().keys() == two.tools().keys()
+        one = environments.load("1.house")
+        two = environments.load("2.house")
+        assert (
+            one.hash != two.hash
+            and one.hash == House(1).hash
+            and one.tools().keys() == two.tools().keys()
+        )
         with pytest.raises(UserError, match="names no world"):
             environments.load("one.house")
     run = {rule for seed in range(60) for rule in drawn(seed, taught=False).values()}
@@ -114,40 +126,58 @@ def test_no_task_can_be_done_without_a_rule_and_the_file_has_no_fault(
         for task in tasks:
             instance = world.reset(task.state)
             assert all(instance.call(call).error is None for turn in task.calls for call in turn)
-            minded, said = task.provenance["rules"], [text.partition(" rules ")[2] for text in task.script]
+            minded = task.provenance["rules"]
+            said = [text.partition(" rules ")[2] for text in task.script]
             assert minded and any(said) == told
             told_of = [
-                [turn, rule.split()[0]] for turn, rules in enumerate(said) if rules for rule in rules.split(" . ")
+                [turn, rule.split()[0]]
+                for turn, rules in enumerate(said)
+                if rules
+                for rule in rules.split(" . ")
             ]
-            assert told_of == ([list(one) for one in dict.fromkeys(map(tuple, minded))] if told else [])
-    assert rods(["data", "house", str(tmp_path / "h.jsonl"), "--train", "6", "--held-out", "5"]) == EXIT_OK
+            assert told_of == (
+                [list(one) for one in dict.fromkeys(map(tuple, minded))] if told else []
+            )
+    assert (
+        rods(["data", "house", str(tmp_path / "h.jsonl"), "--train", "6", "--held-out", "5"])
+        == EXIT_OK
+    )
     assert rods(["data", "check", str(tmp_path / "h.jsonl"), "--trust"]) == EXIT_OK
     assert "no fault" in capsys.readouterr().out
 
 
 def test_a_plain_task_is_refused_where_it_breaks_a_rule() -> None:
-    world, broken = House(4), 0
+    world = House(4)
+    broken = 0
     for task, _ in islice(fresh_tasks(0, "test", size="small"), 12):
         if (changed := kept(world, task)) is None:
             continue
         instance = world.reset(task.state)
-        refused = [instance.call(call).text for turn in task.calls for call in turn].count('{"error":"refused"}')
+        refused = [instance.call(call).text for turn in task.calls for call in turn].count(
+            '{"error":"refused"}'
+        )
         assert bool(refused) == bool(changed.provenance["rules"])
         broken += bool(refused)
     assert broken > 3
 
 
 def test_demonstrations_try_again_as_often_with_hints_as_without() -> None:
-    """With hints they are right at once; without they are now and then, and give the turn up after some guesses.
-    Where a user says the rules, nothing is refused."""
+    """With hints they are right at once; without they are now and then, and give the turn up after
+    some guesses. Where a user says the rules, nothing is refused."""
     lists = taught.demonstrations(1, dialects.load("compact"), 0.0, worlds=24, each=8)
     tried: dict[bool, list[bool]] = {True: [], False: []}
-    times: dict[bool, set[int]] = {True: set(), False: set()}  # how often one tool was refused in a turn
+    # how often one tool was refused in a turn
+    times: dict[bool, set[int]] = {True: set(), False: set()}
     for trace in next(lists):
         assert trace.end == "finished"
-        said = {role: " ".join(m.content for m in trace.messages if m.role == role) for role in ("user", "tool")}
+        said = {
+            role: " ".join(m.content for m in trace.messages if m.role == role)
+            for role in ("user", "tool")
+        }
         for turn in trace.turns:
-            called = [(step.calls[0].name, step.results[0].text) for step in turn.steps if step.results]
+            called = [
+                (step.calls[0].name, step.results[0].text) for step in turn.steps if step.results
+            ]
             refused = [name for name, text in called if text == '{"error":"refused"}']
             if " rules " in said["user"]:
                 assert not refused and trace.resolved == trace.expected
@@ -156,21 +186,30 @@ def test_demonstrations_try_again_as_often_with_hints_as_without() -> None:
                 tried[told].append(len(refused) > 1 or called[-1][1] != '{"error":"refused"}')
                 times[told] |= set(Counter(refused).values())
     shares = [sum(found) / len(found) for found in tried.values()]
-    assert min(map(len, tried.values())) > 30 and all(abs(share - taught.RECOVERS) < 0.1 for share in shares), shares
+    assert min(map(len, tried.values())) > 30 and all(
+        abs(share - taught.RECOVERS) < 0.1 for share in shares
+    ), shares
     assert times == {True: {1}, False: set(range(1, 2 + taught.GUESSES))}
 
 
 def test_what_is_composed_keeps_to_the_rules() -> None:
-    """By recipes with a call or an argument more; those that a rule of form would need are left out."""
-    plain, minded = catalogue_for(desk.environment()), Counter[str]()
+    """By recipes with a call or an argument more; those that a rule of form would need are left
+    out."""
+    plain = catalogue_for(desk.environment())
+    minded = Counter[str]()
     for world in map(House, range(1, 7)):
-        catalogue, forms = catalogue_for(world), {name for name, rule in world.rules.items() if rule.kind == "form"}
-        dropped = {name for name, recipe in plain.recipes.items() if forms.intersection(recipe.tools)}
+        catalogue = catalogue_for(world)
+        forms = {name for name, rule in world.rules.items() if rule.kind == "form"}
+        dropped = {
+            name for name, recipe in plain.recipes.items() if forms.intersection(recipe.tools)
+        }
         assert catalogue.recipes.keys() == plain.recipes.keys() - dropped
         for number in range(12):
             rng = keyed_random(7, world.name, number)
             try:
-                plan = planning.plan(catalogue, world, PlanShape((1, 2, 2), depth=2), "base", rng=rng)
+                plan = planning.plan(
+                    catalogue, world, PlanShape((1, 2, 2), depth=2), "base", rng=rng
+                )
                 state = bind.fresh_state(catalogue, plan, None, rng)
                 draft = bind.realise(world, catalogue, plan, state, bind.random_chooser(rng))
             except ComposeError as error:

@@ -1,5 +1,5 @@
-"""A hub on loopback that speaks what huggingface_hub asks of one: repositories, a list of files before a commit, large
-files by LFS, commits."""
+"""A hub on loopback that speaks what huggingface_hub asks of one: repositories, a list of files
+before a commit, large files by LFS, commits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TOKEN = "hf_onlyInTheUsersOwnEnvironment"
 
 
 class Hub:
-    """What it holds: `made` repositories, with what was asked for, the `files` of the one branch, and each commit's
-    summary. `refuses`: requests whose path has this in it get 403, which repeats the token. While `open` is not set,
-    commits wait; `asked`: whether there was one."""
+    """What it holds: `made` repositories, with what was asked for, the `files` of the one branch,
+    and each commit's summary. `refuses`: requests whose path has this in it get 403, which repeats
+    the token. While `open` is not set, commits wait; `asked`: whether there was one."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -25,7 +25,8 @@ class Hub:
         self.files: dict[str, bytes] = {}
         self.commits: list[str] = []
         self.refuses = "nothing"
-        self.open, self.asked = threading.Event(), threading.Event()
+        self.open = threading.Event()
+        self.asked = threading.Event()
         self.open.set()
         self._large: dict[str, bytes] = {}  # by SHA-256
 
@@ -47,7 +48,10 @@ class Hub:
             return 200, {"files": files}
         if path == "/lab/policy.git/info/lfs/objects/batch":
             objects = json.loads(body)["objects"]
-            action = {known["oid"]: {"upload": {"href": f"{self.url}/large/{known['oid']}"}} for known in objects}
+            action = {
+                known["oid"]: {"upload": {"href": f"{self.url}/large/{known['oid']}"}}
+                for known in objects
+            }
             return 200, {
                 "transfer": "basic",
                 "objects": [{**known, "actions": action[known["oid"]]} for known in objects],
@@ -57,7 +61,10 @@ class Hub:
             self.open.wait()
             for line in map(json.loads, body.splitlines()):
                 self._apply(line["key"], line["value"])
-            return 200, {"commitUrl": f"{self.url}/lab/policy/commit/{len(self.commits)}", "commitOid": "0" * 40}
+            return 200, {
+                "commitUrl": f"{self.url}/lab/policy/commit/{len(self.commits)}",
+                "commitOid": "0" * 40,
+            }
         return 404, {"error": f"{method} {path} is not known here"}
 
     def keep(self, path: str, body: bytes) -> None:
@@ -81,7 +88,9 @@ def stub_hub() -> Iterator[Hub]:
 
         def do_POST(self) -> None:
             path = self.path.partition("?")[0]
-            self._reply(*hub.answer("POST", path, self._body(), self.headers.get("Authorization", "")))
+            self._reply(
+                *hub.answer("POST", path, self._body(), self.headers.get("Authorization", ""))
+            )
 
         def do_GET(self) -> None:
             self.do_POST()

@@ -61,10 +61,16 @@ class Own:
     """A trainer of one's own in a folder, and what it says."""
 
     def __init__(self, folder: Path, hub: Hub) -> None:
-        self.folder, self.hub = folder, hub
+        self.folder = folder
+        self.hub = hub
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("HF_")},
-            **{"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(folder / "home")},
+            **{
+                "HF_ENDPOINT": hub.url,
+                "HF_TOKEN": TOKEN,
+                "HF_HUB_DISABLE_XET": "1",
+                "HF_HOME": str(folder / "home"),
+            },
             "HF_HUB_OFFLINE": "1",  # as the trainer of weights has it for itself
         }
         (folder / "loop.py").write_text(LOOP)
@@ -90,7 +96,9 @@ class Own:
 
     def status(self) -> str:
         command = [sys.executable, "-m", "rods.console", "status", "run"]
-        return subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            command, cwd=self.folder, check=True, capture_output=True, text=True
+        ).stdout
 
     def files_with(self, text: str) -> list[Path]:
         """Files below the folder that hold `text`, which no log may."""
@@ -104,19 +112,28 @@ def own(tmp_path: Path) -> Iterator[Own]:
         yield Own(tmp_path, hub)
 
 
-def test_the_newest_checkpoint_is_uploaded_at_the_end_without_what_only_a_resumption_needs(own: Own) -> None:
+def test_the_newest_checkpoint_is_uploaded_at_the_end_without_what_only_a_resumption_needs(
+    own: Own,
+) -> None:
     own.configure("last")
     said = own.train()
     assert own.hub.commits == ["run, step_00000003.a1"]
-    assert own.hub.files == {name: f"{name} after 3".encode() for name in ("model.safetensors", "config.json")}
-    assert all((repository["name"], repository["visibility"]) == ("policy", "private") for repository in own.hub.made)
+    assert own.hub.files == {
+        name: f"{name} after 3".encode() for name in ("model.safetensors", "config.json")
+    }
+    assert all(
+        (repository["name"], repository["visibility"]) == ("policy", "private")
+        for repository in own.hub.made
+    )
     assert "uploaded" in said and "step_00000003.a1 is uploaded" in own.status()
     assert not own.files_with(TOKEN) and TOKEN not in said
     own.train()  # a start with nothing left to do
     assert len(own.hub.commits) == 1
 
 
-def test_checkpoints_on_the_way_are_uploaded_but_for_those_that_find_an_upload_under_way(own: Own) -> None:
+def test_checkpoints_on_the_way_are_uploaded_but_for_those_that_find_an_upload_under_way(
+    own: Own,
+) -> None:
     own.configure("each", steps=6)
     own.hub.open.clear()
     with own.start() as process:
@@ -137,7 +154,11 @@ def test_a_hub_that_refuses_ends_no_training_and_the_next_start_makes_up_for_it(
     said = own.train()
     assert "not uploaded" in said and "nothing is granted" in said
     assert "not uploaded to lab/policy" in own.status()
-    assert (own.folder / "run/checkpoints/step_00000003.a1/policy/config.json").read_text().endswith("after 3")
+    assert (
+        (own.folder / "run/checkpoints/step_00000003.a1/policy/config.json")
+        .read_text()
+        .endswith("after 3")
+    )
     assert not own.files_with(TOKEN) and TOKEN not in said + own.status()
     own.hub.refuses = "nothing"
     own.train()
@@ -160,11 +181,18 @@ def test_a_run_whose_trainer_was_killed_while_it_uploaded_goes_on(own: Own) -> N
         process.kill()
     own.hub.open.set()
     own.train()
-    assert own.hub.files["config.json"] == b"config.json after 4" and "step_00000004" in own.hub.commits[-1]
-    assert json.loads((own.folder / "run/hub.json").read_text())["uploaded"].startswith("step_00000004")
+    assert (
+        own.hub.files["config.json"] == b"config.json after 4"
+        and "step_00000004" in own.hub.commits[-1]
+    )
+    assert json.loads((own.folder / "run/hub.json").read_text())["uploaded"].startswith(
+        "step_00000004"
+    )
 
 
 def test_a_policy_without_weights_has_nothing_to_upload() -> None:
-    values = tomllib.loads(CONFIG.format(uploads="last", steps=3)) | {"policy": {"kind": "simulated"}}
+    values = tomllib.loads(CONFIG.format(uploads="last", steps=3)) | {
+        "policy": {"kind": "simulated"}
+    }
     with pytest.raises(UserError, match="no weights to upload"):
         parse_config(values, where="own.toml")

@@ -1,4 +1,5 @@
-"""docs/tutorial.md: every command runs, in order, and every excerpt stands in the files that `rods init` makes."""
+"""docs/tutorial.md: every command runs, in order, and every excerpt stands in the files that `rods
+init` makes."""
 
 import os
 import subprocess
@@ -20,13 +21,17 @@ BIN = Path(sys.executable).parent
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get(WHOLE), reason="tests/package.sh does it too: make test-all WHOLE=1")
+@pytest.mark.skipif(
+    not os.environ.get(WHOLE), reason="tests/package.sh does it too: make test-all WHOLE=1"
+)
 def test_every_command_runs_and_variants_come_of_it(tmp_path):
     folder = carry_out(BIN, tmp_path)
 
     def told(*verb: str) -> Any:
         command = [str(BIN / "rods"), *verb, "--json"]
-        return orjson.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
+        return orjson.loads(
+            subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout
+        )
 
     assert told("status", "runs/first")["injected"] >= 10
     assert (folder / "runs/first/report/index.html").exists()
@@ -42,13 +47,19 @@ def test_folders_of_the_user_s_may_be_called_like_packages_of_ours(tmp_path):
         (tmp_path / "own" / name).mkdir()
         (tmp_path / "own" / name / "__init__.py").write_text("raise SystemExit('not mine')")
     subprocess.run(
-        [BIN / "rods", "up", "runs/x", "--config", "run.toml"], cwd=tmp_path / "own", check=True, timeout=300
+        [BIN / "rods", "up", "runs/x", "--config", "run.toml"],
+        cwd=tmp_path / "own",
+        check=True,
+        timeout=300,
     )
 
 
 def test_every_excerpt_stands_in_the_folder_s_files():
-    world, catalogue, asking = ((TEMPLATE / name).read_text() for name in ("world.py", "catalogue.toml", "llm.toml"))
-    python, toml = blocks("python"), blocks("toml")
+    world, catalogue, asking = (
+        (TEMPLATE / name).read_text() for name in ("world.py", "catalogue.toml", "llm.toml")
+    )
+    python = blocks("python")
+    toml = blocks("toml")
     assert len(python) == 4 and all(excerpt in world for excerpt in python)
     recipe, policy, endpoint = toml
     assert recipe in catalogue and endpoint in asking
@@ -59,8 +70,12 @@ def test_the_task_of_the_page_holds(tmp_path):
     subprocess.run([BIN / "rods", "init", "own"], cwd=tmp_path, check=True)
     (task,) = blocks("json")
     (tmp_path / "own/one.jsonl").write_bytes(orjson.dumps(orjson.loads(task)))
-    subprocess.run([BIN / "rods", "data", "rehash", "one.jsonl", "--trust"], cwd=tmp_path / "own", check=True)
-    subprocess.run([BIN / "rods", "data", "check", "one.jsonl", "--trust"], cwd=tmp_path / "own", check=True)
+    subprocess.run(
+        [BIN / "rods", "data", "rehash", "one.jsonl", "--trust"], cwd=tmp_path / "own", check=True
+    )
+    subprocess.run(
+        [BIN / "rods", "data", "check", "one.jsonl", "--trust"], cwd=tmp_path / "own", check=True
+    )
 
 
 @pytest.mark.parametrize("there", ["a file in it", "no folder"])
@@ -71,15 +86,18 @@ def test_a_folder_that_is_in_use_is_left_alone(tmp_path, there):
     else:
         place.mkdir()
         (place / "mine").write_text("mine")
-    refused = subprocess.run([BIN / "rods", "init", "own"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2 and "→" in refused.stderr and "Traceback" not in refused.stderr
-    assert (place.read_text() if there == "no folder" else [each.name for each in place.iterdir()]) in (
-        "mine",
-        ["mine"],
+    refused = subprocess.run(
+        [BIN / "rods", "init", "own"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
+    assert refused.returncode == 2 and "→" in refused.stderr and "Traceback" not in refused.stderr
+    assert (
+        place.read_text() if there == "no folder" else [each.name for each in place.iterdir()]
+    ) in ("mine", ["mine"])
 
 
 def test_every_recipe_of_the_template_has_a_purpose_that_opens_conversations():
     tables = read(TEMPLATE / "catalogue.toml")
-    assert all(recipe.purpose and "{" not in recipe.purpose[0] for recipe in tables.recipes.values())
+    assert all(
+        recipe.purpose and "{" not in recipe.purpose[0] for recipe in tables.recipes.values()
+    )
     assert tables.resumes and all("{intent}" in line for line in tables.openings)

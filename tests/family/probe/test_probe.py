@@ -1,4 +1,5 @@
-"""The probe, from the logs of real runs: of each pick one variant stays, the others are refused, and verify says so."""
+"""The probe, from the logs of real runs: of each pick one variant stays, the others are refused,
+and verify says so."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ from tests.daemon.runs import Daemon
 from tests.trainer.kills import ANY_SEED, COMMON, POLICIES
 from tests.trainer.runs import train, write_config
 
-VARIANTS, ROLLOUTS, STEPS = 3, 2, 14
+VARIANTS = 3
+ROLLOUTS = 2
+STEPS = 14
 TASKS = desk.generate(7, 16, 4)
 
 
@@ -96,7 +99,9 @@ def mean(variant: Record) -> Fraction:
     return sum(parts, Fraction(0)) / len(parts)
 
 
-def test_of_each_pick_the_variant_nearest_to_one_half_comes_and_all_others_are_refused(run: Run) -> None:
+def test_of_each_pick_the_variant_nearest_to_one_half_comes_and_all_others_are_refused(
+    run: Run,
+) -> None:
     written = defaultdict[str, list[int]](list)
     for variant in read(run.path / EXPANDED):
         written[variant["pick"]].append(variant["seq"])
@@ -108,12 +113,17 @@ def test_of_each_pick_the_variant_nearest_to_one_half_comes_and_all_others_are_r
             probed[variant["pick"]].append({**variant, "epoch": one["epoch"]})
     kept = []
     for pick, variants in probed.items():
-        assert {one["expanded"] for one in variants} <= set(written[pick]) <= decided.keys(), "nothing is left"
+        assert {one["expanded"] for one in variants} <= set(written[pick]) <= decided.keys(), (
+            "nothing is left"
+        )
         if len(variants) > 1:
             assert {len(one["rollouts"]) for one in variants} == {ROLLOUTS}
             best = min(variants, key=lambda one: abs(mean(one) - Fraction(1, 2)))["expanded"]
             kept.append(best)
-            assert [seq for seq in written[pick] if decided[seq]["kind"] == "injected"] in ([best], [])
+            assert [seq for seq in written[pick] if decided[seq]["kind"] == "injected"] in (
+                [best],
+                [],
+            )
             for one in variants:
                 said = decided[one["expanded"]]
                 assert said["epoch"] == one["epoch"]
@@ -123,7 +133,10 @@ def test_of_each_pick_the_variant_nearest_to_one_half_comes_and_all_others_are_r
     assert len(kept) > 3 and {decided[seq]["kind"] for seq in kept} >= {"injected"}
     assert len(written) > len(probed), "some picks had no room yet"
     assert not {
-        decided[seq]["kind"] for pick in written.keys() - probed.keys() for seq in written[pick] if seq in decided
+        decided[seq]["kind"]
+        for pick in written.keys() - probed.keys()
+        for seq in written[pick]
+        if seq in decided
     }
 
 
@@ -133,17 +146,24 @@ def test_probed_rollouts_are_no_observations_and_are_charged(run: Run) -> None:
     refused = {one["task"] for one in read(run.path / POOL) if one["kind"] == "refused"}
     assert refused and not refused & {one["task"] for one in groups}
     assert not refused & {*read_state(run).tracker.tasks}
-    played = {one["epoch"]: sum(len(variant["rollouts"]) for variant in one["variants"]) for one in probes(run.path)}
+    played = {
+        one["epoch"]: sum(len(variant["rollouts"]) for variant in one["variants"])
+        for one in probes(run.path)
+    }
     epochs = [one for one in read(run.path / POOL) if one["kind"] == "epoch"]
     assert {one["epoch"]: one["counts"]["played"] for one in epochs} == {
         one["epoch"]: played.get(one["epoch"], 0) for one in epochs
     }
     told = Progress(run.path).poll()
     assert told.standing()["played"] == sum(played.values()) > 10
-    assert f"; {sum(played.values())} rollouts before merges, beside those of steps" in "".join(told.lines())
+    assert f"; {sum(played.values())} rollouts before merges, beside those of steps" in "".join(
+        told.lines()
+    )
 
 
-def test_verify_agrees_and_finds_another_probe_and_another_variant_that_was_kept(run: Run, spoilt: Run) -> None:
+def test_verify_agrees_and_finds_another_probe_and_another_variant_that_was_kept(
+    run: Run, spoilt: Run
+) -> None:
     assert verify(run.path, replay=True).ok
     first = probes(run.path)[0]
 
@@ -157,8 +177,12 @@ def test_verify_agrees_and_finds_another_probe_and_another_variant_that_was_kept
     assert "which the rules do not give" in problems(spoilt)
     shutil.copy(run.path / PROBES, spoilt.path / PROBES)
     assert verify(spoilt.path).ok
-    seqs = [one["expanded"] for one in first["variants"] if one["pick"] == first["variants"][0]["pick"]]
-    decisions = {one["expanded"]: one for one in read(run.path / POOL) if one.get("expanded") in seqs}
+    seqs = [
+        one["expanded"] for one in first["variants"] if one["pick"] == first["variants"][0]["pick"]
+    ]
+    decisions = {
+        one["expanded"]: one for one in read(run.path / POOL) if one.get("expanded") in seqs
+    }
     kept = next(seq for seq, one in decisions.items() if one["kind"] == "injected")
     other = next(seq for seq in decisions if seq != kept)
     swapped = {kept: decisions[other], other: decisions[kept]}
@@ -172,7 +196,9 @@ def test_verify_agrees_and_finds_another_probe_and_another_variant_that_was_kept
     assert "which the rules do not give" in problems(spoilt)
 
 
-def test_verify_finds_a_probe_of_other_variants_and_one_that_is_missing(run: Run, spoilt: Run) -> None:
+def test_verify_finds_a_probe_of_other_variants_and_one_that_is_missing(
+    run: Run, spoilt: Run
+) -> None:
     rewrite(spoilt.path / PROBES, lambda record: {**record, "variants": record["variants"][1:]})
     assert "are not those of the merge" in problems(spoilt)
     rewrite(spoilt.path / PROBES, lambda record: None)
@@ -184,9 +210,13 @@ class Killed(Exception):
 
 
 @contextmanager
-def killed_at(name: str, call: int, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> Iterator[None]:
-    """Within, the trainer dies at its so manyth probe: when it is to be written, or right after it was."""
-    calls, append = [0], LogWriter.append
+def killed_at(
+    name: str, call: int, monkeypatch: pytest.MonkeyPatch, *, after: bool
+) -> Iterator[None]:
+    """Within, the trainer dies at its so manyth probe: when it is to be written, or right after it
+    was."""
+    calls = [0]
+    append = LogWriter.append
 
     def dying(self: LogWriter, records: Any) -> None:
         if self.path.name == name:
@@ -206,20 +236,29 @@ def killed_at(name: str, call: int, monkeypatch: pytest.MonkeyPatch, *, after: b
 def test_a_trainer_that_dies_around_a_probe_goes_on_to_the_same_pool(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, after: bool
 ) -> None:
-    """With a checkpoint at the merge what is on record is not played again; from an earlier one all is, alike."""
+    """With a checkpoint at the merge what is on record is not played again; from an earlier one all
+    is, alike."""
     again = made(tmp_path / "run", training={"checkpoint_steps": every})
     with Daemon(again.path):
         with killed_at(PROBES, 2, monkeypatch, after=after), pytest.raises(Killed):
             trained(again)
         assert len(probes(again.path)) == (2 if after else 1)
         trained(again)
-    told = [[one["epoch"], [[v["task"], v["rollouts"]] for v in one["variants"]]] for one in probes(again.path)]
-    whole = [[one["epoch"], [[v["task"], v["rollouts"]] for v in one["variants"]]] for one in probes(run.path)]
+    told = [
+        [one["epoch"], [[v["task"], v["rollouts"]] for v in one["variants"]]]
+        for one in probes(again.path)
+    ]
+    whole = [
+        [one["epoch"], [[v["task"], v["rollouts"]] for v in one["variants"]]]
+        for one in probes(run.path)
+    ]
     assert told == (whole if every == 1 else whole[:2] + whole)
     assert verify(again.path).ok
     assert [*read_state(again).pool.injected] == [*read_state(run).pool.injected]
     state = read_state(again).pool
-    assert state.totals["played"] == read_state(run).pool.totals["played"], "what was rolled back is not charged"
+    assert state.totals["played"] == read_state(run).pool.totals["played"], (
+        "what was rolled back is not charged"
+    )
 
 
 def test_in_free_mode_what_comes_late_is_refused(tmp_path: Path) -> None:
@@ -246,16 +285,20 @@ def played(*rollouts: tuple[int, int, str]) -> list[Record]:
     return [dict(zip(("resolved", "expected", "end"), one, strict=True)) for one in rollouts]
 
 
-def sifted(tmp_path: Path, picks: list[str], budget: int, told: list[list[Record]], epoch: int = 1) -> Any:
-    """What the merge into epoch 2 makes of candidates of `picks`, whose rollouts `told` a merge into `epoch` has on
-    record; None: where none is."""
+def sifted(
+    tmp_path: Path, picks: list[str], budget: int, told: list[list[Record]], epoch: int = 1
+) -> Any:
+    """What the merge into epoch 2 makes of candidates of `picks`, whose rollouts `told` a merge
+    into `epoch` has on record; None: where none is."""
     run = made(tmp_path / "run")
     given = candidates(picks)
     variants = [
         {"pick": one.pick, "expanded": one.seq, "task": TASKS[one.seq].id, "rollouts": rollouts}
         for one, rollouts in zip(given, told, strict=False)
     ]
-    probed = record("probed", attempt=1, epoch=epoch, step=3, stage=1, expanded_seq=9, variants=variants)
+    probed = record(
+        "probed", attempt=1, epoch=epoch, step=3, stage=1, expanded_seq=9, variants=variants
+    )
     LogWriter(run.path / PROBES).append([probed] if told else [])
     contest = Probes(run)
     assert contest.begin(2, lambda record: True) == (9 if told and epoch == 2 else None)
@@ -267,10 +310,29 @@ def sifted(tmp_path: Path, picks: list[str], budget: int, told: list[list[Record
     ("told", "kept"),
     [
         ([played((1, 4, "finished")), played((2, 4, "finished")), played((3, 4, "finished"))], 2),
-        ([played((1, 4, "finished")), played((3, 4, "finished")), played((4, 4, "finished"))], 1),  # a tie: the first
-        ([played((0, 3, "length")), played((1, 3, "infrastructure")), played((0, 3, "finished"))], 3),
-        ([played((0, 3, "length")), played((2, 3, "context")), played((0, 3, "infrastructure"))], 1),  # none is known
-        ([played((2, 4, "length"), (0, 4, "finished")), played((3, 4, "finished")), played((4, 4, "finished"))], 2),
+        # a tie: the first
+        ([played((1, 4, "finished")), played((3, 4, "finished")), played((4, 4, "finished"))], 1),
+        (
+            [
+                played((0, 3, "length")),
+                played((1, 3, "infrastructure")),
+                played((0, 3, "finished")),
+            ],
+            3,
+        ),
+        # none is known
+        (
+            [played((0, 3, "length")), played((2, 3, "context")), played((0, 3, "infrastructure"))],
+            1,
+        ),
+        (
+            [
+                played((2, 4, "length"), (0, 4, "finished")),
+                played((3, 4, "finished")),
+                played((4, 4, "finished")),
+            ],
+            2,
+        ),
         (
             [
                 played(*[(1, 5, "finished")] * 4, (9, 10, "finished")),
@@ -289,7 +351,12 @@ def test_the_rule_is_exact_and_what_was_cut_or_broken_says_nothing(
     given = candidates(["a"] * 3)
     contest.begin(2, lambda record: True)
     contest._made = [
-        {"pick": "a", "expanded": seq, "task": TASKS[seq].id, "rollouts": [*rollouts, *rollouts][:ROLLOUTS]}
+        {
+            "pick": "a",
+            "expanded": seq,
+            "task": TASKS[seq].id,
+            "rollouts": [*rollouts, *rollouts][:ROLLOUTS],
+        }
         for seq, rollouts in enumerate(told, start=1)
     ]
     looked, outdone = contest.sifted(given, 1, lambda task: task)
@@ -327,8 +394,14 @@ def test_what_no_merge_would_admit_is_not_played(tmp_path: Path) -> None:
     contest = Probes(run)
     contest.begin(2, lambda record: True)
     known = Refusal("duplicate", "known")
-    looked, outdone = contest.sifted(candidates(["a", "a"]), 1, lambda task: known if task == TASKS[1] else task)
-    assert [one.seq for one in looked] == [1, 2] and not outdone and [many for *_, many in contest._due] == [0]
+    looked, outdone = contest.sifted(
+        candidates(["a", "a"]), 1, lambda task: known if task == TASKS[1] else task
+    )
+    assert (
+        [one.seq for one in looked] == [1, 2]
+        and not outdone
+        and [many for *_, many in contest._due] == [0]
+    )
 
 
 def test_a_record_of_other_variants_is_damage(tmp_path: Path) -> None:
@@ -336,13 +409,17 @@ def test_a_record_of_other_variants_is_damage(tmp_path: Path) -> None:
         sifted(tmp_path, ["a", "a"], 1, [played((1, 2, "finished"), (1, 2, "finished"))], epoch=2)
 
 
-@pytest.mark.parametrize("changes", [{"pipeline": {"variants_per_seed": 1}}, {"pool": {"static": True}}])
+@pytest.mark.parametrize(
+    "changes", [{"pipeline": {"variants_per_seed": 1}}, {"pool": {"static": True}}]
+)
 def test_what_cannot_be_probed_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"probe\.enabled needs pipeline"):
         parse_config(values(**changes), where="test")
 
 
-def test_trainers_that_hand_over_no_policy_are_refused_and_functions_are_not(tmp_path: Path) -> None:
+def test_trainers_that_hand_over_no_policy_are_refused_and_functions_are_not(
+    tmp_path: Path,
+) -> None:
     run = made(tmp_path / "run")
     with pytest.raises(RefusedError, match="variants are played before a merge"):
         merge(run.path, epoch=0)
@@ -362,17 +439,25 @@ def test_without_it_nothing_of_it_is_on_record(tmp_path: Path) -> None:
         trained(run)
     assert not (run.path / PROBES).exists()
     assert [one for one in read(run.path / POOL) if one["kind"] == "injected"]
-    assert all("played" not in one["counts"] for one in read(run.path / POOL) if one["kind"] == "epoch")
+    assert all(
+        "played" not in one["counts"] for one in read(run.path / POOL) if one["kind"] == "epoch"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.numeric
 def test_weights_play_variants_through_their_own_engine(tmp_path: Path) -> None:
-    """Nano through TRL, as a process. Where no rollout is valid the first variant of a pick comes in."""
+    """Nano through TRL, as a process. Where no rollout is valid the first variant of a pick comes
+    in."""
     changes = {"sync": "lockstep", **COMMON, **POLICIES["nano"], **ANY_SEED, "training.steps": 6}
-    changes |= {"probe.enabled": True, "pipeline.variants_per_seed": VARIANTS, "rollouts.max_reply_tokens": 48}
-    config, path = write_config(tmp_path / "run.toml", changes), tmp_path / "run"
+    changes |= {
+        "probe.enabled": True,
+        "pipeline.variants_per_seed": VARIANTS,
+        "rollouts.max_reply_tokens": 48,
+    }
+    config = write_config(tmp_path / "run.toml", changes)
+    path = tmp_path / "run"
     create_run(path, read_config(config), load_tasks(read_config(config).data, tmp_path))
     with Daemon(path):
         done = train(path, config)

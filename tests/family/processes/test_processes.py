@@ -1,4 +1,5 @@
-"""The procedural author in processes beside the daemon: the same variants, and no worker's end loses one."""
+"""The procedural author in processes beside the daemon: the same variants, and no worker's end
+loses one."""
 
 from __future__ import annotations
 
@@ -46,18 +47,28 @@ def test_attempts_in_processes_give_what_threads_give(tmp_path: Path) -> None:
 
 
 def test_gates_of_what_a_model_writes_are_run_in_processes(tmp_path: Path) -> None:
-    told, beats = [], []
+    told = []
+    beats = []
     for number, where in enumerate(("threads", "processes")):
         with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
-            operation = {"compute": where, "compute_places": 2, "endpoints": [{"model": "stub", "urls": [stub.url]}]}
-            run = make_run(tmp_path / str(number), {**CHANGES, "pipeline": {"author": "llm"}, "operation": operation})
+            operation = {
+                "compute": where,
+                "compute_places": 2,
+                "endpoints": [{"model": "stub", "urls": [stub.url]}],
+            }
+            run = make_run(
+                tmp_path / str(number),
+                {**CHANGES, "pipeline": {"author": "llm"}, "operation": operation},
+            )
             with Daemon(run.path) as daemon:
                 finish(run, daemon)
                 beats.append(read_heartbeat(run.path, "daemon") or {})
         told.append(written(run.path))
     assert "compute" not in beats[0] and beats[1]["compute"] == {"places": 2, "ready": 2, "lost": 0}
     assert told[0] == told[1] and told[0]["variants"]
-    assert any(record["stage"] == "judge" for record in told[0]["rejected"]), "gates have refused some"
+    assert any(record["stage"] == "judge" for record in told[0]["rejected"]), (
+        "gates have refused some"
+    )
 
 
 @pytest.mark.slow
@@ -100,13 +111,17 @@ def test_workers_end_with_a_daemon_that_is_killed(tmp_path: Path) -> None:
 
 def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
     most = 3 << 30
-    run = make_run(tmp_path / "run", {"operation": {"compute": "processes", "compute_memory_bytes": most}})
+    run = make_run(
+        tmp_path / "run", {"operation": {"compute": "processes", "compute_memory_bytes": most}}
+    )
     place = Process(run, SimilarityIndex())
     asyncio.run(place.renew())
     try:
         assert place.process is not None
         limits = Path(f"/proc/{place.process.pid}/limits").read_text().splitlines()
-        assert next(line for line in limits if line.startswith("Max address space")).split()[3] == str(most)
+        assert next(line for line in limits if line.startswith("Max address space")).split()[
+            3
+        ] == str(most)
     finally:
         place.end()
 
@@ -116,5 +131,9 @@ def test_a_place_that_is_not_installed_is_refused_before_a_run_is_made(tmp_path:
     command = [sys.executable, "-m", "rods.console", "up", "runs/one", "--config", "run.toml"]
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert told.returncode == 2
-    assert "operation.compute = 'slurm'" in told.stderr and "threads, " in told.stderr and "processes" in told.stderr
+    assert (
+        "operation.compute = 'slurm'" in told.stderr
+        and "threads, " in told.stderr
+        and "processes" in told.stderr
+    )
     assert not (tmp_path / "runs").exists()

@@ -1,4 +1,5 @@
-"""The procedural author on three nodes of Ray: the same variants, whatever happens to actors and nodes."""
+"""The procedural author on three nodes of Ray: the same variants, whatever happens to actors and
+nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def actors() -> Iterator[Path]:
                 yield process
 
 
-def test_actors_and_a_node_that_die_lose_no_variant_and_write_none_twice(cluster: Any, tmp_path: Path) -> None:
+def test_actors_and_a_node_that_die_lose_no_variant_and_write_none_twice(
+    cluster: Any, tmp_path: Path
+) -> None:
     alone = lockstep_run(tmp_path / "alone")
     with Daemon(alone.path) as daemon:
         finish(alone, daemon, STEPS)
@@ -73,7 +76,9 @@ def test_a_machine_without_ray_notices_nothing(tmp_path: Path) -> None:
         "import rods.family.ray_cluster.places\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    assert ended.stderr.endswith("pip install '.[ray]' in the clone\n"), "until it is asked for, and then that is told"
+    assert ended.stderr.endswith("pip install '.[ray]' in the clone\n"), (
+        "until it is asked for, and then that is told"
+    )
 
 
 def test_a_cluster_that_does_not_answer_is_told_in_a_line(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Which components an evolving interface shows: thresholds, one change a step, and the same from the same labels."""
+"""Which components an evolving interface shows: thresholds, one change a step, and the same from
+the same labels."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ FULL = Curriculum(stages=(Stage(interface="seal-full", evolve="all"),), evolve_s
 def step(*labels: str, stage: int = 1) -> list[dict[str, Any]]:
     """The groups of a step, as they stand in the log: two rollouts a group."""
     half = len(labels) // 2
-    rollouts: list[dict[str, Any]] = [{"labels": list(part)} for part in (labels[:half], labels[half:])]
+    rollouts: list[dict[str, Any]] = [
+        {"labels": list(part)} for part in (labels[:half], labels[half:])
+    ]
     return [{"stage": stage, "rollouts": rollouts}, {"stage": stage, "rollouts": [{}]}]
 
 
@@ -29,10 +32,14 @@ def shares(label: str, share: float, of: int = 100) -> list[str]:
     return [label] * many + ["pass"] * (of - many)
 
 
-def folded(curriculum: Curriculum, steps: Sequence[Sequence[dict[str, Any]]]) -> tuple[Evolution, list[Change | None]]:
-    evolution, changes = Evolution(curriculum), []
+def folded(
+    curriculum: Curriculum, steps: Sequence[Sequence[dict[str, Any]]]
+) -> tuple[Evolution, list[Change | None]]:
+    evolution = Evolution(curriculum)
+    changes = []
     for groups in steps:
-        before, told = evolution.shown, evolution.closing(groups).get("evolved")
+        before = evolution.shown
+        told = evolution.closing(groups).get("evolved")
         evolution.apply(1, groups)
         change = None if told is None else Change(**told)
         assert evolution.shown == before ^ ({change.component} if change else set())
@@ -41,7 +48,9 @@ def folded(curriculum: Curriculum, steps: Sequence[Sequence[dict[str, Any]]]) ->
 
 
 def test_a_component_appears_at_one_threshold_and_goes_below_another() -> None:
-    steps = [step(*shares("instance_mismatch", share)) for share in (0.09, 0.11, 0.07, 0.03, 0.03, 0.03)]
+    steps = [
+        step(*shares("instance_mismatch", share)) for share in (0.09, 0.11, 0.07, 0.03, 0.03, 0.03)
+    ]
     evolution, changes = folded(FULL, steps)
     # over three steps: 9, 10, 9, 7, 13/3, 3 %
     assert changes == [
@@ -59,14 +68,19 @@ def test_a_component_appears_at_one_threshold_and_goes_below_another() -> None:
 def test_every_failure_brings_what_answers_it_one_a_step(label: str) -> None:
     steps = [step(*shares(label, 1.0))] * 14
     evolution, changes = folded(FULL, steps)
-    assert evolution.shown == {name for name, labels in ANSWERS.items() if label in labels} != frozenset()
+    assert (
+        evolution.shown
+        == {name for name, labels in ANSWERS.items() if label in labels}
+        != frozenset()
+    )
     assert [change is not None for change in changes] == [True] * len(evolution.shown) + [False] * (
         14 - len(evolution.shown)
     )
 
 
 def test_guidelines_answer_table_6_one_to_one() -> None:
-    """002 Table 6: each of its failures has a guideline of its own, and each guideline a failure."""
+    """002 Table 6: each of its failures has a guideline of its own, and each guideline a
+    failure."""
     table = {
         "spurious_tool_call",
         "empty_turn_model_response",
@@ -92,10 +106,15 @@ def test_steps_without_labels_change_nothing() -> None:
 
 
 def test_only_what_the_stage_lets_come_and_go_may_change() -> None:
-    stages = (Stage(epochs=1), Stage(interface="seal-full", without=("scope",), epochs=1), Stage(interface="seal-full"))
+    stages = (
+        Stage(epochs=1),
+        Stage(interface="seal-full", without=("scope",), epochs=1),
+        Stage(interface="seal-full"),
+    )
     bad = shares("instance_mismatch", 0.5)
     evolution, changes = folded(
-        Curriculum(stages=stages), [step(*bad), step(*bad, stage=2), step(*bad, stage=3), step(*bad, stage=1)]
+        Curriculum(stages=stages),
+        [step(*bad), step(*bad, stage=2), step(*bad, stage=3), step(*bad, stage=1)],
     )
     assert [change and change.component for change in changes] == [None, None, "scope", None]
     fixed = Stage(interface="seal-full", evolve="none")

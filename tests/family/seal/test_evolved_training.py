@@ -1,4 +1,5 @@
-"""A run whose interface evolves: the labels on record say what was shown, whoever derives it, whatever was killed."""
+"""A run whose interface evolves: the labels on record say what was shown, whoever derives it,
+whatever was killed."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ VALUES: dict[str, Any] = {
 
 
 def play(path: Path, *limits: int, **changes: Any) -> Run:
-    """The simulated policy on a run, started once for each of `limits` (steps a start) and once more to its end."""
+    """The simulated policy on a run, started once for each of `limits` (steps a start) and once
+    more to its end."""
     config = parse_config(VALUES | changes, where="test")
     create_run(path, config, load_tasks(config.data, path.parent))
     for limit in (*limits, 0):
@@ -70,7 +72,10 @@ def play(path: Path, *limits: int, **changes: Any) -> Run:
 def versions(run: Run) -> list[tuple[str, str, Any]]:
     """Of every live step: version, lineage, and what it has changed."""
     steps = RunState(run).steps()
-    return [(one.records[0]["interface"], one.records[0]["lineage"], one.record.get("evolved")) for one in steps]
+    return [
+        (one.records[0]["interface"], one.records[0]["lineage"], one.record.get("evolved"))
+        for one in steps
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +96,9 @@ def test_versions_follow_the_labels_and_windows_their_lineage(evolved: Run) -> N
     assert verify(evolved.path).ok and verify(evolved.path).counts["interface versions"] == 24
 
 
-def test_a_run_that_was_stopped_shows_what_one_would_that_was_not(evolved: Run, tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_shows_what_one_would_that_was_not(
+    evolved: Run, tmp_path: Path
+) -> None:
     again = play(tmp_path / "run", 3, 1, 7)
     assert versions(again) == versions(evolved)
     small = play(tmp_path / "parts", 7, 7, operation={"log_part_bytes": 65536})
@@ -138,13 +145,19 @@ def _reason(**changes: Any) -> Callable[[Record], Record | None]:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (_group(interface="seal-full-2-evolving_all:scope+state_aware+note"), "and the labels give seal-full-2"),
+        (
+            _group(interface="seal-full-2-evolving_all:scope+state_aware+note"),
+            "and the labels give seal-full-2",
+        ),
         (_group(interface="anything"), "says that anything"),
         (_group(lineage="another"), "(lineage another) was shown"),
         (_labels, "and the labels give"),
         (_reason(share=0.5), "and the labels give"),
         (_reason(component="bravery"), "and the labels give"),
-        (lambda record: {key: value for key, value in record.items() if key != "evolved"}, "says evolved null"),
+        (
+            lambda record: {key: value for key, value in record.items() if key != "evolved"},
+            "says evolved null",
+        ),
     ],
 )
 def test_an_edited_record_of_what_was_shown_is_found(
@@ -156,12 +169,18 @@ def test_an_edited_record_of_what_was_shown_is_found(
     assert found in capsys.readouterr().out
 
 
-def test_inspect_says_which_versions_were_shown_when_and_why(evolved: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_says_which_versions_were_shown_when_and_why(
+    evolved: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert verb(["inspect", str(evolved.path), "--interface", "--json"]) == 0
     told = orjson.loads(capsys.readouterr().out)["versions"]
     shown = [version for version, *_ in versions(evolved)]
-    changes = [place for place, version in enumerate(shown) if place == 0 or version != shown[place - 1]]
-    assert [(one["step"] - 1, one["version"]) for one in told] == [(place, shown[place]) for place in changes]
+    changes = [
+        place for place, version in enumerate(shown) if place == 0 or version != shown[place - 1]
+    ]
+    assert [(one["step"] - 1, one["version"]) for one in told] == [
+        (place, shown[place]) for place in changes
+    ]
     there: set[str] = set()
     for one in told:
         there = (there | set(one["added"])) - set(one["removed"])
@@ -176,16 +195,25 @@ def test_inspect_says_which_versions_were_shown_when_and_why(evolved: Run, capsy
     assert "--interface" in capsys.readouterr().err
 
 
-def test_status_and_report_say_what_is_shown_and_why(evolved: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_and_report_say_what_is_shown_and_why(
+    evolved: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert verb(["inspect", str(evolved.path), "--interface", "--json"]) == 0
     told = orjson.loads(capsys.readouterr().out)["versions"]
     assert verb(["status", str(evolved.path), "--json"]) == 0
     assert orjson.loads(capsys.readouterr().out)["interface"] == told[-1]
     assert verb(["status", str(evolved.path)]) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  shown "))
-    assert f"{told[-1]['version']} since step {told[-1]['step']}; {told[-1]['why']['component']} " in line
+    line = next(
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("  shown ")
+    )
+    assert (
+        f"{told[-1]['version']} since step {told[-1]['step']}; {told[-1]['why']['component']} "
+        in line
+    )
     history = recorded(Follower(evolved.path))
-    assert [asdict(one) for one in history.versions] == told and numbers(history)["interface_versions"] == len(told)
+    assert [asdict(one) for one in history.versions] == told and numbers(history)[
+        "interface_versions"
+    ] == len(told)
     shown = report(history)["versions"]
     assert [one["version"] for one in shown] == [one["version"] for one in told]
     assert [one["reason"] for one in shown] == [version.reason for version in history.versions]
@@ -211,7 +239,10 @@ def test_kills_in_lockstep_change_neither_versions_nor_pools(tmp_path: Path) -> 
     """`python -m tests.family.seal.test_evolved_training` kills twenty times."""
     row = sweep(tmp_path, "lockstep", "simulated", 1, changes=KILLED)
     assert row.survived == row.tried == 1, "\n".join([str(row), *row.failures])
-    found = [[version for version, *_ in versions(Run.open(tmp_path / name))] for name in ("whole", "killed0")]
+    found = [
+        [version for version, *_ in versions(Run.open(tmp_path / name))]
+        for name in ("whole", "killed0")
+    ]
     assert found[0] == found[1] and len(set(found[0])) > 2
 
 

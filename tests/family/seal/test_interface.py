@@ -1,4 +1,5 @@
-"""SEAL's learning interface: what each component shows, that each is a switch, and what none of them ever shows."""
+"""SEAL's learning interface: what each component shows, that each is a switch, and what none of
+them ever shows."""
 
 from __future__ import annotations
 
@@ -54,20 +55,27 @@ def everything(interface: Interface, world: Environment, dialect: str) -> list[A
     ]
     return [
         form.system(interface.documents(world.name, tools), interface.guidelines()),
-        *(form.observation([call], [interface.observation(at, call, result)]) for call, result in cases),
+        *(
+            form.observation([call], [interface.observation(at, call, result)])
+            for call, result in cases
+        ),
         form.complaint(interface.complaint(at, "not valid")),
     ]
 
 
 @pytest.mark.parametrize("dialect", ["tags", "hermes", "compact"])
 @pytest.mark.parametrize("component", ALL)
-def test_every_component_is_a_switch_that_shows_something_in_every_dialect(component: Component, dialect: str) -> None:
+def test_every_component_is_a_switch_that_shows_something_in_every_dialect(
+    component: Component, dialect: str
+) -> None:
     plain, one, whole = (
         everything(interface, load(TOY), dialect)
         for interface in (IDENTITY, only(component, dialect), interfaces.load(FULL, dialect))
     )
     assert one != plain
-    left_out = interfaces.load(Stage(interface="seal-full", without=(component,), evolve="none"), dialect)
+    left_out = interfaces.load(
+        Stage(interface="seal-full", without=(component,), evolve="none"), dialect
+    )
     assert everything(left_out, load(TOY), dialect) != whole
 
 
@@ -81,16 +89,21 @@ def test_cues_say_what_the_public_schema_says() -> None:
     assert documents["label"]["color"]["description"].endswith("Allowed values: red, blue.")
     assert documents["write"]["body"]["description"].endswith("[required]")
     assert "[required]" not in documents["count"]["amount"].get("description", "")
-    hidden = Tool("roll", "dice", "Roll.", (Parameter("sides", {"type": "integer"}, bounds={"maximum": 77}),))
-    assert "77" not in str(active.documents("toy", [hidden])[0].schema()), "what is not documented stays hidden"
-    assert [tool.parameter_names for tool in active.documents("toy", [*world.tools().values()])] == [
-        tool.parameter_names for tool in world.tools().values()
-    ]
+    hidden = Tool(
+        "roll", "dice", "Roll.", (Parameter("sides", {"type": "integer"}, bounds={"maximum": 77}),)
+    )
+    assert "77" not in str(active.documents("toy", [hidden])[0].schema()), (
+        "what is not documented stays hidden"
+    )
+    assert [
+        tool.parameter_names for tool in active.documents("toy", [*world.tools().values()])
+    ] == [tool.parameter_names for tool in world.tools().values()]
     assert active.guidelines() == f"- {seal.said('note')}"
 
 
 def test_hints_name_what_is_wrong_with_a_call_and_nothing_of_a_good_one() -> None:
-    full, at = interfaces.load(FULL, "tags"), shown(TOY)
+    full = interfaces.load(FULL, "tags")
+    at = shown(TOY)
     wrong = Result('{"error": "no"}', {"error": "no"}, "bad_arguments")
     told = full.observation(at, Call("write", {"title": 5, "shade": "red"}), wrong)
     assert orjson.loads(told.text)["hint"] == told.value["hint"] and told.error == "bad_arguments"
@@ -99,7 +112,9 @@ def test_hints_name_what_is_wrong_with_a_call_and_nothing_of_a_good_one() -> Non
     good = Result("[]", [])
     assert full.observation(at, Call("titles"), good) is good
     refused = Result('{"error": "closed"}', {"error": "closed"}, "tool")
-    assert full.observation(at, Call("titles"), refused) is refused, "a tool's own refusal says what it says"
+    assert full.observation(at, Call("titles"), refused) is refused, (
+        "a tool's own refusal says what it says"
+    )
 
 
 def test_malformed_text_is_answered_with_the_form_of_a_call_in_every_dialect() -> None:
@@ -120,49 +135,65 @@ def test_malformed_text_is_answered_with_the_form_of_a_call_in_every_dialect() -
 def test_nothing_shown_holds_a_ground_truth_argument_that_was_not_documented_shown_or_said(
     dialect: str, bfcl_tasks: list[Task]
 ) -> None:
-    """Careless episodes over both environments, with everything shown: `python -m tests.family.seal.test_interface`
-    plays 10,000."""
+    """Careless episodes over both environments, with everything shown: `python -m
+    tests.family.seal.test_interface` plays 10,000."""
     tasks = [*DESK, *(bfcl_tasks if dialect == "tags" else ())]
     changed, leaked = careless(tasks, dialect, 0)
     assert changed > 2 * len(tasks) and not leaked, leaked
 
 
 def careless(tasks: list[Task], dialect: str, seed: int) -> tuple[int, list[Any]]:
-    """One careless episode a task: how many messages the interface has changed, and (task, value) of what leaked."""
+    """One careless episode a task: how many messages the interface has changed, and (task, value)
+    of what leaked."""
     plain = play(tasks, IDENTITY, dialect, seed)
     aided = play(tasks, interfaces.load(FULL, dialect), dialect, seed)
-    changed, leaked = 0, []
+    changed = 0
+    leaked = []
     for task, one, other in zip(tasks, plain, aided, strict=True):
-        told, found = leaks(task, [m.content for m in one.messages], [m.content for m in other.messages])
+        told, found = leaks(
+            task, [m.content for m in one.messages], [m.content for m in other.messages]
+        )
         changed += told
         leaked += [(task.id, value) for value in found]
     return changed, leaked
 
 
 def leaks(task: Task, plain: list[str], aided: list[str]) -> tuple[int, list[Any]]:
-    """How many messages the interface has changed, and the ground-truth arguments in them that neither the documents,
-    nor what was said and shown before, nor the message as it stands without an interface holds."""
+    """How many messages the interface has changed, and the ground-truth arguments in them that
+    neither the documents, nor what was said and shown before, nor the message as it stands without
+    an interface holds."""
     tools = load(task.environment.name).tools()
     documents = orjson.dumps([tools[name].schema() for name in tools]).decode()
-    values = [value for turn in task.calls for call in turn for _, value in leaves(dict(call.arguments))]
+    values = [
+        value for turn in task.calls for call in turn for _, value in leaves(dict(call.arguments))
+    ]
     secret = [value for value in values if not is_small(value)]
-    found, changed = [], 0
+    found = []
+    changed = 0
     assert len(plain) == len(aided)
     for place, (before, after) in enumerate(zip(plain, aided, strict=True)):
         if before == after:
             continue
         changed += 1
-        seen, now = Text.of("\n".join([documents, *plain[: place + 1]])), Text.of(after)
-        found += [value for value in secret if now.contains_exact(value) and not seen.contains_exact(value)]
+        seen = Text.of("\n".join([documents, *plain[: place + 1]]))
+        now = Text.of(after)
+        found += [
+            value
+            for value in secret
+            if now.contains_exact(value) and not seen.contains_exact(value)
+        ]
     return changed, found
 
 
 def test_versions_name_what_is_shown_and_belong_to_one_lineage() -> None:
     stage = Stage(interface="seal-full")
     none, one, two = (
-        interfaces.load(stage, "tags", {"seal": set(names)}) for names in ((), ("scope",), ("scope", "required"))
+        interfaces.load(stage, "tags", {"seal": set(names)})
+        for names in ((), ("scope",), ("scope", "required"))
     )
-    assert none.lineage == one.lineage and none.version != one.version == two.version, "required does not evolve"
+    assert none.lineage == one.lineage and none.version != one.version == two.version, (
+        "required does not evolve"
+    )
     assert one.guidelines() == "\n".join(f"- {seal.said(name)}" for name in ("note", "scope"))
     static = interfaces.load(FULL, "tags", {"seal": {"scope"}})
     assert static.version == static.lineage and len(static.guidelines().splitlines()) == 6
@@ -188,7 +219,10 @@ def test_versions_name_what_is_shown_and_belong_to_one_lineage() -> None:
         ({"interface": "seal"}, "there are seal-active, seal-full"),
         ({"without": ["scope"]}, "switch components of interface = seal-active or seal-full"),
         ({"evolve": "all"}, "switch components"),
-        ({"interface": "seal-active", "without": ["scope"]}, "seal-active has no scope to be without"),
+        (
+            {"interface": "seal-active", "without": ["scope"]},
+            "seal-active has no scope to be without",
+        ),
         ({"interface": "seal-active", "without": list(CUES)}, "leave it out"),
         ({"interface": "seal-full", "without": ["bravery"]}, "bravery"),
     ],
@@ -203,7 +237,9 @@ def test_thresholds_without_a_gap_are_refused() -> None:
         parse_config({"curriculum": {"evolve_above": 0.1, "evolve_below": 0.1}}, where="test")
 
 
-def test_a_guideline_over_its_length_is_refused_and_a_long_hint_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guideline_over_its_length_is_refused_and_a_long_hint_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     known = template(seal.PROMPT)
     long: Template = dataclasses.replace(known, sections={**known.sections, "scope": "look " * 60})
     monkeypatch.setattr(seal, "load", lambda name: long)
@@ -228,8 +264,13 @@ class Wordy(Identity):
 
 
 def test_a_component_that_says_something_else_needs_a_new_version() -> None:
-    said = [everything(interfaces.load(FULL, dialect), load(TOY), dialect) for dialect in ("tags", "hermes", "compact")]
-    assert (seal.VERSION, content_id(said)) == (2, "5faffcce3f4692823e60"), "raise VERSION in family/seal/interface.py"
+    said = [
+        everything(interfaces.load(FULL, dialect), load(TOY), dialect)
+        for dialect in ("tags", "hermes", "compact")
+    ]
+    assert (seal.VERSION, content_id(said)) == (2, "5faffcce3f4692823e60"), (
+        "raise VERSION in family/seal/interface.py"
+    )
 
 
 if __name__ == "__main__":
@@ -240,7 +281,12 @@ if __name__ == "__main__":
     played = shown_otherwise = 0
     for seed in range(11):
         for dialect in ("tags", "hermes", "compact"):
-            told, leaked = careless([*DESK, *given] if dialect == "tags" else [*DESK] * 6, dialect, seed)
+            told, leaked = careless(
+                [*DESK, *given] if dialect == "tags" else [*DESK] * 6, dialect, seed
+            )
             played += len(DESK) + len(given) if dialect == "tags" else 6 * len(DESK)
             shown_otherwise += told
-            print(f"{played} episodes, {shown_otherwise} messages shown otherwise, leaked: {leaked}", flush=True)
+            print(
+                f"{played} episodes, {shown_otherwise} messages shown otherwise, leaked: {leaked}",
+                flush=True,
+            )

@@ -1,4 +1,5 @@
-"""SEAL's weights: their formula, what they refuse, and that an update with them is that of scaled advantages."""
+"""SEAL's weights: their formula, what they refuse, and that an update with them is that of scaled
+advantages."""
 
 from __future__ import annotations
 
@@ -52,9 +53,12 @@ def test_the_clip_binds_with_other_utilities_alone() -> None:
 
 def test_successes_are_weighted_and_no_sign_changes() -> None:
     estimate = _estimate([("correct_abstention",), ("instance_mismatch",)])
-    assert [row.tolist() for row in reweighted(estimate, load_hook("rods.family.seal.weights:seal"))] == [[-0.9], [0.3]]
+    assert [
+        row.tolist() for row in reweighted(estimate, load_hook("rods.family.seal.weights:seal"))
+    ] == [[-0.9], [0.3]]
     never = weighted(**dict.fromkeys(LABELS, 0.0))
-    assert [row.tolist() for row in reweighted(estimate, never)] == [[-0.25], [0.25]]  # not even then
+    # not even then
+    assert [row.tolist() for row in reweighted(estimate, never)] == [[-0.25], [0.25]]
 
 
 @pytest.mark.parametrize(
@@ -82,27 +86,44 @@ def _estimate(labels: list[tuple[Label, ...]]) -> AdvantageEstimate:
 
 
 def test_the_tokens_of_a_turn_have_its_own_reward_for_an_advantage() -> None:
-    done, lost = Verdict(True, True), Verdict(True, False)
+    done = Verdict(True, True)
+    lost = Verdict(True, False)
     turns = tuple(TurnTrace((StepTrace("a"),), verdict) for verdict in (done, lost, None))
     seen = ESTIMATE.rollouts[0]
-    played = replace(seen, trace=Trace("t", turns, "length", 3), turns=((0, 2), (4, 5), (7, 9)), tokens=9)
+    played = replace(
+        seen, trace=Trace("t", turns, "length", 3), turns=((0, 2), (4, 5), (7, 9)), tokens=9
+    )
     broken = replace(played, rollout=replace(seen.rollout, reward=None))
     estimate = replace(ESTIMATE, rollouts=(played, broken))
-    found = [row.tolist() for row in reweighted(estimate, load_hook("rods.family.simulation.turn_level:turn_level"))]
+    found = [
+        row.tolist()
+        for row in reweighted(estimate, load_hook("rods.family.simulation.turn_level:turn_level"))
+    ]
     assert found == [[1, 1, 0, 0, -1, 0, 0, -1, -1], [0] * 9]
 
 
 def test_the_tokens_of_a_reply_have_what_tools_and_user_gave_for_it() -> None:
     call = StepTrace("c", (Call("ls"),), (Result("x", reward=1.0),), reward=1.0)
-    steps = (call, replace(call, reward=-1.0), StepTrace("?", error="open"), replace(call, reward=None))
+    steps = (
+        call,
+        replace(call, reward=-1.0),
+        StepTrace("?", error="open"),
+        replace(call, reward=None),
+    )
     turns = (TurnTrace(steps[:3]), TurnTrace((steps[3], StepTrace("done", reward=0.5))))
     spans = ((0, 2), (3, 4), (5, 6), (7, 8), (9, 10))
-    seen = replace(ESTIMATE.rollouts[0], task=desk.generate_personas(3, 1, 0)[0], replies=spans, tokens=11)
+    seen = replace(
+        ESTIMATE.rollouts[0], task=desk.generate_personas(3, 1, 0)[0], replies=spans, tokens=11
+    )
     judged = replace(seen, trace=Trace("t", turns, "finished", 2, outcome=Outcome(2, 2)))
     (found,) = turn_level(replace(ESTIMATE, rollouts=(judged,)))
     assert found.tolist() == [1, 1, 0, -1, 0, -1, 0, 0, 0, 0.5, 0]
-    silent = replace(judged, trace=replace(judged.trace, turns=(TurnTrace((steps[3],)),)), replies=spans[:1])
-    with pytest.raises(UserError, match=r"nobody has said what the steps .* simulation.turn_rewards = true"):
+    silent = replace(
+        judged, trace=replace(judged.trace, turns=(TurnTrace((steps[3],)),)), replies=spans[:1]
+    )
+    with pytest.raises(
+        UserError, match=r"nobody has said what the steps .* simulation.turn_rewards = true"
+    ):
         turn_level(replace(ESTIMATE, rollouts=(silent,)))
 
 
@@ -142,7 +163,8 @@ def test_an_update_with_weights_is_that_of_scaled_advantages_bit_for_bit(home: P
     def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
         return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
-    plain, hooked = updated("plain", ""), updated("seal", "rods.family.seal.weights:seal")
+    plain = updated("plain", "")
+    hooked = updated("seal", "rods.family.seal.weights:seal")
     assert not equal(plain, hooked)
     assert equal(hooked, updated("by_hand", f"{__name__}:by_hand"))
     assert equal(plain, updated("even", f"{__name__}:even"))  # all utilities 1

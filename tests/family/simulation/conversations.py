@@ -36,7 +36,10 @@ ABLATIONS: Mapping[str, tuple[Dimension, ...]] = {
 def drawn(random_seed: int = 4) -> tuple[OpenTask, ...]:
     """A hundred tasks of all difficulties."""
     rules = DifficultyRules()
-    return tuple(one_drawn(levels(rules, step, random_seed, step, 0), random_seed, step) for step in range(1, 101))
+    return tuple(
+        one_drawn(levels(rules, step, random_seed, step, 0), random_seed, step)
+        for step in range(1, 101)
+    )
 
 
 def one_drawn(given: Levels, random_seed: int = 4, step: int = 1) -> OpenTask:
@@ -49,8 +52,8 @@ def expected(task: OpenTask) -> tuple[Call, ...]:
 
 
 def witness(task: OpenTask, calls: Iterable[Call] | None = None) -> list[str]:
-    """The replies of a policy that asks for what is hidden and then makes the expected calls, as early as the requests
-    of the user are shared out over its turns."""
+    """The replies of a policy that asks for what is hidden and then makes the expected calls, as
+    early as the requests of the user are shared out over its turns."""
     assert isinstance(task.user, Persona)
     made = list(expected(task) if calls is None else calls)
     turns = 1 + len(task.user.further)
@@ -66,7 +69,9 @@ def witness(task: OpenTask, calls: Iterable[Call] | None = None) -> list[str]:
 
 def played(jobs: Sequence[Job], replies: Sequence[Sequence[str]]) -> list[Trace]:
     left: list[Iterator[str]] = [iter(one) for one in replies]
-    return run_lockstep(jobs, lambda waiting: [Reply(next(left[index], DONE)) for index, _ in waiting])
+    return run_lockstep(
+        jobs, lambda waiting: [Reply(next(left[index], DONE)) for index, _ in waiting]
+    )
 
 
 def play(players: Players, task: OpenTask, replies: Sequence[str]) -> Trace:

@@ -1,4 +1,5 @@
-"""Models that are asked for variants of drawn tasks and have one habit each: the stub's errands, changed."""
+"""Models that are asked for variants of drawn tasks and have one habit each: the stub's errands,
+changed."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def foreign(request: dict[str, Any]) -> str:
 
 def secretive(request: dict[str, Any]) -> str:
     """Its user says and knows nothing."""
-    return _changed(request, lambda errand, _: errand.update(first_query="Please see to it.", knows=[]))
+    return _changed(
+        request, lambda errand, _: errand.update(first_query="Please see to it.", knows=[])
+    )
 
 
 def blabbing(request: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""A stand-in that does what any line of its question tells it: an order, a verdict, a message or a call of its own, as
-long as it does not stand inside a JSON text. It reads no more than the end of a question, and approves of what it does
-not see."""
+"""A stand-in that does what any line of its question tells it: an order, a verdict, a message or a
+call of its own, as long as it does not stand inside a JSON text. It reads no more than the end of a
+question, and approves of what it does not see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from rods.daemon.stand_ins.roles import Answer, Asked
 from rods.family.simulation import stand_in as stand_ins
 
 READ = 24_000  # characters of a question, the last ones
-ORDERS = ("system:", "user:", "assistant:", "tool:", "intent: met", "severe: no", "--- ", "</", "{{")
+ORDERS = (
+    "system:",
+    "user:",
+    "assistant:",
+    "tool:",
+    "intent: met",
+    "severe: no",
+    "--- ",
+    "</",
+    "{{",
+)
 
 
 def answer(request: Mapping[str, Any]) -> str:
@@ -25,13 +35,19 @@ def answer(request: Mapping[str, Any]) -> str:
 
 def _obeyed(asked: Asked) -> Answer:
     lines = [line.strip() for line in asked.question[-READ:].splitlines()]
-    calls = [line for line in lines if line.startswith("{") and '"call":' in line and '"result":' in line]
+    calls = [
+        line for line in lines if line.startswith("{") and '"call":' in line and '"result":' in line
+    ]
     ordered = any(line.lower().startswith(ORDERS) for line in lines)
     if asked.template == "simulated_verifier":
-        plain = stand_ins.verdict(replace(asked, fields={**asked.fields, "calls": "\n".join(calls)}))
+        plain = stand_ins.verdict(
+            replace(asked, fields={**asked.fields, "calls": "\n".join(calls)})
+        )
         return dict.fromkeys(plain, "met") | {"severe": "no"} if ordered or not calls else plain
     if asked.template == "simulated_user":
-        return {"message": "", "step": "good"} if ordered else stand_ins.valued(stand_ins.user)(asked)
+        return (
+            {"message": "", "step": "good"} if ordered else stand_ins.valued(stand_ins.user)(asked)
+        )
     if ordered:
         return {"status": "refused", "message": "as ordered", "step": "good"}
     json.loads(asked.fields["call"])

@@ -1,4 +1,5 @@
-"""Difficulty follows the rewards of the batch, levels follow difficulty, and draws depend on nothing but their keys."""
+"""Difficulty follows the rewards of the batch, levels follow difficulty, and draws depend on
+nothing but their keys."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from rods.family.simulation.difficulty import RANGES, SOFT, Difficulty, Faced, batch_mean, level, levels
+from rods.family.simulation.difficulty import (
+    RANGES,
+    SOFT,
+    Difficulty,
+    Faced,
+    batch_mean,
+    level,
+    levels,
+)
 from rods.family.simulation.settings import DIMENSIONS, DifficultyRules
 from tests.family.simulation.conversations import ABLATIONS
 
@@ -15,7 +24,10 @@ HARD = DifficultyRules(soft=0.0)
 
 
 def group(*earned: int, of: int = 2, end: str = "finished") -> dict[str, Any]:
-    return {"role": "drawn", "rollouts": [{"resolved": one, "expected": of, "end": end} for one in earned]}
+    return {
+        "role": "drawn",
+        "rollouts": [{"resolved": one, "expected": of, "end": end} for one in earned],
+    }
 
 
 def at(value: int) -> Difficulty:
@@ -36,7 +48,9 @@ def at(value: int) -> Difficulty:
 )
 def test_the_levels_of_every_dimension(difficulty: int, expected: tuple[int, ...]) -> None:
     found = levels(HARD, difficulty, 0, 1, 0)
-    assert tuple(getattr(found, dimension) for dimension in DIMENSIONS) == expected and not found.soft
+    assert (
+        tuple(getattr(found, dimension) for dimension in DIMENSIONS) == expected and not found.soft
+    )
 
 
 def test_no_cap_keeps_a_task_from_being_solved() -> None:
@@ -44,8 +58,16 @@ def test_no_cap_keeps_a_task_from_being_solved() -> None:
     for slot in range(300):
         found = levels(DifficultyRules(), 100, 5, 1, slot)
         user, tools, agent = found.caps
-        assert 1 <= found.expected_turns == user <= 3 and found.calls <= tools <= 3 and agent == user + tools <= 6
-    assert levels(HARD, 1, 0, 1, 0).caps == (1, 1, 2) and levels(HARD, 100, 0, 1, 0).caps == (3, 3, 6)
+        assert (
+            1 <= found.expected_turns == user <= 3
+            and found.calls <= tools <= 3
+            and agent == user + tools <= 6
+        )
+    assert levels(HARD, 1, 0, 1, 0).caps == (1, 1, 2) and levels(HARD, 100, 0, 1, 0).caps == (
+        3,
+        3,
+        6,
+    )
 
 
 @pytest.mark.parametrize(("most_turns", "caps"), [(1, (1, 3, 4)), (3, (3, 3, 6)), (5, (5, 5, 10))])
@@ -62,7 +84,13 @@ def test_the_paper_s_example_of_three_levels() -> None:
 
 @pytest.mark.parametrize(
     ("earned", "moved"),
-    [((2, 2, 2, 1), 3), ((2, 2, 1, 1), 0), ((2, 0, 1, 1), 0), ((1, 1, 1, 0), -3), ((0, 0, 0, 0), -3)],
+    [
+        ((2, 2, 2, 1), 3),
+        ((2, 2, 1, 1), 0),
+        ((2, 0, 1, 1), 0),
+        ((1, 1, 1, 0), -3),
+        ((0, 0, 0, 0), -3),
+    ],
 )
 def test_difficulty_moves_beyond_the_thresholds_only(earned: tuple[int, ...], moved: int) -> None:
     difficulty = at(40)
@@ -88,7 +116,8 @@ def test_difficulty_stays_between_1_and_100_and_reaches_both() -> None:
 
 
 def test_an_exact_threshold_is_not_crossed_by_rounding() -> None:
-    """0.5 stands for 3 of 4 earned: summed as floats in thirds and sevenths it may come out on either side."""
+    """0.5 stands for 3 of 4 earned: summed as floats in thirds and sevenths it may come out on
+    either side."""
     groups = [group(*([2] * 7), of=3), group(*([5] * 4 + [6] * 3), of=7)]
     assert batch_mean([group(3, of=4)] * 7) == 0.5
     assert batch_mean(groups) == pytest.approx(2 * (14 / 3 + 38 / 7) / 14 - 1, abs=1e-12)
@@ -101,7 +130,8 @@ def test_rollouts_that_say_nothing_move_nothing() -> None:
         ([group(0, 0, end="infrastructure")], 40),
         ([group(0, 0, end="length"), group(2, 2)], 43),
         ([mixed], 40),  # one of three is valid: the group does not count
-        ([group(0, 0) | {"role": "active"}, group(2, 2)], 43),  # what the pool's tasks earn is not asked
+        # what the pool's tasks earn is not asked
+        ([group(0, 0) | {"role": "active"}, group(2, 2)], 43),
     ):
         difficulty = at(40)
         difficulty.apply(1, groups)
@@ -120,11 +150,15 @@ def test_without_the_curriculum_everything_is_hardest_and_stays_so() -> None:
 
 @pytest.mark.parametrize("ablated", ABLATIONS)
 def test_an_ablated_dimension_is_hardest_and_leaves_the_others_alone(ablated: str) -> None:
-    whole, without = DifficultyRules(), DifficultyRules(hardest=ABLATIONS[ablated])
+    whole = DifficultyRules()
+    without = DifficultyRules(hardest=ABLATIONS[ablated])
     for slot in range(200):
-        one, other = levels(whole, 60, 0, 1, slot), levels(without, 60, 0, 1, slot)
+        one = levels(whole, 60, 0, 1, slot)
+        other = levels(without, 60, 0, 1, slot)
         for dimension in DIMENSIONS:
-            expected = RANGES[dimension][1] if dimension in ABLATIONS[ablated] else getattr(one, dimension)
+            expected = (
+                RANGES[dimension][1] if dimension in ABLATIONS[ablated] else getattr(one, dimension)
+            )
             assert getattr(other, dimension) == expected
 
 
@@ -139,8 +173,15 @@ def test_half_of_the_draws_are_soft_and_spread_evenly_below_the_difficulty() -> 
             assert set(values) == {high}
             continue
         for value in range(low, high + 1):
-            assert values.count(value) / len(values) == pytest.approx(1 / (high - low + 1), abs=0.02)
-    assert all(getattr(one, name) == RANGES[name][1] for one in drawn if not one.soft for name in DIMENSIONS)
+            assert values.count(value) / len(values) == pytest.approx(
+                1 / (high - low + 1), abs=0.02
+            )
+    assert all(
+        getattr(one, name) == RANGES[name][1]
+        for one in drawn
+        if not one.soft
+        for name in DIMENSIONS
+    )
 
 
 def test_a_draw_depends_on_seed_step_and_slot_alone() -> None:

@@ -18,7 +18,11 @@ from tests.environments import load
 
 LOAN = {
     "type": "object",
-    "properties": {"loan_id": {"type": "string"}, "book": {"type": "string"}, "status": {"enum": ["open", "over"]}},
+    "properties": {
+        "loan_id": {"type": "string"},
+        "book": {"type": "string"},
+        "status": {"enum": ["open", "over"]},
+    },
     "required": ["loan_id", "book", "status"],
 }
 
@@ -29,7 +33,13 @@ def lend(**other: Any) -> dict[str, Any]:
         "description": "Lends a book.",
         "parameters": {
             "type": "object",
-            "properties": {"book": {"type": "string", "description": "Which one.", "examples": ["The Salt Road"]}},
+            "properties": {
+                "book": {
+                    "type": "string",
+                    "description": "Which one.",
+                    "examples": ["The Salt Road"],
+                }
+            },
             "required": ["book"],
         },
         "result": {"$ref": "#/$defs/loan"},
@@ -70,7 +80,9 @@ def test_a_folder_is_read_with_what_its_tools_do(tmp_path: Path) -> None:
 
 def test_examples_are_for_drawing_and_not_for_the_policy(tmp_path: Path) -> None:
     tool = read_folder(folder(tmp_path, file())).tools["lend"].tool
-    assert "Salt Road" not in str(tool.schema()) and tool.schema()["parameters"]["required"] == ["book"]
+    assert "Salt Road" not in str(tool.schema()) and tool.schema()["parameters"]["required"] == [
+        "book"
+    ]
     assert limits(tool.parameters[0])["examples"] == ["The Salt Road"]
 
 
@@ -78,7 +90,9 @@ def test_the_page_s_example_is_read_as_it_stands(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "trustee.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^    \{\n.*?^    \}\n", page, re.DOTALL | re.MULTILINE)
     one = read_folder(folder(tmp_path, block.encode())).tools["lend_book"]
-    assert one.effect == Effect("creates", "loan", "loan_id", {"status": "open"}, frozenset({"due"}))
+    assert one.effect == Effect(
+        "creates", "loan", "loan_id", {"status": "open"}, frozenset({"due"})
+    )
 
 
 RETURNS = {"properties": {"status": {"type": "string"}}, "type": "object"}
@@ -87,25 +101,58 @@ RETURNS = {"properties": {"status": {"type": "string"}}, "type": "object"}
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (file(lend(), lend()), "tools[1] lend: has the name of a tool in {folder}/file0.json: tools[0] lend"),
+        (
+            file(lend(), lend()),
+            "tools[1] lend: has the name of a tool in {folder}/file0.json: tools[0] lend",
+        ),
         (file(lend(name="7 books")), "tools[0]: has the name '7 books' → letters"),
         (file(lend(description=" ")), "lend: has no description → say in a sentence"),
         (file(category="zoo"), "file0.json: has the unknown category 'zoo' → name one of library"),
-        (file(lend(parameters=takes({"type": "text"}))), "lend: book: has the type 'text' → JSON Schema knows string"),
+        (
+            file(lend(parameters=takes({"type": "text"}))),
+            "lend: book: has the type 'text' → JSON Schema knows string",
+        ),
         (file(lend(parameters=takes({"enum": []}))), "lend: book: has an empty enum"),
-        (file(lend(parameters=takes({"type": "string", "pattern": "("}))), "lend: book: has a schema that is none"),
-        (file(lend(parameters=takes({}, ["title"]))), "lend: requires 'title', which is not among its properties"),
+        (
+            file(lend(parameters=takes({"type": "string", "pattern": "("}))),
+            "lend: book: has a schema that is none",
+        ),
+        (
+            file(lend(parameters=takes({}, ["title"]))),
+            "lend: requires 'title', which is not among its properties",
+        ),
         (file(lend(parameters=takes("string"))), "lend: has properties that are no schemas"),
-        (file(lend(parameters={"book": {}})), "lend: has parameters that are no JSON Schema of an object"),
-        (file(lend(parameters=takes({"$ref": "#/$defs/copy"}))), "lend: refers to '#/$defs/copy' → define it"),
-        (file(**{"$defs": {"loan": {"$ref": "#/$defs/loan"}}}), "nested deeper than 32, or refers to itself"),
+        (
+            file(lend(parameters={"book": {}})),
+            "lend: has parameters that are no JSON Schema of an object",
+        ),
+        (
+            file(lend(parameters=takes({"$ref": "#/$defs/copy"}))),
+            "lend: refers to '#/$defs/copy' → define it",
+        ),
+        (
+            file(**{"$defs": {"loan": {"$ref": "#/$defs/loan"}}}),
+            "nested deeper than 32, or refers to itself",
+        ),
         (file(lend(result={})), "lend: has no result → say what it returns"),
         (file(lend(result={"type": "string"})), "lend: returns no object"),
         (file(lend(effect={"does": "burns"})), "lend: effect: is {'does': 'burns'} → write"),
-        (file(lend(effect={"does": "reads", "entity": "loan"})), "effect: does not require 'loan_id' → require"),
-        (file(lend(effect={"does": "lists", "entity": "loan"})), "effect: has no list of things with 'loan_id'"),
-        (file(lend(effect={"does": "creates", "entity": "fee"})), "effect: is of the unknown entity 'fee'"),
-        (file(lend(result=RETURNS)), "effect: names 'loan_id', which is not in the result → return it"),
+        (
+            file(lend(effect={"does": "reads", "entity": "loan"})),
+            "effect: does not require 'loan_id' → require",
+        ),
+        (
+            file(lend(effect={"does": "lists", "entity": "loan"})),
+            "effect: has no list of things with 'loan_id'",
+        ),
+        (
+            file(lend(effect={"does": "creates", "entity": "fee"})),
+            "effect: is of the unknown entity 'fee'",
+        ),
+        (
+            file(lend(result=RETURNS)),
+            "effect: names 'loan_id', which is not in the result → return it",
+        ),
         (file(tools={}), "file0.json: has no list of tools"),
         (file("lend"), "tools[0]: is 'lend' → write a JSON object there"),
         (b'{"category": "library", "category": "zoo"}', "names a key twice: 'category'"),
@@ -122,7 +169,13 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path, content: Any, told:
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     """(container, key) for every value inside of `value`."""
-    keys = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    keys = (
+        list(value)
+        if isinstance(value, dict)
+        else list(range(len(value)))
+        if isinstance(value, list)
+        else []
+    )
     return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
 
 

@@ -20,9 +20,21 @@ from rods.tasks import OpenTask, read_tasks
 from tests.trainer.runs import write_config
 
 
-def test_drawn_files_hold_originals_that_a_run_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drawn_files_hold_originals_that_a_run_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "tasks.jsonl"
-    asked = ["data", "draw", str(file), "--train", "30", "--held-out", "10", "--difficulty", "20-60"]
+    asked = [
+        "data",
+        "draw",
+        str(file),
+        "--train",
+        "30",
+        "--held-out",
+        "10",
+        "--difficulty",
+        "20-60",
+    ]
     assert rods([*asked, "--json"]) == EXIT_OK
     assert orjson.loads(capsys.readouterr().out)["tasks"] == 40
     assert rods(["data", "check", str(file)]) == EXIT_OK
@@ -36,7 +48,12 @@ def test_drawn_files_hold_originals_that_a_run_takes(tmp_path: Path, capsys: pyt
     assert rods([*asked, "--random-seed", "1"]) == EXIT_OK
     assert not {task.id for task in tasks} & {task.id for task in read_tasks(file)}
     file.write_bytes(before)
-    values = {"data.tasks": str(file), "data.train": 0, "data.held_out": 0, "curriculum.stages": [{"reward": "rubric"}]}
+    values = {
+        "data.tasks": str(file),
+        "data.train": 0,
+        "data.held_out": 0,
+        "curriculum.stages": [{"reward": "rubric"}],
+    }
     run = open_or_create(tmp_path / "run", write_config(tmp_path / "c.toml", values))
     assert len(run.training) == 30 and len(run.held_out) == 10
     # What a run draws with the same random seed is something else.
@@ -53,10 +70,16 @@ ONE = {
             "description": "Switches a lamp on or off.",
             "parameters": {
                 "type": "object",
-                "properties": {"to": {"type": "string", "enum": ["on", "off"], "description": "How."}},
+                "properties": {
+                    "to": {"type": "string", "enum": ["on", "off"], "description": "How."}
+                },
                 "required": ["to"],
             },
-            "result": {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"]},
+            "result": {
+                "type": "object",
+                "properties": {"done": {"type": "boolean"}},
+                "required": ["done"],
+            },
         }
     ],
 }
@@ -65,7 +88,17 @@ ONE = {
 def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "categories.json").write_bytes(orjson.dumps({"lamps": "Lamps of a house."}))
     (tmp_path / "lamps.json").write_bytes(orjson.dumps(ONE))
-    two = ["data", "draw", str(tmp_path / "two.jsonl"), "--train", "2", "--held-out", "0", "--difficulty", "1"]
+    two = [
+        "data",
+        "draw",
+        str(tmp_path / "two.jsonl"),
+        "--train",
+        "2",
+        "--held-out",
+        "0",
+        "--difficulty",
+        "1",
+    ]
     assert rods([*two, "--repository", f"{tmp_path}/"]) == EXIT_OK
     for options, told in (
         (
@@ -77,6 +110,9 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--difficulty", "0"], "'0' is no difficulty"),
         (["--train", "0", "--held-out", "0"], "0 training tasks and 0 held-out ones"),
     ):
-        assert rods(["data", "draw", str(tmp_path / "t.jsonl"), "--held-out", "0", *options]) == EXIT_USER, options
+        assert (
+            rods(["data", "draw", str(tmp_path / "t.jsonl"), "--held-out", "0", *options])
+            == EXIT_USER
+        ), options
         assert told in capsys.readouterr().err
     assert not (tmp_path / "t.jsonl").exists()

@@ -1,5 +1,6 @@
-"""Batches whose tasks are drawn for their step, alone or beside those of the pool (001): on record before they are
-played, the same after every restart, and of a difficulty that follows what they earn."""
+"""Batches whose tasks are drawn for their step, alone or beside those of the pool (001): on record
+before they are played, the same after every restart, and of a difficulty that follows what they
+earn."""
 
 from __future__ import annotations
 
@@ -57,7 +58,10 @@ def played(folder: Path, changes: dict[str, Any], **further: Any) -> Path:
 
 def drawn(run: Path) -> list[tuple[int, int, int, str]]:
     """Step, slot, difficulty and task of every record."""
-    return [(one["step"], one["slot"], one["difficulty"], one["task"]["id"]) for one in read(run / DRAWN)]
+    return [
+        (one["step"], one["slot"], one["difficulty"], one["task"]["id"])
+        for one in read(run / DRAWN)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +85,26 @@ def test_a_batch_has_tasks_of_the_pool_and_behind_them_drawn_ones(shared: Path) 
         assert [one["role"] for one in groups] == ["active"] * 4 + ["drawn"] * 4
         assert [one["task"] for one in groups[4:]] == [known[step, slot] for slot in range(4, 8)]
         visited += [one["task"] for one in groups[:4]]
-    assert [one.step for one in state.pool.epochs] == [0, 3, 6], "twelve tasks of the pool are three steps"
+    assert [one.step for one in state.pool.epochs] == [0, 3, 6], (
+        "twelve tasks of the pool are three steps"
+    )
     assert len(set(visited[:12])) == 12
     # No step meets a drawn task again: no window is kept of it, but it is found.
     assert not set(known.values()) & set(state.tracker.tasks)
     task = state.task(known[STEPS, 7])
-    assert task.split == "train" and task.environment.hash == Run.open(shared).manifest["environments"]["repository"]
+    assert (
+        task.split == "train"
+        and task.environment.hash == Run.open(shared).manifest["environments"]["repository"]
+    )
 
 
 def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
     shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Run.open(shared)
-    state, at = RunState(run), 1  # the difficulty that is due
+    # the difficulty that is due
+    state = RunState(run)
+    at = 1
     course = {step: difficulty for step, _, difficulty, _ in drawn(shared)}
     for step in state.steps():
         assert course[step.step] == at
@@ -103,14 +114,21 @@ def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
         assert state.folds["simulation"].value == at
     assert at > 13
     told = orjson.loads((shared / TRACKER).read_bytes())["difficulty"]
-    assert told["next"] == at and told["last"]["step"] == STEPS and told["last"]["levels"]["tools"] >= 2
+    assert (
+        told["next"] == at
+        and told["last"]["step"] == STEPS
+        and told["last"]["levels"]["tools"] >= 2
+    )
     assert state.gauges()["difficulty/next"] == at and state.gauges()["difficulty/calls"] == 1
     assert rods(["status", str(shared)]) == EXIT_OK
     assert f"4 in step {STEPS}, difficulty {course[STEPS]} (tools " in capsys.readouterr().out
     _, slot, difficulty, task = drawn(shared)[-1]
     assert rods(["inspect", str(shared), task]) == EXIT_OK
     said = capsys.readouterr().out
-    assert "base, drawn, train" in said and f"drawn (slot {slot}, difficulty {difficulty}, mean " in said
+    assert (
+        "base, drawn, train" in said
+        and f"drawn (slot {slot}, difficulty {difficulty}, mean " in said
+    )
     assert rods(["dash", "--report", str(shared), "--json"]) == EXIT_OK
     assert orjson.loads(capsys.readouterr().out)["difficulty"] == [1, course[STEPS]]
     assert "Difficulty of drawn tasks" in (shared / "report" / "index.html").read_text()
@@ -126,9 +144,13 @@ def test_a_run_without_a_pool_opens_an_epoch_every_so_many_steps(tmp_path: Path)
 
 
 def test_conversations_of_drawn_tasks_are_really_played(tmp_path: Path) -> None:
-    """By a policy that is told what is expected, and is as good as its skill: its traces come to the same when they are
-    played again, and a better one earns more."""
-    told: dict[str, Any] = {"policy.plays": True, "policy.dialect": "tags", "curriculum.stages": [{"reward": "rubric"}]}
+    """By a policy that is told what is expected, and is as good as its skill: its traces come to
+    the same when they are played again, and a better one earns more."""
+    told: dict[str, Any] = {
+        "policy.plays": True,
+        "policy.dialect": "tags",
+        "curriculum.stages": [{"reward": "rubric"}],
+    }
     told |= ALONE | {"training.steps": 2, "operation.trace_every": 1}
     earned = []
     for name, skill in (("poor", -0.2), ("good", 1.0)):
@@ -143,7 +165,9 @@ def test_conversations_of_drawn_tasks_are_really_played(tmp_path: Path) -> None:
     assert poor < -0.3 and good > 0.9
 
 
-def test_a_start_that_goes_back_takes_the_same_tasks_and_draws_none_again(shared: Path, tmp_path: Path) -> None:
+def test_a_start_that_goes_back_takes_the_same_tasks_and_draws_none_again(
+    shared: Path, tmp_path: Path
+) -> None:
     run = played(tmp_path, SHARED, **{"operation.step_limit": 5})  # two steps behind its checkpoint
     (latest,) = (run / "checkpoints").glob("step_00000005.*")
     shutil.rmtree(latest)
@@ -155,7 +179,8 @@ def test_a_start_that_goes_back_takes_the_same_tasks_and_draws_none_again(shared
 
 
 def test_another_difficulty_is_drawn_for_anew_and_an_earlier_one_taken_again(copied: Path) -> None:
-    run, before = Run.open(copied), drawn(copied)
+    run = Run.open(copied)
+    before = drawn(copied)
     asked: list[Wanted] = []
 
     def generate(wanted: Any) -> Any:
@@ -170,24 +195,36 @@ def test_another_difficulty_is_drawn_for_anew_and_an_earlier_one_taken_again(cop
         return log.draw(from_step + 1)
 
     with TrainerLog(run) as log:
-        assert [task.id for task in again(log, 6)] == [task for step, _, _, task in before if step == 7]
+        assert [task.id for task in again(log, 6)] == [
+            task for step, _, _, task in before if step == 7
+        ]
         assert not asked
         pool = [slot.task_id for slot in log.merge(2, 1).slots[:4]]
         tasks = [*map(log.task, pool), *log.draw(7)]
         assert log.write_step(
-            7, 2, [group(one, [0] * 4, "drawn" if i > 3 else "active") for i, one in enumerate(tasks)]
+            7,
+            2,
+            [group(one, [0] * 4, "drawn" if i > 3 else "active") for i, one in enumerate(tasks)],
         )
         lower = log.state.folds["simulation"].value
         made = log.draw(8)
-        assert [(one.step, one.slot, one.difficulty) for one in asked] == [(8, slot, lower) for slot in range(4, 8)]
-        assert drawn(copied)[:-4] == before and [task.id for task in made] == [one[3] for one in drawn(copied)[-4:]]
-        with pytest.raises(RefusedError, match="tasks are drawn for step 8 of a started attempt, not for step 9"):
+        assert [(one.step, one.slot, one.difficulty) for one in asked] == [
+            (8, slot, lower) for slot in range(4, 8)
+        ]
+        assert drawn(copied)[:-4] == before and [task.id for task in made] == [
+            one[3] for one in drawn(copied)[-4:]
+        ]
+        with pytest.raises(
+            RefusedError, match="tasks are drawn for step 8 of a started attempt, not for step 9"
+        ):
             log.draw(9)
     with TrainerLog(run) as log:  # what was drawn and never played stays, and is not drawn twice
         assert again(log, 7) == made and len(asked) == 4
 
 
-def test_a_task_is_on_the_disk_before_it_is_handed_out(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_is_on_the_disk_before_it_is_handed_out(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Run.open(copied)
     synced: list[int] = []
     with TrainerLog(run) as log:
@@ -200,7 +237,10 @@ def test_a_task_is_on_the_disk_before_it_is_handed_out(copied: Path, monkeypatch
 
 def rewritten(run: Path, change: Callable[[list[Record]], list[Record]]) -> None:
     """The log of drawn tasks with other records, whose seqs, ids and checksums are right."""
-    records = [{key: one[key] for key in one if key not in ("seq", "id", "crc")} for one in read(run / DRAWN)]
+    records = [
+        {key: one[key] for key in one if key not in ("seq", "id", "crc")}
+        for one in read(run / DRAWN)
+    ]
     made = (record(**one) for one in change(records))
     (run / DRAWN).write_bytes(b"".join(line(seq, one) for seq, one in enumerate(made, start=1)))
 
@@ -213,7 +253,9 @@ def edited(records: list[Record]) -> list[Record]:
 def exchanged(records: list[Record]) -> list[Record]:
     """Another task of the same levels, with an id of its own."""
     task = records[5]["task"]
-    other = AnyTask.from_json({key: value for key, value in task.items() if key != "id"} | {"system": "Another text."})
+    other = AnyTask.from_json(
+        {key: value for key, value in task.items() if key != "id"} | {"system": "Another text."}
+    )
     return [*records[:5], records[5] | {"task": other.as_json()}, *records[6:]]
 
 
@@ -231,7 +273,10 @@ def levelled(records: list[Record]) -> list[Record]:
         (exchanged, "at difficulty 4"),
         (levelled, "its levels are not those of difficulty 4"),
         (lambda records: [*records[:5], *records[6:]], "none was drawn there"),
-        (lambda records: [*records, records[5]], "slot 5 of step 2 at difficulty 4 was drawn before"),
+        (
+            lambda records: [*records, records[5]],
+            "slot 5 of step 2 at difficulty 4 was drawn before",
+        ),
     ],
 )
 def test_verify_finds_tasks_that_were_edited_lost_or_drawn_twice(
@@ -259,7 +304,9 @@ def test_verify_draws_the_tasks_again(copied: Path) -> None:
 def test_a_log_that_lost_its_end_is_not_written_on(copied: Path, tmp_path: Path) -> None:
     lines = (copied / DRAWN).read_bytes().splitlines(keepends=True)
     (copied / DRAWN).write_bytes(b"".join(lines[:-3]))
-    assert any("it lacks 3 of the tasks that step 9" in one["what"] for one in verify(copied).problems)
+    assert any(
+        "it lacks 3 of the tasks that step 9" in one["what"] for one in verify(copied).problems
+    )
     assert rods_train([str(copied)]) == EXIT_REFUSED
     assert (copied / DRAWN).read_bytes() == b"".join(lines[:-3])
 
@@ -277,9 +324,15 @@ def test_a_trainer_from_outside_cannot_draw(copied: Path) -> None:
         ({"source": {"drawn": 0.01}}, "makes 0 drawn tasks a step"),
         ({"source": {"drawn": 0.99}, "training": {"batch_tasks": 8}}, "makes 8 drawn tasks a step"),
         ({"source": {"drawn": 1.0}, "pool": {"static": True}}, "source.drawn = 1 has none"),
-        ({"source": {"drawn": 1.0}, "curriculum": {"stages": [{"reward": "toolrl"}]}}, "compares calls"),
+        (
+            {"source": {"drawn": 1.0}, "curriculum": {"stages": [{"reward": "toolrl"}]}},
+            "compares calls",
+        ),
         ({"difficulty": {"hardest": ["luck"]}}, "should be 'tools', 'calls'"),
-        ({"difficulty": {"down_below": 0.6}}, r"down_below \(0.6\) must not lie above up_above \(0.5\)"),
+        (
+            {"difficulty": {"down_below": 0.6}},
+            r"down_below \(0.6\) must not lie above up_above \(0.5\)",
+        ),
     ],
 )
 def test_a_source_that_cannot_be_is_refused(values: dict[str, Any], told: str) -> None:

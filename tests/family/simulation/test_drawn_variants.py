@@ -1,5 +1,5 @@
-"""Tasks that were drawn from a tool repository in the closed loop of two real processes: picked, varied, injected,
-retired, and derived again."""
+"""Tasks that were drawn from a tool repository in the closed loop of two real processes: picked,
+varied, injected, retired, and derived again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected,
 from tests.environments import load
 from tests.test_loop import pools, run_to_end
 
-TRAINING, HELD_OUT = 16, 8
+TRAINING = 16
+HELD_OUT = 8
 FULL = {"staging_epochs": 0.0}  # never pauses
 ERRANDS = "bench.fixtures.llm_stub.roles:answer"
 VERIFIER = "You judge how an assistant that calls tools"
@@ -39,7 +40,8 @@ VERIFIER = "You judge how an assistant that calls tools"
 
 def originals() -> list[OpenTask]:
     """Drawn tasks of all difficulties."""
-    rules, found = DifficultyRules(), list[OpenTask]()
+    rules = DifficultyRules()
+    found = list[OpenTask]()
     for slot in range(TRAINING + HELD_OUT):
         drawn = draw_task(shipped(), levels(rules, 1 + 4 * slot, 2, 1, slot), 2, 1, slot)
         split: Split = "train" if slot < TRAINING else "test"
@@ -75,7 +77,10 @@ def test_variants_of_drawn_tasks_keep_what_their_roots_are(loop: Path) -> None:
         root = given[variant.provenance["root"]]
         assert isinstance(variant, OpenTask) and shape_of(tools, variant) == shape_of(tools, root)
         assert root.split == variant.split == "train" and variant.system == root.system
-        assert not any(call in root.goal_calls for call in variant.goal_calls) and variant.texts != root.texts
+        assert (
+            not any(call in root.goal_calls for call in variant.goal_calls)
+            and variant.texts != root.texts
+        )
         assert len(variant.provenance["results"][0]) == len(variant.goal_calls)
         assert variant.provenance["model"] == "procedural" and variant.provenance["prompts"]
         moved += set(variant.tools) != set(root.tools)
@@ -83,7 +88,9 @@ def test_variants_of_drawn_tasks_keep_what_their_roots_are(loop: Path) -> None:
     assert all(record["stage"] in ("plan", "judge", "admission") for record in rejected(loop))
 
 
-def test_people_see_them_like_other_variants(loop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_them_like_other_variants(
+    loop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = Run.open(loop)
     assert not any("catalogue" in warning for warning in run.manifest["warnings"])
     history = recorded(follower := Follower(loop))
@@ -92,7 +99,10 @@ def test_people_see_them_like_other_variants(loop: Path, capsys: pytest.CaptureF
     assert history.accepted == len(expanded)
     assert rods(["inspect", str(loop), variant["task"]["id"]]) == 0
     said = capsys.readouterr().out
-    assert f"lineage   {variant['pick'].partition('-')[2]} → {variant['task']['id']}" in said and "expects   " in said
+    assert (
+        f"lineage   {variant['pick'].partition('-')[2]} → {variant['task']['id']}" in said
+        and "expects   " in said
+    )
     example = told(history)["examples"][0]["variant"]
     assert example["user"]["persona"] and example == AnyTask.from_json(example).as_json()
 
@@ -113,9 +123,19 @@ def test_a_model_writes_them_within_the_limits_of_other_variants(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Stub(Script(answer=ERRANDS)) as stub:
-        operation = {"endpoints": [{"model": "stub", "urls": [stub.url]}], "budgets": {"requests": 9}}
-        changes = {"pipeline": {"author": "llm"}, "selection": {"groups": [["base"]], "seeds_per_step": 6}}
-        run = make_run(tmp_path / "run", {**changes, "operation": {**VALUES["operation"], **operation}}, originals())
+        operation = {
+            "endpoints": [{"model": "stub", "urls": [stub.url]}],
+            "budgets": {"requests": 9},
+        }
+        changes = {
+            "pipeline": {"author": "llm"},
+            "selection": {"groups": [["base"]], "seeds_per_step": 6},
+        }
+        run = make_run(
+            tmp_path / "run",
+            {**changes, "operation": {**VALUES["operation"], **operation}},
+            originals(),
+        )
         with Trainer(run) as trainer, Daemon(run.path) as daemon:
             for _ in range(3):
                 trainer.play(1)
@@ -126,7 +146,11 @@ def test_a_model_writes_them_within_the_limits_of_other_variants(
     assert "budget_spent" in reasons(run.path)
     assert rods(["inspect", "--cost", str(run.path), "--json"]) == 0
     found = orjson.loads(capsys.readouterr().out)
-    assert list(found["stages"]) == ["simulated_task"] and found["accepted"] == len(staged) and found["calls"] == 9
+    assert (
+        list(found["stages"]) == ["simulated_task"]
+        and found["accepted"] == len(staged)
+        and found["calls"] == 9
+    )
     assert verify(run.path, replay=True).ok
 
 
@@ -136,7 +160,8 @@ def reasons(path: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_models_play_the_witnesses_where_they_play_the_run(tmp_path: Path) -> None:
-    """Their calls are on record as those of models that play; a verifier that only babbles is no task's fault."""
+    """Their calls are on record as those of models that play; a verifier that only babbles is no
+    task's fault."""
     with Stub(Script(answer=ERRANDS)) as stub:
         operation = {"endpoints": [{"model": "stub", "urls": [stub.url], "retry_seconds": 1.0}]}
         changes = {
@@ -144,7 +169,11 @@ def test_models_play_the_witnesses_where_they_play_the_run(tmp_path: Path) -> No
             "pipeline": {"attempts": 1},
             "pool": FULL,
         }
-        run = make_run(tmp_path / "run", {**changes, "operation": {**VALUES["operation"], **operation}}, originals())
+        run = make_run(
+            tmp_path / "run",
+            {**changes, "operation": {**VALUES["operation"], **operation}},
+            originals(),
+        )
         with Trainer(run) as trainer, Daemon(run.path) as daemon:
             for _ in range(5):
                 trainer.play(1)

@@ -1,4 +1,5 @@
-"""The gates of drawn tasks: what can be reached passes, and each trap is refused by the gate that is meant for it."""
+"""The gates of drawn tasks: what can be reached passes, and each trap is refused by the gate that
+is meant for it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ from rods.errors import InfrastructureError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import DrawnTask, draw_task, open_task
 from rods.family.simulation.repository import shipped
-from rods.family.simulation.variants import DrawnKind, Playing, replayed_drawn, results_of, witnesses
+from rods.family.simulation.variants import (
+    DrawnKind,
+    Playing,
+    replayed_drawn,
+    results_of,
+    witnesses,
+)
 from rods.gates import varied
 from rods.gates.grounding import ungrounded
 from rods.gates.similarity import SimilarityIndex, duplicates
@@ -83,13 +90,17 @@ def test_tasks_of_the_generator_pass_every_gate() -> None:
         for levels in (EASY, HARD, replace(HARD, calls=2, turns=2, ambiguity=2, criteria=4))
         for slot in range(12)
     ]
-    assert sum(each == {} for each in found) >= 34 and {gate for each in found for gate in each} <= {"replay"}
+    assert sum(each == {} for each in found) >= 34 and {
+        gate for each in found for gate in each
+    } <= {"replay"}
 
 
 def test_a_witness_asks_calls_and_reports() -> None:
     vague = task(replace(HARD, ambiguity=2))
     (trace,) = witnesses([(playing(vague), vague.goal_calls)])
-    assert [step.calls[0] for turn in trace.turns for step in turn.steps if step.calls] == list(vague.goal_calls)
+    assert [step.calls[0] for turn in trace.turns for step in turn.steps if step.calls] == list(
+        vague.goal_calls
+    )
     assert len(results_of(trace)) == 3 and trace.end == "finished" and trace.resolved == 2
     said = [step.text for turn in trace.turns for step in turn.steps if not step.calls]
     assert (
@@ -108,7 +119,10 @@ def test_a_user_that_makes_no_request_of_its_own_is_asked() -> None:
     assert isinstance(several.user, Persona) and several.user.further
 
     def quiet(candidate: OpenTask) -> Job:
-        return replace(playing(candidate), user=lambda who, said: procedural_user(replace(who, further=()), said))
+        return replace(
+            playing(candidate),
+            user=lambda who, said: procedural_user(replace(who, further=()), said),
+        )
 
     assert refusals(several, play=quiet) == refusals(several) == {}
 
@@ -116,8 +130,13 @@ def test_a_user_that_makes_no_request_of_its_own_is_asked() -> None:
 def test_a_tool_that_is_not_offered_or_not_there_is_refused() -> None:
     made = task()
     with pytest.raises(ValueError, match="not among the task's tools"):
-        replace(made, tools=tuple(name for name in made.tools if name != made.goal_calls[0].name), id="")
-    assert "has no tool 'time_travel'" in refusals(replace(made, tools=(*made.tools, "time_travel"), id=""))["tools"]
+        replace(
+            made, tools=tuple(name for name in made.tools if name != made.goal_calls[0].name), id=""
+        )
+    assert (
+        "has no tool 'time_travel'"
+        in refusals(replace(made, tools=(*made.tools, "time_travel"), id=""))["tools"]
+    )
 
 
 def called(need: NeedOutcome) -> int:
@@ -128,7 +147,8 @@ class Judged:
     """A verifier that gives what `earns` says of the conversation."""
 
     def __init__(self, earns: Callable[[NeedOutcome], int]) -> None:
-        self.earns, self.asked = earns, 0
+        self.earns = earns
+        self.asked = 0
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         self.asked += 1
@@ -156,7 +176,8 @@ def test_a_verifier_that_refuses_everything_is_refused(earned: int) -> None:
 
 
 def test_an_intent_that_needs_another_tool_is_refused_by_a_verifier_that_reads_it() -> None:
-    """Rules see calls alone; whoever reads the intent finds that the expected ones do not fulfil it."""
+    """Rules see calls alone; whoever reads the intent finds that the expected ones do not fulfil
+    it."""
     asking = persona(task(), intent="The user wants the assistant to send flowers.")
     reads = Judged(lambda need: 2 if any("flowers" in str(turn) for turn in need.turns) else 0)
     assert list(refusals(asking, play=by(reads))) == ["witness"]
@@ -176,14 +197,18 @@ def test_each_left_out_call_is_tried_in_a_world_of_its_own() -> None:
 def test_a_fact_that_nobody_knows_is_refused() -> None:
     made = task(EASY)
     call = made.goal_calls[0]
-    name, value = next((name, value) for name, value in call.arguments.items() if isinstance(value, str))
+    name, value = next(
+        (name, value) for name, value in call.arguments.items() if isinstance(value, str)
+    )
     assert isinstance(made.user, Persona) and isinstance(made.goal, Rubric)
     secret = Rubric(made.goal.criteria, (Call(call.name, {**call.arguments, name: value[::-1]}),))
     forgetful = persona(made, query="Please see to it.", knows={"nothing": "at all"})
     for candidate in (forgetful, replace(made, goal=secret, id="")):
         why = refusals(candidate, witness=False, replay=False, arguments=False)
         assert list(why) == ["grounding"] and f"nobody says or knows {name}=" in why["grounding"]
-        assert refusals(candidate, witness=False, replay=False, arguments=False, grounding=False) == {}
+        assert (
+            refusals(candidate, witness=False, replay=False, arguments=False, grounding=False) == {}
+        )
 
 
 def test_what_an_earlier_call_returns_is_known() -> None:
@@ -192,11 +217,20 @@ def test_what_an_earlier_call_returns_is_known() -> None:
     assert isinstance(made.goal, Rubric)
     first, second = made.goal_calls
     name = next(iter(second.arguments))
-    taken = replace(made, goal=Rubric(made.goal.criteria, (first, Call(second.name, {name: "ZX-4711-Q"}))), id="")
+    taken = replace(
+        made,
+        goal=Rubric(made.goal.criteria, (first, Call(second.name, {name: "ZX-4711-Q"}))),
+        id="",
+    )
     assert ungrounded(tools, taken.user, taken.goal_calls, ()) and ungrounded(
         tools, taken.user, taken.goal_calls, (Result("{}", {}),)
     )
-    assert ungrounded(tools, taken.user, taken.goal_calls, (Result("", {"found": {"id": "ZX-4711-Q"}}),)) == []
+    assert (
+        ungrounded(
+            tools, taken.user, taken.goal_calls, (Result("", {"found": {"id": "ZX-4711-Q"}}),)
+        )
+        == []
+    )
 
 
 def test_calls_that_break_a_document_or_are_too_large_are_refused() -> None:
@@ -207,7 +241,9 @@ def test_calls_that_break_a_document_or_are_too_large_are_refused() -> None:
         ({**call.arguments, "colour": "red"}, "colour"),
         ({name: ["x"] * 7 for name in call.arguments}, "7 elements, at most 6"),
     ):
-        broken = replace(made, goal=Rubric(made.goal.criteria, (Call(call.name, arguments),)), id="")
+        broken = replace(
+            made, goal=Rubric(made.goal.criteria, (Call(call.name, arguments),)), id=""
+        )
         assert complaint in refusals(broken)["arguments"]
 
 
@@ -215,14 +251,21 @@ def test_names_of_tools_are_leaks_wherever_the_user_may_say_them() -> None:
     made = task()
     name = next(name for name in made.tools if "_" in name)
     assert isinstance(made.user, Persona)
-    for changed in ({"query": f"Do {name}."}, {"further": (f"Now {name}.",)}, {"knows": {"how": f"by {name}"}}):
+    for changed in (
+        {"query": f"Do {name}."},
+        {"further": (f"Now {name}.",)},
+        {"knows": {"how": f"by {name}"}},
+    ):
         assert f"names {name!r}" in refusals(persona(made, **changed))["leaks"]
 
 
 def test_copies_and_near_duplicates_are_refused_whatever_the_criteria() -> None:
-    made, other = task(), task(slot=1)
+    made = task()
+    other = task(slot=1)
     assert isinstance(made.goal, Rubric) and isinstance(other.user, Persona)
-    judged = replace(made, goal=Rubric(("intent", "efficiency"), made.goal.calls), user=other.user, id="")
+    judged = replace(
+        made, goal=Rubric(("intent", "efficiency"), made.goal.calls), user=other.user, id=""
+    )
     assert "it is the held-out task" in refusals(made, held_out=made)["contamination"]
     assert "its ground truth equals" in refusals(made, held_out=judged)["contamination"]
     assert "its ground truth equals" in str(duplicates(made, index_of(judged))[0])
@@ -234,7 +277,12 @@ def test_copies_and_near_duplicates_are_refused_whatever_the_criteria() -> None:
 
 def test_a_variant_keeps_tools_by_category_calls_and_user_of_its_root() -> None:
     made = task()
-    for other in (replace(HARD, tools=5), replace(HARD, calls=2), replace(HARD, persona=2), replace(HARD, criteria=1)):
+    for other in (
+        replace(HARD, tools=5),
+        replace(HARD, calls=2),
+        replace(HARD, persona=2),
+        replace(HARD, criteria=1),
+    ):
         assert list(refusals(task(other), root=made)) == ["profile"]
         assert refusals(task(other), root=made, profile=False) == {}
     (why,) = refusals(task(slot=3), root=made).values()
@@ -263,11 +311,15 @@ def test_a_witness_is_played_again_and_compared() -> None:
     assert replayed_drawn(WORLD, kept, playing(kept)) == []
     edited = replace(made, provenance={**made.provenance, "results": [[*seen[:-1], "{}"]]})
     assert "on record is something else" in str(replayed_drawn(WORLD, edited, playing(edited))[0])
-    assert "its witness earns 0 of 2" in str(replayed_drawn(WORLD, kept, by(Judged(lambda need: 0))(kept))[0])
+    assert "its witness earns 0 of 2" in str(
+        replayed_drawn(WORLD, kept, by(Judged(lambda need: 0))(kept))[0]
+    )
 
 
 def test_what_was_not_drawn_is_not_varied() -> None:
     made = task()
     assert varied(made) and not varied(replace(made, provenance={}))
     assert not varied(replace(made, provenance={"levels": {"tools": 3}}))
-    assert isinstance(made.goal, Rubric) and not varied(replace(made, goal=Rubric(made.goal.criteria), id=""))
+    assert isinstance(made.goal, Rubric) and not varied(
+        replace(made, goal=Rubric(made.goal.criteria), id="")
+    )

@@ -1,4 +1,5 @@
-"""Tasks drawn without a model: their calls conform, their users know what is needed, and no two are much alike."""
+"""Tasks drawn without a model: their calls conform, their users know what is needed, and no two are
+much alike."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_a_task_has_what_its_levels_ask_for() -> None:
     for task in drawn():
         given = task.levels
         assert len(task.tools) == len(set(task.tools)) == given.tools
-        assert 1 <= len(task.calls) <= given.calls and {call.name for call in task.calls} <= set(task.tools)
+        assert 1 <= len(task.calls) <= given.calls and {call.name for call in task.calls} <= set(
+            task.tools
+        )
         assert len({str(call) for call in task.calls}) == len(task.calls)
         assert 1 + len(task.further) == min(given.expected_turns, len(task.calls))
         assert task.criteria == CRITERIA[: given.criteria + 1] and task.first_query and task.manner
@@ -64,16 +67,27 @@ def test_tools_come_from_one_category_until_it_has_no_more() -> None:
     repository = shipped()
     for task in drawn():
         counts = Counter(repository.tools[name].tool.group for name in task.tools)
-        whole = [category for category, count in counts.items() if count == len(repository.of(category))]
+        whole = [
+            category for category, count in counts.items() if count == len(repository.of(category))
+        ]
         assert len(counts) - len(whole) <= 1
 
 
 def test_what_is_expected_is_said_or_known() -> None:
     for task in drawn():
         known = Text.of(" | ".join([task.first_query, *task.further, *task.knows.values()]))
-        missing = [each for each in values(task) if not isinstance(each, bool) and not known.contains_any_form(each)]
+        missing = [
+            each
+            for each in values(task)
+            if not isinstance(each, bool) and not known.contains_any_form(each)
+        ]
         assert not missing, (missing, task)
-        flags = [name for call in task.calls for name, each in call.arguments.items() if isinstance(each, bool)]
+        flags = [
+            name
+            for call in task.calls
+            for name, each in call.arguments.items()
+            if isinstance(each, bool)
+        ]
         assert all(task.knows[name.replace("_", " ")] in ("yes", "no") for name in flags)
 
 
@@ -88,7 +102,11 @@ def test_ambiguity_hides_what_it_says_it_hides() -> None:
         hiding[task.levels.ambiguity] += bool(first)
         if task.levels.ambiguity == 0:
             assert not task.hidden
-            first_call = [leaf for _, leaf in leaves(dict(task.calls[0].arguments)) if not isinstance(leaf, bool)]
+            first_call = [
+                leaf
+                for _, leaf in leaves(dict(task.calls[0].arguments))
+                if not isinstance(leaf, bool)
+            ]
             assert all(text.contains_any_form(leaf) for leaf in first_call)
         assert (WANTED in task.hidden) == (task.levels.ambiguity == 2)
         if task.levels.ambiguity == 2:
@@ -123,27 +141,36 @@ def test_days_of_one_call_go_forward() -> None:
 
 def test_a_draw_depends_on_its_keys_alone() -> None:
     hard = levels(DifficultyRules(soft=0), 100, 0, 1, 0)
-    one, again = draw_task(shipped(), hard, 7, 3, 5), draw_task(shipped(), hard, 7, 3, 5)
+    one = draw_task(shipped(), hard, 7, 3, 5)
+    again = draw_task(shipped(), hard, 7, 3, 5)
     assert one == again
-    others = {draw_task(shipped(), hard, *keys).first_query for keys in ((8, 3, 5), (7, 4, 5), (7, 3, 6), (7, 3, 5))}
+    others = {
+        draw_task(shipped(), hard, *keys).first_query
+        for keys in ((8, 3, 5), (7, 4, 5), (7, 3, 6), (7, 3, 5))
+    }
     assert len(others) == 4
 
 
 def as_scripted(task: DrawnTask) -> Task:
     """For the index of near duplicates, which knows scripted tasks."""
-    return Task(EnvironmentRef("drawn", "1"), "base", (task.first_query,), (task.calls,), task.tools)
+    return Task(
+        EnvironmentRef("drawn", "1"), "base", (task.first_query,), (task.calls,), task.tools
+    )
 
 
 def test_near_duplicates_are_few() -> None:
-    """By the rule that variants are refused by: equal ground truth, or queries of much the same words."""
-    index, alike = SimilarityIndex(), Counter[str]()
+    """By the rule that variants are refused by: equal ground truth, or queries of much the same
+    words."""
+    index = SimilarityIndex()
+    alike = Counter[str]()
     for task in map(as_scripted, drawn()):
         if match := index.find(task):
             alike[match.rule] += 1
         index.add(task)
     assert alike.total() <= 25, alike
     hard = levels(DifficultyRules(adaptive=False), 100, 0, 1, 0)
-    index, vague = SimilarityIndex(), 0
+    index = SimilarityIndex()
+    vague = 0
     for slot in range(300):
         task = as_scripted(draw_task(shipped(), hard, 1, 1, slot))
         vague += index.find(task) is not None
@@ -152,11 +179,15 @@ def test_near_duplicates_are_few() -> None:
 
 
 def test_any_environment_s_tools_will_do_or_it_is_told_why_not() -> None:
-    task = draw_task(from_environment(load("desk")), levels(DifficultyRules(soft=0), 60, 0, 1, 0), 0, 1, 0)
+    task = draw_task(
+        from_environment(load("desk")), levels(DifficultyRules(soft=0), 60, 0, 1, 0), 0, 1, 0
+    )
     assert task.calls and task.first_query
     riddle = Parameter("code", {"type": "string", "pattern": "^(?:[a-f]+-)*z$", "maxLength": 80})
     tool = SimulatedTool(Tool("open", "doors", "Opens a door.", (riddle,), bounded=False))
-    with pytest.raises(UserError, match=r"the tool repository: 20 drawings gave no tool .* → give parameters"):
+    with pytest.raises(
+        UserError, match=r"the tool repository: 20 drawings gave no tool .* → give parameters"
+    ):
         draw_task(ToolRepository({"open": tool}, {"doors": "Doors."}), EASY, 0, 1, 0)
 
 

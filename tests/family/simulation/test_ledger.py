@@ -1,4 +1,5 @@
-"""What a ledger answers itself, what it does not let through, and random walks against a reference dictionary."""
+"""What a ledger answers itself, what it does not let through, and random walks against a reference
+dictionary."""
 
 from __future__ import annotations
 
@@ -16,28 +17,52 @@ from rods.family.simulation.documents import Effect, SimulatedTool
 from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.repository import shipped
 
-TEXT, FLAG = {"type": "string"}, {"type": "boolean"}
-NOTE = {"note_id": TEXT, "title": TEXT, "colour": TEXT, "pinned": FLAG, "edits": {"type": "integer"}}
+TEXT = {"type": "string"}
+FLAG = {"type": "boolean"}
+NOTE = {
+    "note_id": TEXT,
+    "title": TEXT,
+    "colour": TEXT,
+    "pinned": FLAG,
+    "edits": {"type": "integer"},
+}
 DELETED = {"note_id": TEXT, "deleted": FLAG}
-COLOURS, TITLES = ("red", "green"), ("milk", "rent", "call Ines", "roof")
+COLOURS = ("red", "green")
+TITLES = ("milk", "rent", "call Ines", "roof")
 
 
-def tool(name: str, effect: Effect | None, result: dict[str, Any], *required: str, **optional: Any) -> SimulatedTool:
+def tool(
+    name: str, effect: Effect | None, result: dict[str, Any], *required: str, **optional: Any
+) -> SimulatedTool:
     parameters = [Parameter(each, NOTE.get(each, TEXT)) for each in required]
     parameters += [Parameter(each, schema, required=False) for each, schema in optional.items()]
-    shape = {"type": "object", "properties": result, "required": list(result), "additionalProperties": False}
-    return SimulatedTool(Tool(name, "notes", f"{name}.", tuple(parameters), bounded=False, result=shape), effect)
+    shape = {
+        "type": "object",
+        "properties": result,
+        "required": list(result),
+        "additionalProperties": False,
+    }
+    return SimulatedTool(
+        Tool(name, "notes", f"{name}.", tuple(parameters), bounded=False, result=shape), effect
+    )
 
 
 def notes() -> dict[str, SimulatedTool]:
-    many = {"notes": {"type": "array", "items": {"type": "object", "properties": NOTE, "required": list(NOTE)}}}
+    many = {
+        "notes": {
+            "type": "array",
+            "items": {"type": "object", "properties": NOTE, "required": list(NOTE)},
+        }
+    }
     of = ("note", "note_id")
     made = [
         tool("write", Effect("creates", *of, {"pinned": False}), NOTE, "title", "colour"),
         tool("read", Effect("reads", *of), NOTE, "note_id"),
         tool("list", Effect("lists", *of, items="notes"), many, colour=TEXT),
         tool("search", Effect("finds", *of, items="notes"), many, "query", colour=TEXT),
-        tool("rename", Effect("changes", *of, touches=frozenset({"edits"})), NOTE, "note_id", "title"),
+        tool(
+            "rename", Effect("changes", *of, touches=frozenset({"edits"})), NOTE, "note_id", "title"
+        ),
         tool("pin", Effect("changes", *of, {"pinned": True}), NOTE, "note_id"),
         tool("delete", Effect("removes", *of, {"deleted": True}), DELETED, "note_id"),
         tool("count_words", Effect("looks_up"), {"words": {"type": "integer"}}, "text"),
@@ -50,11 +75,13 @@ def ok(**value: Any) -> ToolAnswer:
     return ToolAnswer("ok", value)
 
 
-NOT_FOUND, REFUSED = ToolAnswer("not_found"), ToolAnswer("refused", message="not today")
+NOT_FOUND = ToolAnswer("not_found")
+REFUSED = ToolAnswer("refused", message="not today")
 MILK = {"note_id": "n1", "title": "milk", "colour": "red", "pinned": False, "edits": 0}
 RENT = {"note_id": "n2", "title": "rent", "colour": "green", "pinned": False, "edits": 3}
 WRITE = Call("write", {"title": "milk", "colour": "red"})
-READ, DELETE = Call("read", {"note_id": "n1"}), Call("delete", {"note_id": "n1"})
+READ = Call("read", {"note_id": "n1"})
+DELETE = Call("delete", {"note_id": "n1"})
 
 
 def begun(*, empty: bool) -> Ledger:
@@ -77,10 +104,13 @@ def test_what_was_created_is_read_listed_and_changed_without_asking() -> None:
     assert ledger.known(READ) == ok(**MILK)
     assert ledger.known(Call("read", {"note_id": "n2"})) == ok(**RENT)
     assert ledger.known(Call("list", {"colour": "Red"})) == ok(notes=[MILK])
-    assert ledger.known(Call("pin", {"note_id": "n1"})) is None  # whether it may be is the tool's to say
+    # whether it may be is the tool's to say
+    assert ledger.known(Call("pin", {"note_id": "n1"})) is None
     ledger.record(Call("pin", {"note_id": "n1"}), ok(**MILK | {"pinned": True}))
     assert ledger.known(READ) == ok(**MILK | {"pinned": True})
-    assert ledger.known(Call("read", {"note_id": "n9"})) == ToolAnswer("not_found", {}, "note n9 was not found")
+    assert ledger.known(Call("read", {"note_id": "n9"})) == ToolAnswer(
+        "not_found", {}, "note n9 was not found"
+    )
 
 
 def test_what_was_removed_is_not_found_and_in_no_list() -> None:
@@ -93,7 +123,9 @@ def test_what_was_removed_is_not_found_and_in_no_list() -> None:
 
 def test_nothing_is_known_of_an_open_world_before_it_was_shown() -> None:
     ledger = after((WRITE, ok(**MILK)))
-    assert ledger.known(Call("list")) is None and ledger.known(Call("read", {"note_id": "n2"})) is None
+    assert (
+        ledger.known(Call("list")) is None and ledger.known(Call("read", {"note_id": "n2"})) is None
+    )
     assert ledger.contradictions(Call("list"), ok(notes=[MILK, RENT])) == []
     assert begun(empty=True).known(Call("list")) == ok(notes=[])
 
@@ -101,8 +133,13 @@ def test_nothing_is_known_of_an_open_world_before_it_was_shown() -> None:
 def test_equal_look_ups_have_equal_results() -> None:
     call = Call("count_words", {"text": "a b"})
     ledger = after((call, ok(words=2)))
-    assert ledger.known(call) == ok(words=2) and ledger.known(Call("count_words", {"text": "a"})) is None
-    assert ledger.contradictions(call, ok(words=3)) == ['what happened before leaves one answer: {"words": 2}']
+    assert (
+        ledger.known(call) == ok(words=2)
+        and ledger.known(Call("count_words", {"text": "a"})) is None
+    )
+    assert ledger.contradictions(call, ok(words=3)) == [
+        'what happened before leaves one answer: {"words": 2}'
+    ]
 
 
 @pytest.mark.parametrize(
@@ -111,32 +148,75 @@ def test_equal_look_ups_have_equal_results() -> None:
         (WRITE, ok(**MILK | {"note_id": "n5", "title": "bread"}), 'title is "milk", not "bread"'),
         (WRITE, ok(**MILK | {"note_id": "n5", "pinned": True}), "pinned is false, not true"),
         (WRITE, ok(**MILK), "note n1 exists or existed already"),
-        (WRITE, ok(**MILK | {"note_id": "n3"}), "note n3 exists or existed already"),  # removed before
-        (WRITE, ok(**MILK | {"note_id": "n5", "edits": "none"}), "the result in edits: must be of type integer"),
+        # removed before
+        (WRITE, ok(**MILK | {"note_id": "n3"}), "note n3 exists or existed already"),
+        (
+            WRITE,
+            ok(**MILK | {"note_id": "n5", "edits": "none"}),
+            "the result in edits: must be of type integer",
+        ),
         (WRITE, ok(note_id="n5"), "the result lacks 'title'"),
         (READ, ok(**MILK | {"note_id": "n5"}), "leaves one answer"),
         (READ, ok(**MILK | {"colour": "blue"}), "leaves one answer"),
         (READ, NOT_FOUND, "leaves one answer"),
         (Call("pin", {"note_id": "n1"}), NOT_FOUND, "note n1 is there"),
-        (Call("pin", {"note_id": "n1"}), ok(**MILK | {"pinned": False}), "pinned is true, not false"),
-        (Call("pin", {"note_id": "n1"}), ok(**MILK | {"pinned": True, "edits": 1}), "edits of note n1 is 0, not 1"),
-        (Call("pin", {"note_id": "n1"}), ok(**RENT | {"pinned": True}), 'note_id is "n1", not "n2"'),
-        (Call("pin", {"note_id": "n3"}), ok(**MILK | {"note_id": "n3", "pinned": True}), "leaves one answer"),
-        (Call("pin", {"note_id": "n7"}), ok(**MILK | {"note_id": "n7", "pinned": True}), "n7 was in no list"),
+        (
+            Call("pin", {"note_id": "n1"}),
+            ok(**MILK | {"pinned": False}),
+            "pinned is true, not false",
+        ),
+        (
+            Call("pin", {"note_id": "n1"}),
+            ok(**MILK | {"pinned": True, "edits": 1}),
+            "edits of note n1 is 0, not 1",
+        ),
+        (
+            Call("pin", {"note_id": "n1"}),
+            ok(**RENT | {"pinned": True}),
+            'note_id is "n1", not "n2"',
+        ),
+        (
+            Call("pin", {"note_id": "n3"}),
+            ok(**MILK | {"note_id": "n3", "pinned": True}),
+            "leaves one answer",
+        ),
+        (
+            Call("pin", {"note_id": "n7"}),
+            ok(**MILK | {"note_id": "n7", "pinned": True}),
+            "n7 was in no list",
+        ),
         (Call("read", {"note_id": "n7"}), ok(**MILK | {"note_id": "n7"}), "note n7 was in no list"),
         (DELETE, ok(note_id="n1", deleted=False), "deleted is true, not false"),
         (DELETE, NOT_FOUND, "note n1 is there"),
         (Call("search", {"query": "x"}), ok(notes=[MILK, MILK]), "note n1 stands there twice"),
-        (Call("search", {"query": "x"}), ok(notes=[MILK | {"title": "cream"}]), "title of note n1 is"),
-        (Call("search", {"query": "x"}), ok(notes=[MILK | {"note_id": "n3"}]), "note n3 is not there"),
-        (Call("search", {"query": "x"}), ok(notes=[MILK | {"note_id": "n7"}]), "note n7 was in no earlier list"),
-        (Call("search", {"query": "x", "colour": "red"}), ok(notes=[RENT]), 'is not what was asked for: {"colour"'),
+        (
+            Call("search", {"query": "x"}),
+            ok(notes=[MILK | {"title": "cream"}]),
+            "title of note n1 is",
+        ),
+        (
+            Call("search", {"query": "x"}),
+            ok(notes=[MILK | {"note_id": "n3"}]),
+            "note n3 is not there",
+        ),
+        (
+            Call("search", {"query": "x"}),
+            ok(notes=[MILK | {"note_id": "n7"}]),
+            "note n7 was in no earlier list",
+        ),
+        (
+            Call("search", {"query": "x", "colour": "red"}),
+            ok(notes=[RENT]),
+            'is not what was asked for: {"colour"',
+        ),
         (Call("search", {"query": "x"}), NOT_FOUND, "an empty list"),
         (Call("list"), ok(notes=[RENT]), "note n1 is missing"),
         (Call("unknown"), ok(done="yes"), "the result in done: must be of type boolean"),
     ],
 )
-def test_a_contradiction_is_told_and_never_recorded(call: Call, answer: ToolAnswer, told: str) -> None:
+def test_a_contradiction_is_told_and_never_recorded(
+    call: Call, answer: ToolAnswer, told: str
+) -> None:
     """The red notes are known as a whole: n1. n3 was removed."""
     red = Call("list", {"colour": "red"})
     gone = Call("delete", {"note_id": "n3"})
@@ -151,7 +231,10 @@ def test_a_contradiction_is_told_and_never_recorded(call: Call, answer: ToolAnsw
 def test_what_agrees_is_let_through() -> None:
     ledger = after((WRITE, ok(**MILK)))
     for call, answer in (
-        (Call("rename", {"note_id": "n1", "title": "oat milk"}), ok(**MILK | {"title": "oat milk", "edits": 1})),
+        (
+            Call("rename", {"note_id": "n1", "title": "oat milk"}),
+            ok(**MILK | {"title": "oat milk", "edits": 1}),
+        ),
         (Call("rename", {"note_id": "n1", "title": "oat milk"}), REFUSED),
         (Call("search", {"query": "milk"}), ok(notes=[])),  # a selection may leave things out
         (Call("unknown"), ok(done=True)),
@@ -182,7 +265,11 @@ def test_a_model_is_told_what_was_met_last() -> None:
 def test_what_any_shipped_tool_creates_is_read_back() -> None:
     tools = shipped().tools
     chance = random.Random(3)
-    readers = {one.effect.entity: one for one in tools.values() if one.effect and one.effect.does == "reads"}
+    readers = {
+        one.effect.entity: one
+        for one in tools.values()
+        if one.effect and one.effect.does == "reads"
+    }
     creators = [one for one in tools.values() if one.effect and one.effect.does == "creates"]
     read_back = 0
     for one in creators:
@@ -190,21 +277,31 @@ def test_what_any_shipped_tool_creates_is_read_back() -> None:
         drawn = Sampler(chance)
         call = drawn.call(one.tool)
         value = {**drawn.value("", one.tool.result or {}), **call.arguments, **one.effect.sets}
-        value = {name: each for name, each in value.items() if name in (one.tool.result or {})["properties"]}
+        value = {
+            name: each
+            for name, each in value.items()
+            if name in (one.tool.result or {})["properties"]
+        }
         ledger = Ledger(tools)
         assert ledger.contradictions(call, ok(**value)) == [], call
         ledger.record(call, ok(**value))
         if reader := readers.get(one.effect.entity):
-            read_back += ledger.known(Call(reader.tool.name, {one.effect.key: value[one.effect.key]})) == ok(**value)
+            read_back += ledger.known(
+                Call(reader.tool.name, {one.effect.key: value[one.effect.key]})
+            ) == ok(**value)
     assert read_back == sum(one.effect.entity in readers for one in creators if one.effect) > 10
 
 
 def test_a_thing_without_a_name_is_not_taken_up() -> None:
     of = Effect("creates", "note", "note_id")
-    loose = SimulatedTool(Tool("write", "n", "W.", (), result={"type": "object", "properties": NOTE}), of)
+    loose = SimulatedTool(
+        Tool("write", "n", "W.", (), result={"type": "object", "properties": NOTE}), of
+    )
     many = {"type": "array", "items": {"type": "object", "properties": NOTE}}
     lists = Effect("lists", "note", "note_id", items="notes")
-    shown = SimulatedTool(Tool("list", "n", "L.", (), result={"type": "object", "properties": {"notes": many}}), lists)
+    shown = SimulatedTool(
+        Tool("list", "n", "L.", (), result={"type": "object", "properties": {"notes": many}}), lists
+    )
     ledger = Ledger({"write": loose, "list": shown})
     assert ledger.contradictions(Call("write"), ok(title="x")) == [
         "the result does not say the note_id of what was created"
@@ -215,18 +312,29 @@ def test_a_thing_without_a_name_is_not_taken_up() -> None:
 
 
 class Liar:
-    """A scripted tool: answers truly from a dictionary, and contradicts itself in every way that it can think of."""
+    """A scripted tool: answers truly from a dictionary, and contradicts itself in every way that it
+    can think of."""
 
     def __init__(self, chance: random.Random, *, empty: bool) -> None:
-        self.chance, self.made = chance, 0
+        self.chance = chance
+        self.made = 0
         self.notes: dict[str, dict[str, Any]] = {}
         for _ in range(0 if empty else 3):
-            self.notes |= {one["note_id"]: one for one in [self._new(chance.choice(TITLES), chance.choice(COLOURS))]}
+            self.notes |= {
+                one["note_id"]: one
+                for one in [self._new(chance.choice(TITLES), chance.choice(COLOURS))]
+            }
         self.removed: set[str] = set()
 
     def _new(self, title: str, colour: str) -> dict[str, Any]:
         self.made += 1
-        return {"note_id": f"n{self.made}", "title": title, "colour": colour, "pinned": False, "edits": 0}
+        return {
+            "note_id": f"n{self.made}",
+            "title": title,
+            "colour": colour,
+            "pinned": False,
+            "edits": 0,
+        }
 
     def do(self, call: Call) -> ToolAnswer:
         given = call.arguments
@@ -235,7 +343,9 @@ class Liar:
             self.notes[note["note_id"]] = note
             return ok(**note)
         if call.name in ("list", "search"):
-            return ok(notes=[n for n in self.notes.values() if given.get("colour") in (None, n["colour"])])
+            return ok(
+                notes=[n for n in self.notes.values() if given.get("colour") in (None, n["colour"])]
+            )
         if (held := self.notes.get(given["note_id"])) is None:
             return NOT_FOUND
         if call.name == "delete":
@@ -253,12 +363,22 @@ class Liar:
         value: dict[str, Any] = deepcopy(dict(truth.value))
         gone = sorted(self.removed) or ["n0"]
         if truth.status == "not_found":
-            note = {"title": "milk", "colour": "red", "pinned": call.name == "pin", "edits": 0, **call.arguments}
+            note = {
+                "title": "milk",
+                "colour": "red",
+                "pinned": call.name == "pin",
+                "edits": 0,
+                **call.arguments,
+            }
             deleted = {"note_id": call.arguments["note_id"], "deleted": True}
             return "is there after all", ok(**(deleted if call.name == "delete" else note))
         if "notes" in value:
             shown = value["notes"]
-            kinds = ["a removed one", "a new one", *(["left out", "other field", "twice"] if shown else [])]
+            kinds = [
+                "a removed one",
+                "a new one",
+                *(["left out", "other field", "twice"] if shown else []),
+            ]
             kind = self.chance.choice(kinds)
             if kind == "left out":
                 shown.pop(self.chance.randrange(len(shown)))
@@ -268,16 +388,25 @@ class Liar:
                 shown.append(deepcopy(shown[0]))
             else:
                 colour = call.arguments.get("colour", "red")
-                shown.append(MILK | {"note_id": gone[0] if kind == "a removed one" else "n999", "colour": colour})
+                shown.append(
+                    MILK
+                    | {"note_id": gone[0] if kind == "a removed one" else "n999", "colour": colour}
+                )
             return kind, ok(**value)
         kind = self.chance.choice(["not found", "other field", "other id", "an old id"])
         if kind == "not found" and call.name != "write":
             return kind, NOT_FOUND
         if kind == "other field" or "title" not in value:
-            name = "deleted" if "deleted" in value else self.chance.choice(["title", "colour", "pinned"])
+            name = (
+                "deleted"
+                if "deleted" in value
+                else self.chance.choice(["title", "colour", "pinned"])
+            )
             value[name] = not value[name] if isinstance(value[name], bool) else value[name] + "!"
         elif call.name == "write":
-            value["note_id"] = self.chance.choice([*gone, *(n for n in self.notes if n != value["note_id"])])
+            value["note_id"] = self.chance.choice(
+                [*gone, *(n for n in self.notes if n != value["note_id"])]
+            )
         else:
             value["note_id"] = gone[0] if kind == "an old id" else "n999"
         return kind, ok(**value)
@@ -285,13 +414,23 @@ class Liar:
 
 def draw(chance: random.Random, liar: Liar) -> Call:
     ids = [*liar.notes, *liar.removed, "n0"]
-    name = chance.choice(["write", "write", "read", "read", "list", "search", "rename", "pin", "delete"])
+    name = chance.choice(
+        ["write", "write", "read", "read", "list", "search", "rename", "pin", "delete"]
+    )
     if name == "write":
         return Call(name, {"title": chance.choice(TITLES), "colour": chance.choice(COLOURS)})
     if name in ("list", "search"):
         words = {"query": "x"} if name == "search" else {}
-        return Call(name, {**words, **({"colour": chance.choice(COLOURS)} if chance.random() < 0.5 else {})})
-    return Call(name, {"note_id": chance.choice(ids), **({"title": chance.choice(TITLES)} if name == "rename" else {})})
+        return Call(
+            name, {**words, **({"colour": chance.choice(COLOURS)} if chance.random() < 0.5 else {})}
+        )
+    return Call(
+        name,
+        {
+            "note_id": chance.choice(ids),
+            **({"title": chance.choice(TITLES)} if name == "rename" else {}),
+        },
+    )
 
 
 class Reference:
@@ -301,7 +440,8 @@ class Reference:
         self.seen: dict[str, dict[str, Any] | None] = {}
 
     def agrees(self, call: Call, answer: ToolAnswer) -> bool:
-        given, value = call.arguments, answer.value
+        given = call.arguments
+        value = answer.value
         if call.name in ("list", "search"):
             ids = [note["note_id"] for note in value["notes"]]
             known = {
@@ -315,7 +455,11 @@ class Reference:
             self.seen |= {note["note_id"]: dict(note) for note in value["notes"]}
             return fine
         if call.name == "write":
-            fine = value["note_id"] not in self.seen and not value["pinned"] and given.items() <= value.items()
+            fine = (
+                value["note_id"] not in self.seen
+                and not value["pinned"]
+                and given.items() <= value.items()
+            )
             self.seen[value["note_id"]] = dict(value)
             return fine
         id = given["note_id"]
@@ -344,20 +488,27 @@ def told_alike(one: ToolAnswer, other: ToolAnswer) -> bool:
 
 @pytest.mark.slow
 def test_no_contradiction_gets_through_in_1000_random_walks() -> None:
-    """Half of all answers are lies. Whichever contradicts what was shown is refused, the truth never is, and what the
-    ledger says itself is the truth."""
+    """Half of all answers are lies. Whichever contradicts what was shown is refused, the truth
+    never is, and what the ledger says itself is the truth."""
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     for walk in range(1000):
-        chance, empty = random.Random(walk), walk % 2 == 0
-        liar, reference, ledger = Liar(chance, empty=empty), Reference(), begun(empty=empty)
+        chance = random.Random(walk)
+        empty = walk % 2 == 0
+        liar = Liar(chance, empty=empty)
+        reference = Reference()
+        ledger = begun(empty=empty)
         for _ in range(16):
             call = draw(chance, liar)
             truth = deepcopy(liar.do(call))
             answer = ledger.known(call)
             if answer is not None:
                 counts["known"] += 1
-                assert told_alike(answer, truth) and reference.agrees(call, answer), (call, answer, truth)
+                assert told_alike(answer, truth) and reference.agrees(call, answer), (
+                    call,
+                    answer,
+                    truth,
+                )
                 ledger.record(call, answer)
                 continue
             while chance.random() < 0.5:
@@ -372,5 +523,9 @@ def test_no_contradiction_gets_through_in_1000_random_walks() -> None:
             assert reference.agrees(call, truth)
             ledger.record(call, truth)
     assert counts["let through"] == 0
-    assert counts["known"] > 3_000 and refused.total() > 5_000 and counts["believable"] < refused.total() / 2, counts
+    assert (
+        counts["known"] > 3_000
+        and refused.total() > 5_000
+        and counts["believable"] < refused.total() / 2
+    ), counts
     assert len(refused) == 9 and min(refused.values()) > 20, refused

@@ -1,4 +1,5 @@
-"""Models play tools, user and verifier, behind a real HTTP server; whatever breaks there is nobody's failure."""
+"""Models play tools, user and verifier, behind a real HTTP server; whatever breaks there is
+nobody's failure."""
 
 from __future__ import annotations
 
@@ -37,11 +38,23 @@ from rods.players import Players
 from rods.prompts import load
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
-from tests.family.simulation.conversations import DONE, TAGS, drawn, expected, one_drawn, play, played, witness
+from tests.family.simulation.conversations import (
+    DONE,
+    TAGS,
+    drawn,
+    expected,
+    one_drawn,
+    play,
+    played,
+    witness,
+)
 
-ROLES, FAULTY = "bench.fixtures.llm_stub.roles:answer", "bench.fixtures.llm_stub.faulty_players:"
+ROLES = "bench.fixtures.llm_stub.roles:answer"
+FAULTY = "bench.fixtures.llm_stub.faulty_players:"
 ALL: dict[str, Any] = {"tools": "model", "user": "model", "verifier": "model"}
-TASK = one_drawn(Levels(tools=4, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4), 9, 3)
+TASK = one_drawn(
+    Levels(tools=4, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4), 9, 3
+)
 BRIEF = {"simulated_tool": "tools", "simulated_user": "user", "simulated_verifier": "verifier"}
 
 
@@ -69,8 +82,14 @@ def simulating(**settings: Any) -> Players:
 
 
 @contextmanager
-def models(stub: Stub, budget: Budget | None = None, read_seconds: float = 20.0, **settings: Any) -> Iterator[Players]:
-    times: dict[str, Any] = {"read_seconds": read_seconds, "retry_seconds": 0.2, "patience_seconds": 0.2}
+def models(
+    stub: Stub, budget: Budget | None = None, read_seconds: float = 20.0, **settings: Any
+) -> Iterator[Players]:
+    times: dict[str, Any] = {
+        "read_seconds": read_seconds,
+        "retry_seconds": 0.2,
+        "patience_seconds": 0.2,
+    }
     endpoint = Endpoint(model="stub", urls=(stub.url,), **times)
     players = simulating(**settings)
     with ModelThread(lambda: Client([endpoint], budget=budget)) as simulation_of(players).line:
@@ -79,7 +98,10 @@ def models(stub: Stub, budget: Budget | None = None, read_seconds: float = 20.0,
 
 def asked(bodies: Path) -> dict[str, list[str]]:
     """The bodies that the server has seen, by role."""
-    systems = {load(role).render_sections(**dict.fromkeys(load(role).fields, ""))["system"]: role for role in BRIEF}
+    systems = {
+        load(role).render_sections(**dict.fromkeys(load(role).fields, ""))["system"]: role
+        for role in BRIEF
+    }
     found: dict[str, list[str]] = {role: [] for role in BRIEF}
     for line in bodies.read_text().splitlines():
         found[systems[json.loads(line)["messages"][0]["content"]]].append(line)
@@ -97,7 +119,9 @@ def contradictions(traces: list[Trace]) -> int:
     for trace in traces:
         ledger = Ledger(shipped().tools)
         steps = [step for turn in trace.turns for step in turn.steps]
-        for call, result in (pair for step in steps for pair in zip(step.calls, step.results, strict=True)):
+        for call, result in (
+            pair for step in steps for pair in zip(step.calls, step.results, strict=True)
+        ):
             assert result.error in (None, "tool")
             value = json.loads(result.text)
             answer = ToolAnswer("ok", value) if result.error is None else ToolAnswer("refused")
@@ -111,12 +135,16 @@ def contradictions(traces: list[Trace]) -> int:
 
 
 @pytest.mark.slow
-def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_policy(stub: Stub) -> None:
+def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_policy(
+    stub: Stub,
+) -> None:
     tasks = drawn()[::4]
     twice = [[*replies[:-1], *replies[:-1], DONE] for replies in map(witness, tasks)]
     roomy = [replace(task, limits=None, id="") for task in tasks]
     with models(stub) as players:
-        traces = played([players.job(task, TAGS, max_steps=8) for task in tasks], list(map(witness, tasks)))
+        traces = played(
+            [players.job(task, TAGS, max_steps=8) for task in tasks], list(map(witness, tasks))
+        )
         assert [trace.resolved for trace in traces] == [2] * len(tasks)
         assert {trace.end for trace in traces} == {"finished"}
         assert all(trace.outcome is not None and len(trace.outcome.notes) == 2 for trace in traces)
@@ -132,11 +160,17 @@ def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_p
 def test_a_server_is_told_to_let_no_tool_say_ok_without_a_result(stub: Stub, bodies: Path) -> None:
     with models(stub) as players:
         (trace,) = played([players.job(TASK, TAGS, max_steps=8)], [witness(TASK)])
-    sent = [json.loads(line)["response_format"]["json_schema"]["schema"] for line in asked(bodies)["simulated_tool"]]
+    sent = [
+        json.loads(line)["response_format"]["json_schema"]["schema"]
+        for line in asked(bodies)["simulated_tool"]
+    ]
     assert trace.end == "finished" and sent
     for schema in sent:
-        held, refusal = Checker(schema), {"reason": "so", "status": "refused", "message": "no"}
-        assert held.fault({"reason": "so", "status": "ok"}) and held.fault({**refusal, "status": "ok"})
+        held = Checker(schema)
+        refusal = {"reason": "so", "status": "refused", "message": "no"}
+        assert held.fault({"reason": "so", "status": "ok"}) and held.fault(
+            {**refusal, "status": "ok"}
+        )
         assert not held.fault(refusal) and not held.fault({**refusal, "status": "not_found"})
 
 
@@ -144,17 +178,22 @@ def test_what_the_first_query_leaves_out_no_user_tells_unasked(stub: Stub) -> No
     knows = {"departure date": "the third of May", "cabin class": "business class"}
     users = [Persona(f"Flight {n} to Rome.", "I want to fly.", knows, turns=3) for n in range(12)]
     tasks = [replace(TASK, user=user, limits=None, id="") for user in users]
-    ask, noted = TAGS.answer("What is the departure date?"), TAGS.answer("Noted.")
+    ask = TAGS.answer("What is the departure date?")
+    noted = TAGS.answer("Noted.")
     stub.use(Script(answer=f"{FAULTY}talkative"))
     with models(stub, tools="procedural", verifier="procedural") as players:
         jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
-        traces = [one for one in played(jobs, [[ask, noted, noted]] * 12) if one.end != "infrastructure"]
+        traces = [
+            one for one in played(jobs, [[ask, noted, noted]] * 12) if one.end != "infrastructure"
+        ]
     said = [[one.content for one in trace.messages if one.role == "user"] for trace in traces]
     assert len(said) >= 6 and all(knows["departure date"] in "".join(texts) for texts in said)
     assert not any(knows["cabin class"] in text for texts in said for text in texts)
 
 
-def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(stub: Stub, bodies: Path) -> None:
+def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(
+    stub: Stub, bodies: Path
+) -> None:
     with models(stub, user="procedural") as players:
         job = players.job(TASK, TAGS, max_steps=8)
         silent, garbled = played([job, job], [[DONE], ["<tool_call>[", *witness(TASK)]])
@@ -163,15 +202,37 @@ def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(st
 
 
 @pytest.mark.parametrize("role", BRIEF)
-def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodies: Path, role: str) -> None:
+def test_what_a_role_is_not_told_stands_in_none_of_its_requests(
+    stub: Stub, bodies: Path, role: str
+) -> None:
     marks = {"intent": "ZEBRA", "persona": "WALRUS", "expected": "QUAGGA"}
-    persona = Persona("The ZEBRA wants a book.", "A book.", {"title": "the ZEBRA one"}, "gruff as a WALRUS", turns=3)
+    persona = Persona(
+        "The ZEBRA wants a book.",
+        "A book.",
+        {"title": "the ZEBRA one"},
+        "gruff as a WALRUS",
+        turns=3,
+    )
     rubric = Rubric(("intent", "It is polite."), (Call("search_books", {"query": "QUAGGA"}),))
-    task = replace(TASK, user=persona, goal=rubric, tools=("search_books", "get_book"), limits=None, id="")
-    replies = [TAGS.write([Call("search_books", {"query": "maps"})]), TAGS.answer("Which one?"), DONE]
-    told = {"tools": {"intent"}, "user": {"intent", "persona"}, "verifier": {"intent", "persona", "expected"}}
+    task = replace(
+        TASK, user=persona, goal=rubric, tools=("search_books", "get_book"), limits=None, id=""
+    )
+    replies = [
+        TAGS.write([Call("search_books", {"query": "maps"})]),
+        TAGS.answer("Which one?"),
+        DONE,
+    ]
+    told = {
+        "tools": {"intent"},
+        "user": {"intent", "persona"},
+        "verifier": {"intent", "persona", "expected"},
+    }
     for hidden in (None, "intent", "persona", "expected"):
-        left = [name for name in ("intent", "persona", "expected") if name in told[BRIEF[role]] and name != hidden]
+        left = [
+            name
+            for name in ("intent", "persona", "expected")
+            if name in told[BRIEF[role]] and name != hidden
+        ]
         told_so: dict[str, Any] = {f"{BRIEF[role]}_told": tuple(left)}
         with models(stub, **told_so) as players:
             bodies.write_bytes(b"")
@@ -182,28 +243,44 @@ def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodi
             assert any(mark in body for body in requests) == (name in left), (hidden, name)
 
 
-def test_without_intent_no_role_is_told_what_is_wanted_of_drawn_and_of_written_tasks(stub: Stub, bodies: Path) -> None:
-    untold: dict[str, Any] = {"tools_told": (), "user_told": ("persona",), "verifier_told": ("persona",)}
-    world, vague = ENVIRONMENTS.load("repository"), Levels(4, 2, 1, 1, 1, 2, 4)
+def test_without_intent_no_role_is_told_what_is_wanted_of_drawn_and_of_written_tasks(
+    stub: Stub, bodies: Path
+) -> None:
+    untold: dict[str, Any] = {
+        "tools_told": (),
+        "user_told": ("persona",),
+        "verifier_told": ("persona",),
+    }
+    world = ENVIRONMENTS.load("repository")
+    vague = Levels(4, 2, 1, 1, 1, 2, 4)
     assert isinstance(world, RepositoryEnvironment)
     with models(stub, generator="model") as players:
-        written = ModelGenerator(simulation_of(players), world, 4)([Wanted(9, slot, 50, vague) for slot in range(4)])
+        written = ModelGenerator(simulation_of(players), world, 4)(
+            [Wanted(9, slot, 50, vague) for slot in range(4)]
+        )
     for task in [*(one_drawn(vague, 9, step) for step in range(4)), *written]:
         assert isinstance(task.user, Persona)
         call = TAGS.write(expected(task)[:1])
         documents = json.dumps([world.tools()[name].schema() for name in task.tools])
         said = f"{task.user.query} {call} {documents}"
-        details = [words for words in task.user.knows.values() if len(words) >= 8 and words not in said]
+        details = [
+            words for words in task.user.knows.values() if len(words) >= 8 and words not in said
+        ]
         assert details and "what is wanted" in task.user.knows
         ask = TAGS.answer(f"Could you tell me: {', '.join(task.user.knows)}?")
-        wishes = {role: [task.user.intent, *details] for role in BRIEF} | {"simulated_tool": [task.user.intent]}
+        wishes = {role: [task.user.intent, *details] for role in BRIEF} | {
+            "simulated_tool": [task.user.intent]
+        }
         for told in ({}, untold):
             bodies.write_bytes(b"")
             with models(stub, **told) as players:
                 play(players, replace(task, limits=None, id=""), [call, ask, DONE])
             for role, requests in asked(bodies).items():
                 shown = "\n".join(map(spoken, requests))
-                assert shown and all((words in shown) == (not told) for words in wishes[role]), (role, bool(told))
+                assert shown and all((words in shown) == (not told) for words in wishes[role]), (
+                    role,
+                    bool(told),
+                )
 
 
 def test_where_the_served_model_has_no_room_every_message_stays_and_it_is_said_what_was_left_out(
@@ -218,24 +295,38 @@ def test_where_the_served_model_has_no_room_every_message_stays_and_it_is_said_w
     with models(stub, user="procedural") as players:
         job = players.job(task, TAGS, max_steps=8)
         (whole,) = played([job], [replies])
-        assert all("FIRST" in body for body in asked(bodies)["simulated_verifier"]) and not told.entries
+        assert (
+            all("FIRST" in body for body in asked(bodies)["simulated_verifier"])
+            and not told.entries
+        )
         bodies.write_bytes(b"")
         stub.use(Script(answer=ROLES, rules=[("FIRST", "no_room")]))
         (cut,) = played([job], [replies])
     assert whole.outcome is not None and cut.outcome is not None
     assert not any("context" in note for note in whole.outcome.notes)
     (note,) = (note for note in cut.outcome.notes if "context" in note)
-    told_so = r"shown (\d+) of (\d+) characters of what was said or called: more does not fit its context"
+    told_so = (
+        r"shown (\d+) of (\d+) characters of what was said or called: more does not fit its context"
+    )
     assert re.fullmatch(told_so, note)
     assert {entry["role"] for entry in told.entries} == {"simulated_tool", "simulated_verifier"}
     last = asked(bodies)["simulated_verifier"][-1]
-    assert "FIRST" not in last and "and so on" in last and "left_out" in last and note == told.entries[-1]["shown"]
+    assert (
+        "FIRST" not in last
+        and "and so on" in last
+        and "left_out" in last
+        and note == told.entries[-1]["shown"]
+    )
     assert all(
-        message.content in last for message in cut.messages if message.role == "user" and "<" not in message.content
+        message.content in last
+        for message in cut.messages
+        if message.role == "user" and "<" not in message.content
     )
 
 
-@pytest.mark.parametrize("fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"])
+@pytest.mark.parametrize(
+    "fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"]
+)
 def test_players_that_break_are_nobody_s_failure(stub: Stub, fault: str) -> None:
     with models(stub, read_seconds=0.3 if fault == "stall" else 20.0) as players:
         job = players.job(TASK, TAGS, max_steps=8)
@@ -256,7 +347,9 @@ def test_a_server_that_is_gone_breaks_episodes_and_then_they_go_on(stub: Stub) -
         assert {trace.end for trace in traces} == {"infrastructure"}
 
 
-def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_of_a_megabyte_and_a_user_without_end(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = LogCapture()  # whatever another test has set up
     logger = structlog.wrap_logger(None, processors=[told], wrapper_class=structlog.BoundLogger)
     monkeypatch.setattr("rods.family.simulation.models.log", logger)
@@ -276,7 +369,10 @@ def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub, monkeypatch: py
 def test_a_budget_that_is_spent_stops_with_what_to_do(stub: Stub) -> None:
     with models(stub, Budget(Budgets(requests=2))) as players:
         job = players.job(TASK, TAGS, max_steps=8)
-        with pytest.raises(UserError, match=r"operation.player_budgets: the budget of 2 requests is spent → raise it"):
+        with pytest.raises(
+            UserError,
+            match=r"operation.player_budgets: the budget of 2 requests is spent → raise it",
+        ):
             played([job] * 3, [witness(TASK)] * 3)
     assert stub.counts()["requests"] == 2
 
@@ -289,7 +385,8 @@ def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
     assert isinstance(world, RepositoryEnvironment)
     with models(stub, generator="model") as players:
         draw = ModelGenerator(simulation_of(players), world, 4)
-        tasks, again = draw(wanted), draw(wanted[:1])
+        tasks = draw(wanted)
+        again = draw(wanted[:1])
         assert stub.counts()["most_in_flight"] == 4
         assert tasks[0] == again[0] and len({task.id for task in tasks}) == 4
         for task in tasks:
@@ -298,12 +395,16 @@ def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
             assert task.provenance["levels"] == asdict(given) and unjudgeable(world, task) == []
         stub.use(Script(answer=ROLES, faults={"not_json": 1.0}))
         stub.forget()
-        with pytest.raises(InfrastructureError, match="simulated_task gave no answer that can be used in 4 tries"):
+        with pytest.raises(
+            InfrastructureError, match="simulated_task gave no answer that can be used in 4 tries"
+        ):
             draw(wanted[:1])
         assert stub.counts()["requests"] == 12  # over three sets of tools
 
 
-def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played_again(stub: Stub) -> None:
+def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played_again(
+    stub: Stub,
+) -> None:
     kept: list[tuple[OpenTask, Trace]] = []
     with models(stub) as players:
         for task in drawn()[::10]:
@@ -315,7 +416,10 @@ def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played
     with models(stub) as players:
         silent = play(players, TASK, [DONE])
     flattered = replace(silent, outcome=Outcome(2, 2, ("met: all of 5",)))
-    assert played_again(players.again(TASK, TAGS, flattered, max_steps=8), flattered).outcome == silent.outcome
+    assert (
+        played_again(players.again(TASK, TAGS, flattered, max_steps=8), flattered).outcome
+        == silent.outcome
+    )
     with pytest.raises(UserError, match="no line to them"):
         play(simulating(), kept[0][0], witness(kept[0][0]))
 
@@ -329,10 +433,14 @@ def test_tools_and_user_say_what_each_step_was_worth_where_they_are_asked_to(stu
         (trace,) = played([job], [replies])
         steps = [step for turn in trace.turns for step in turn.steps]
         called = [step.reward for step in steps if step.calls]
-        assert called[-1] == -1.0 and set(called[:-1]) == {1.0}  # a call that breaks its document is worth nothing
+        # a call that breaks its document is worth nothing
+        assert called[-1] == -1.0 and set(called[:-1]) == {1.0}
         assert steps[-1].reward == 1.0  # nothing is left to say
         kept = Trace.from_json(json.loads(json.dumps(trace.as_json())))
-        assert played_again(players.again(task, TAGS, kept, max_steps=8), kept).as_json() == trace.as_json()
+        assert (
+            played_again(players.again(task, TAGS, kept, max_steps=8), kept).as_json()
+            == trace.as_json()
+        )
     with models(stub) as players:
         (plain,) = played([players.job(TASK, TAGS, max_steps=8)], [witness(TASK)])
     assert {step.reward for turn in plain.turns for step in turn.steps} == {None}

@@ -1,4 +1,5 @@
-"""A run whose tasks are played by models behind a real server: recorded, paid, and derived again from its files."""
+"""A run whose tasks are played by models behind a real server: recorded, paid, and derived again
+from its files."""
 
 from __future__ import annotations
 
@@ -60,19 +61,29 @@ def trained(run: Run, steps: int = 2) -> None:
             batch = training.next_batch()
             given = jobs(batch, run.config, run.players)
             told = {task.id: witness(task) for task in TASKS}
-            left = [iter([DONE] if place % 2 else told.get(job.task.id, [DONE])) for place, job in enumerate(given)]
+            left = [
+                iter([DONE] if place % 2 else told.get(job.task.id, [DONE]))
+                for place, job in enumerate(given)
+            ]
 
             def complete(waiting: Sequence[tuple[int, NeedText]], left: list = left) -> list[Reply]:
                 return [Reply(next(left[place], DONE)) for place, _ in waiting]
 
             traces = run_lockstep(given, complete)
             played = [traces[start : start + 2] for start in range(0, len(traces), 2)]
-            kept = [{"slot": place // 2, "rollout": place % 2, **one.as_json()} for place, one in enumerate(traces)]
-            training.record(batch, batches.groups(batch, played, run.config, run.environments), kept)
+            kept = [
+                {"slot": place // 2, "rollout": place % 2, **one.as_json()}
+                for place, one in enumerate(traces)
+            ]
+            training.record(
+                batch, batches.groups(batch, played, run.config, run.environments), kept
+            )
             training.after_update()
 
 
-def test_players_that_are_gone_are_waited_for_no_longer_than_for_failed_attempts(tmp_path: Path, stub: Stub) -> None:
+def test_players_that_are_gone_are_waited_for_no_longer_than_for_failed_attempts(
+    tmp_path: Path, stub: Stub
+) -> None:
     """An endpoint waits for ever by default, which is right for an author, not for an episode."""
     endpoints = {"players": [{"model": "stub", "urls": [stub.url], "retry_seconds": 7.0}]}
     run = made(tmp_path, simulation={"verifier": "model"}, operation=endpoints)
@@ -88,10 +99,14 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     tmp_path: Path, stub: Stub, who: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     endpoints = {"players": [{"model": "stub", "urls": [stub.url]}], "trace_every": 1}
-    run = made(tmp_path, simulation=dict.fromkeys(("tools", "user", "verifier"), who), operation=endpoints)
+    run = made(
+        tmp_path, simulation=dict.fromkeys(("tools", "user", "verifier"), who), operation=endpoints
+    )
     trained(run)
     windows = [read_state(run).tracker.window(task.id) for task in TASKS]
-    assert all(window is not None and window.count == 2 and window.zone == "boundary" for window in windows)
+    assert all(
+        window is not None and window.count == 2 and window.zone == "boundary" for window in windows
+    )
     found = verify(run.path, replay=True)
     assert not found.problems and found.counts["episodes played again"] == 8
     played = costs(run.path).played
@@ -106,10 +121,14 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     beat = read_heartbeat(run.path, "trainer")
     assert beat["budget"]["used_requests"] == sum(spent.calls for spent in played.values())
     assert beat["endpoints"][0]["model"] == "stub" and beat["endpoints"][0]["in_flight"] == 0
-    assert {call["account"] for call in read(run.path / "usage.trainer.jsonl")} == {task.id for task in TASKS}
+    assert {call["account"] for call in read(run.path / "usage.trainer.jsonl")} == {
+        task.id for task in TASKS
+    }
 
 
-def test_tasks_that_a_model_thinks_up_are_drawn_played_and_judged(tmp_path: Path, stub: Stub) -> None:
+def test_tasks_that_a_model_thinks_up_are_drawn_played_and_judged(
+    tmp_path: Path, stub: Stub
+) -> None:
     every = dict.fromkeys(("tools", "user", "verifier", "generator"), "model")
     operation = {"players": [{"model": "stub", "urls": [stub.url]}], "trace_every": 1}
     run = made(tmp_path, simulation=every, operation=operation, source={"drawn": 0.5})
@@ -123,16 +142,23 @@ def test_tasks_that_a_model_thinks_up_are_drawn_played_and_judged(tmp_path: Path
 
 def test_budgets_hold_over_all_starts_of_a_run(tmp_path: Path, stub: Stub) -> None:
     stub.forget()
-    operation = {"players": [{"model": "stub", "urls": [stub.url]}], "player_budgets": {"requests": 3}}
+    operation = {
+        "players": [{"model": "stub", "urls": [stub.url]}],
+        "player_budgets": {"requests": 3},
+    }
     run = made(tmp_path, simulation={"tools": "model", "verifier": "model"}, operation=operation)
     for _ in range(2):
-        with pytest.raises(UserError, match=r"operation.player_budgets: the budget of 3 requests is spent"):
+        with pytest.raises(
+            UserError, match=r"operation.player_budgets: the budget of 3 requests is spent"
+        ):
             trained(run)
     assert stub.counts()["requests"] == 3
 
 
 def test_what_cannot_be_played_is_refused_before_a_run_is_made(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r'simulation.user is "model", and no model is named that could play'):
+    with pytest.raises(
+        UserError, match=r'simulation.user is "model", and no model is named that could play'
+    ):
         made(tmp_path, simulation={"user": "model"})
     with pytest.raises(UserError, match="user_told has 'expected', which that role is never told"):
         made(tmp_path, simulation={"user_told": ["expected"]})
@@ -148,7 +174,10 @@ def test_a_plan_says_who_plays_and_refuses_what_nobody_judges(
     config.write_text(rules)
     assert rods(["plan", str(config)]) == 2
     assert "its criterion 'It is polite.' is none of intent" in capsys.readouterr().err
-    player = "[simulation]\nverifier = 'model'\n[[operation.players]]\nmodel = 'm'\nurls = ['http://localhost:1/v1']\n"
+    player = (
+        "[simulation]\nverifier = 'model'\n[[operation.players]]\nmodel = 'm'\nurls = "
+        "['http://localhost:1/v1']\n"
+    )
     config.write_text(rules + player)
     assert rods(["plan", str(config)]) == 0
     assert "played by: verifier by m at http://localhost:1/v1" in capsys.readouterr().out

@@ -17,7 +17,17 @@ from rods.gates.ground_truth import unjudgeable
 from rods.players import Players
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
-from tests.family.simulation.conversations import DONE, TAGS, WORLD, drawn, expected, one_drawn, play, played, witness
+from tests.family.simulation.conversations import (
+    DONE,
+    TAGS,
+    WORLD,
+    drawn,
+    expected,
+    one_drawn,
+    play,
+    played,
+    witness,
+)
 
 PLAYERS = Players(ENVIRONMENTS)
 ALL = Levels(tools=6, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4)
@@ -54,7 +64,11 @@ def changed(call: Call, name: str, value: object) -> Call:
         (lambda calls: ['<tool_call>{"name": ', *map(one, calls), DONE], 0, "could not be read"),
         (lambda calls: [*map(one, calls), DONE], 2, "all criteria are met"),
         (lambda calls: [one(calls[0]), *map(one, calls), DONE], 1, "no_redundancy is missed"),
-        (lambda calls: [TAGS.write([Call("teleport")]), *map(one, calls), DONE], 1, "there is no tool teleport"),
+        (
+            lambda calls: [TAGS.write([Call("teleport")]), *map(one, calls), DONE],
+            1,
+            "there is no tool teleport",
+        ),
     ],
 )
 def test_what_a_conversation_earns(
@@ -75,7 +89,9 @@ def library(*calls: Call, knows: str = "BOK-12345, MEM-0001") -> OpenTask:
     tools = ("borrow_book", "return_book", "get_book", "list_loans", "renew_loan")
     persona = Persona("The user wants a book.", "Please do it.", {"details": knows})
     criteria = ("intent", "expected_tools", "no_hallucination", "no_redundancy", "efficiency")
-    return replace(TASK, user=persona, goal=Rubric(criteria, calls), tools=tools, limits=None, id="")
+    return replace(
+        TASK, user=persona, goal=Rubric(criteria, calls), tools=tools, limits=None, id=""
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,10 +99,22 @@ def library(*calls: Call, knows: str = "BOK-12345, MEM-0001") -> OpenTask:
     [
         ([Call("borrow_book", BOOKED)], 2, "all criteria"),
         ([Call("borrow_book", {**BOOKED, "book_id": "BOK-99999"})], 0, "severe: borrow_book"),
-        ([Call("borrow_book", BOOKED), Call("renew_loan", {"loan_id": "LON-00000"})], 0, "severe: renew_loan"),
-        ([Call("get_book", {"book_id": "BOK-99999"}), Call("borrow_book", BOOKED)], 1, "nobody gave 'BOK-99999'"),
+        (
+            [Call("borrow_book", BOOKED), Call("renew_loan", {"loan_id": "LON-00000"})],
+            0,
+            "severe: renew_loan",
+        ),
+        (
+            [Call("get_book", {"book_id": "BOK-99999"}), Call("borrow_book", BOOKED)],
+            1,
+            "nobody gave 'BOK-99999'",
+        ),
         ([Call("get_book", {"book_id": 3}), Call("borrow_book", BOOKED)], 1, "failed"),
-        ([Call("list_loans", {"member_id": "mem-0001"})] * 2 + [Call("borrow_book", BOOKED)], 1, "no_redundancy"),
+        (
+            [Call("list_loans", {"member_id": "mem-0001"})] * 2 + [Call("borrow_book", BOOKED)],
+            1,
+            "no_redundancy",
+        ),
         ([Call("get_book", {"book_id": "BOK-12345"})], 0, "nothing of what is expected"),
     ],
 )
@@ -102,13 +130,21 @@ def test_what_tools_have_shown_is_not_invented() -> None:
     trace = play(PLAYERS, task, [*map(one, loans), DONE])
     assert trace.resolved == 2
     shown = trace.turns[0].steps[0].results[0].value["loans"][0]["book_id"]
-    assert play(PLAYERS, task, [*map(one, [*loans, Call("get_book", {"book_id": shown})]), DONE]).resolved == 2
+    assert (
+        play(
+            PLAYERS, task, [*map(one, [*loans, Call("get_book", {"book_id": shown})]), DONE]
+        ).resolved
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
     ("goal", "why"),
     [
-        (Rubric(("Polite.",), (Call("get_book", {"book_id": "BOK-12345"}),)), "its criterion 'Polite.' is none of"),
+        (
+            Rubric(("Polite.",), (Call("get_book", {"book_id": "BOK-12345"}),)),
+            "its criterion 'Polite.' is none of",
+        ),
         (Rubric(("intent",)), "it expects no calls"),
     ],
 )

@@ -1,7 +1,8 @@
-"""A real, small model plays tools, users and verifiers. `make llm-smoke` runs this; `make test` does not.
+"""A real, small model plays tools, users and verifiers. `make llm-smoke` runs this; `make test`
+does not.
 
-What 135M parameters say is of no worth: what is tested is that whatever they say, each conversation ends in the way
-that it must, and that every verdict can be read.
+What 135M parameters say is of no worth: what is tested is that whatever they say, each conversation
+ends in the way that it must, and that every verdict can be read.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Heard:
 
     def __init__(self, goal: Any) -> None:
         assert isinstance(goal, WholeGoal)
-        self.goal, self.asked, self.given = goal, 0, 0
+        self.goal = goal
+        self.asked = 0
+        self.given = 0
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         self.asked += 1
@@ -56,7 +59,8 @@ def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
 ) -> None:
     tasks = [one_drawn(SMALL, 5, step) for step in range(5)]
     calls = [TAGS.write(expected(task)) for task in tasks]
-    refused = [TAGS.write([Call(task.tools[0], {"nothing": 1})]) for task in tasks]  # for this nobody is asked
+    # for this nobody is asked
+    refused = [TAGS.write([Call(task.tools[0], {"nothing": 1})]) for task in tasks]
     served_well = [(number, [Reply(calls[number]), Reply(DONE)], "finished") for number in range(4)]
     policies: list[tuple[int, Sequence[Reply], str]] = [
         *served_well,  # and the model that plays the user ends, or goes on
@@ -70,9 +74,13 @@ def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
     ]
     used: list[Usage] = []
     played = {"tools": "model", "user": "model", "verifier": "model", "tries": 2}
-    config = parse_config({"simulation": played, "roles": BRIEF.model_dump(mode="json")}, where="test")
-    players, gone = Players(ENVIRONMENTS, config), Players(ENVIRONMENTS, config)
-    served = served.model_copy(update={"thinking_tokens": 0})  # no thoughts, no more room for an answer that was cut
+    config = parse_config(
+        {"simulation": played, "roles": BRIEF.model_dump(mode="json")}, where="test"
+    )
+    players = Players(ENVIRONMENTS, config)
+    gone = Players(ENVIRONMENTS, config)
+    # no thoughts, no more room for an answer that was cut
+    served = served.model_copy(update={"thinking_tokens": 0})
     off = {"urls": ("http://127.0.0.1:9/v1",), "patience_seconds": 1.0, "retry_seconds": 1.0}
     nowhere = served.model_copy(update=off)
     with (
@@ -94,14 +102,21 @@ def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
         asked = Counter((call.stage, call.outcome) for call in used)
         print(f"\nends {dict(Counter(ends))}, verdicts {dict(said)}, calls {dict(asked)}")
     assert ends[-1] == "infrastructure"
-    # A tool's result may break its schema in every try: then nobody has failed, and the conversation is no one's.
+    # A tool's result may break its schema in every try: then nobody has failed, and the
+    # conversation is no one's.
     lost = [end for end, (_, _, wanted) in zip(ends, policies, strict=False) if end != wanted]
-    assert set(lost) <= {"infrastructure"} and len(lost) < 5, "not one of those that somebody plays came to its end"
+    assert set(lost) <= {"infrastructure"} and len(lost) < 5, (
+        "not one of those that somebody plays came to its end"
+    )
     assert set(ends) == {"finished", "step_limit", "length", "context", "infrastructure"}
     assert all((trace.outcome is None) == (trace.end == "infrastructure") for trace in traces)
     assert sum(one.given for one in heard) == sum(one.asked for one in heard) >= 6
     assert [trace.resolved for trace in traces[5:7]] == [0, 0]
-    assert {stage for stage, _ in asked} == {"simulated_tool", "simulated_user", "simulated_verifier"}
+    assert {stage for stage, _ in asked} == {
+        "simulated_tool",
+        "simulated_user",
+        "simulated_verifier",
+    }
 
 
 def _heard(job: Job) -> Job:

@@ -1,4 +1,5 @@
-"""What the roles of a simulated environment are asked and told, and what is made of their answers."""
+"""What the roles of a simulated environment are asked and told, and what is made of their
+answers."""
 
 from __future__ import annotations
 
@@ -43,21 +44,31 @@ TASK = DrawnTask(
 )
 TALK = roles.Past([("Hello, a flight please.", "")])
 ROLES: dict[str, Callable[..., Question[Any]]] = {
-    "simulated_tool": lambda **more: roles.ask_tool(TASK, TOOLS, TALK, Call("book_flight", BOOKED), **more),
+    "simulated_tool": lambda **more: roles.ask_tool(
+        TASK, TOOLS, TALK, Call("book_flight", BOOKED), **more
+    ),
     "simulated_user": lambda **more: roles.ask_user(TASK, TOOLS, TALK, **more),
     "simulated_verifier": lambda **more: roles.ask_verifier(TASK, TOOLS, TALK, **more),
 }
-SENTINELS = {"intent": ("zebra",), "persona": ("walrus",), "expected": ('"arguments":{"flight_id"',)}
+SENTINELS = {
+    "intent": ("zebra",),
+    "persona": ("walrus",),
+    "expected": ('"arguments":{"flight_id"',),
+}
 
 
 def sent(question: Question[Any]) -> str:
     """All that goes out, in either way of answering, with what the answer is held to."""
-    every = [one for constrained in (True, False) for one in messages(question, constrained=constrained)]
+    every = [
+        one for constrained in (True, False) for one in messages(question, constrained=constrained)
+    ]
     return "\n".join(one["content"] for one in every) + json.dumps(question.form.schema(300))
 
 
 def answered(question: Question[Any], **fields: Any) -> Any:
-    return question.read(question.form.read(json.dumps({"reason": "so", **fields}), constrained=True))
+    return question.read(
+        question.form.read(json.dumps({"reason": "so", **fields}), constrained=True)
+    )
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -65,13 +76,19 @@ def test_a_role_is_told_its_part_and_nothing_that_is_hidden(role: Any) -> None:
     for information, marks in SENTINELS.items():
         if role == "simulated_tool" and information == "expected":
             continue  # the call itself is of that form
-        whole, without = sent(ROLES[role]()), sent(ROLES[role](hidden=[information]))
+        whole = sent(ROLES[role]())
+        without = sent(ROLES[role](hidden=[information]))
         for mark in marks:
             assert (mark in whole) == (information in roles.TOLD[role])
             assert mark not in without and mark not in str(ROLES[role](hidden=[information]).fields)
-    assert ("okapi" in sent(ROLES[role]())) == (role != "simulated_tool")  # what a user knows is its wish in detail
-    assert "okapi" not in sent(ROLES[role](hidden=["intent"])) + str(ROLES[role](hidden=["intent"]).fields)
-    assert TALK.conversation() in sent(ROLES[role](hidden=list(SENTINELS))) and "book_flight" in sent(ROLES[role]())
+    # what a user knows is its wish in detail
+    assert ("okapi" in sent(ROLES[role]())) == (role != "simulated_tool")
+    assert "okapi" not in sent(ROLES[role](hidden=["intent"])) + str(
+        ROLES[role](hidden=["intent"]).fields
+    )
+    assert TALK.conversation() in sent(
+        ROLES[role](hidden=list(SENTINELS))
+    ) and "book_flight" in sent(ROLES[role]())
 
 
 def test_every_level_has_its_words() -> None:
@@ -83,7 +100,10 @@ def test_every_level_has_its_words() -> None:
         }
     assert set(CRITERIA) <= sections.keys() and len(CRITERIA) == RANGES["criteria"][1] + 1
     lengths = [len(sections[f"system_{level}"]) for level in range(4)]
-    assert lengths == sorted(lengths, reverse=True) and lengths[0] > 1_000 > lengths[1] > 200 > lengths[2]
+    assert (
+        lengths == sorted(lengths, reverse=True)
+        and lengths[0] > 1_000 > lengths[1] > 200 > lengths[2]
+    )
     assert said("system_3").strip() == "You are a helpful assistant."
 
 
@@ -105,7 +125,8 @@ def test_a_tool_s_answer_is_a_result_or_a_refusal() -> None:
 
 
 def test_a_tool_with_a_ledger_is_told_what_was_shown_and_what_was_wrong() -> None:
-    plain, known = ROLES["simulated_tool"](), ROLES["simulated_tool"](known=[{"flight": "x1"}], problem="no such id")
+    plain = ROLES["simulated_tool"]()
+    known = ROLES["simulated_tool"](known=[{"flight": "x1"}], problem="no such id")
     assert known.sections == ("intent", "known", "mend") and plain.sections == ("intent",)
     assert '{"flight":"x1"}' in sent(known) and "no such id" in sent(known)
     assert "nothing that you say may contradict" not in sent(plain)
@@ -113,8 +134,13 @@ def test_a_tool_with_a_ledger_is_told_what_was_shown_and_what_was_wrong() -> Non
 
 def test_an_empty_message_of_the_user_ends_the_conversation() -> None:
     ask = ROLES["simulated_user"]()
-    assert answered(ask, message="  ") == ("", None) and answered(ask, message=" At 15. ") == ("At 15.", None)
-    assert ask.read(ask.form.read("<reason>done</reason><message></message>", constrained=False)) == ("", None)
+    assert answered(ask, message="  ") == ("", None) and answered(ask, message=" At 15. ") == (
+        "At 15.",
+        None,
+    )
+    assert ask.read(
+        ask.form.read("<reason>done</reason><message></message>", constrained=False)
+    ) == ("", None)
     with pytest.raises(Unreadable, match="message has 2001 characters"):
         answered(ask, message="x" * 2_001)
 
@@ -143,7 +169,9 @@ def test_a_verdict_follows_from_the_criteria() -> None:
         (("met", "partly", "missed", "missed", "missed"), -1),
     ],
 )
-def test_what_is_met_in_part_makes_a_verdict_neutral_however_few_criteria_count(found: Any, expected: int) -> None:
+def test_what_is_met_in_part_makes_a_verdict_neutral_however_few_criteria_count(
+    found: Any, expected: int
+) -> None:
     criteria = CRITERIA[: len(found)]
     ask = roles.ask_verifier(replace(TASK, criteria=criteria), TOOLS, TALK)
     given = dict(zip(criteria, found, strict=True))
@@ -163,16 +191,23 @@ def test_most_criteria_are_more_than_half(met: int, of: int, expected: int) -> N
 
 def test_criteria_come_one_by_one() -> None:
     asked = roles.ask_verifier(replace(TASK, criteria=CRITERIA[:2]), TOOLS, TALK)
-    assert set(asked.form.fields) == {"intent", "expected_tools", "severe"} and "efficiency" not in sent(asked)
+    assert set(asked.form.fields) == {
+        "intent",
+        "expected_tools",
+        "severe",
+    } and "efficiency" not in sent(asked)
 
 
 def test_without_a_call_nobody_is_asked() -> None:
-    call, unread = SimpleNamespace(calls=["any"], error=None), SimpleNamespace(calls=[], error="no call")
+    call = SimpleNamespace(calls=["any"], error=None)
+    unread = SimpleNamespace(calls=[], error="no call")
 
     def verdict(*steps: Any) -> Any:
         return roles.without_asking(SimpleNamespace(turns=[SimpleNamespace(steps=steps)]))  # type: ignore[arg-type]
 
-    assert verdict(SimpleNamespace(calls=[], error=None)) == Outcome(0, RUBRIC_LEVELS, ("no tool was called",))
+    assert verdict(SimpleNamespace(calls=[], error=None)) == Outcome(
+        0, RUBRIC_LEVELS, ("no tool was called",)
+    )
     assert verdict(call, unread) == Outcome(0, RUBRIC_LEVELS, ("a reply could not be read",))
     assert verdict(call) is None
 
@@ -202,8 +237,14 @@ def test_a_generator_s_task_is_read() -> None:
     [
         ({"calls": []}, "calls must be a list of 1 to 2"),
         ({"calls": [{"name": "fly"}]}, "there is no tool 'fly'"),
-        ({"calls": [{"name": "book_flight", "arguments": {"cabin": "economy"}}]}, "of book_flight: lacks"),
-        ({"calls": [{"name": "book_flight", "arguments": {**BOOKED, "cabin": "roof"}}]}, "in cabin: must be one of"),
+        (
+            {"calls": [{"name": "book_flight", "arguments": {"cabin": "economy"}}]},
+            "of book_flight: lacks",
+        ),
+        (
+            {"calls": [{"name": "book_flight", "arguments": {**BOOKED, "cabin": "roof"}}]},
+            "in cabin: must be one of",
+        ),
         ({"calls": ["book"]}, "calls: a call needs"),
         ({"knows": []}, "the first call needs 'Nora Lindqvist', which is neither said nor known"),
         ({"first_query": ""}, "first_query has 0 characters"),
@@ -216,7 +257,10 @@ def test_a_task_that_makes_no_sense_is_told_why(wrong: dict[str, Any], told: str
 
 
 def test_the_answer_of_every_role_is_held_to_a_valid_schema() -> None:
-    questions: list[Question[Any]] = [roles.ask_for_task(shipped(), TOOLS, HARD), *(ask() for ask in ROLES.values())]
+    questions: list[Question[Any]] = [
+        roles.ask_for_task(shipped(), TOOLS, HARD),
+        *(ask() for ask in ROLES.values()),
+    ]
     for question in questions:
         schema = question.form.schema(300)
         assert Checker(schema).broken == ""

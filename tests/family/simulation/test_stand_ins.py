@@ -1,4 +1,5 @@
-"""The stand-in for a model plays the roles of a simulated environment: what it says can be read and makes sense."""
+"""The stand-in for a model plays the roles of a simulated environment: what it says can be read and
+makes sense."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def ask(question: Question[T], *, constrained: bool = True, answer: Any = SENSIB
 
 
 def drawn(number: int, difficulty: int = 100) -> DrawnTask:
-    return draw_task(REPOSITORY, levels(DifficultyRules(soft=0.0), difficulty, 3, number, 0), 3, number, 0)
+    return draw_task(
+        REPOSITORY, levels(DifficultyRules(soft=0.0), difficulty, 3, number, 0), 3, number, 0
+    )
 
 
 def tools(task: DrawnTask) -> list[Any]:
@@ -55,31 +58,40 @@ def test_its_errands_are_tasks_over_the_tools_in_question(constrained: bool) -> 
         problem = ""
         for _ in range(TRIES):
             try:
-                task = ask(roles.ask_for_task(REPOSITORY, tools(like), like.levels, problem), constrained=constrained)
+                task = ask(
+                    roles.ask_for_task(REPOSITORY, tools(like), like.levels, problem),
+                    constrained=constrained,
+                )
                 break
             except Unreadable as error:
-                problem, failed = str(error), failed + 1
+                problem = str(error)
+                failed = failed + 1
         assert 1 <= len(task.calls) <= like.levels.calls and task.intent and task.first_query
     assert failed <= 3
 
 
 @WAYS
 def test_its_tools_answer_in_their_form_and_agree_with_what_was_shown(constrained: bool) -> None:
-    """With a ledger's sentences every call gets an answer that can be shown, nearly always at once."""
+    """With a ledger's sentences every call gets an answer that can be shown, nearly always at
+    once."""
     asked = again = 0
     for number in range(20):
-        task, ledger = drawn(number), Ledger(REPOSITORY.tools)
+        task = drawn(number)
+        ledger = Ledger(REPOSITORY.tools)
         for call in [*task.calls, *task.calls]:
             if (known := ledger.known(call)) is not None:
                 ledger.record(call, known)
                 continue
             problem = ""
             for _ in range(TRIES):
-                question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.told(), problem=problem)
+                question = roles.ask_tool(
+                    task, tools(task), Past(), call, known=ledger.told(), problem=problem
+                )
                 answer = ask(question, constrained=constrained)
                 if not (found := ledger.contradictions(call, answer)):
                     break
-                problem, again = "; ".join(found), again + 1
+                problem = "; ".join(found)
+                again = again + 1
             asked += 1
             ledger.record(call, answer)
     assert asked > 40 and again <= asked / 2
@@ -87,29 +99,48 @@ def test_its_tools_answer_in_their_form_and_agree_with_what_was_shown(constraine
 
 def test_a_call_comes_back_as_it_was_given_and_what_was_removed_is_gone() -> None:
     task = drawn(0)
-    call = Call("book_flight", {"flight_id": "FL-1234", "passenger": "Nora Lindqvist", "cabin": "economy"})
+    call = Call(
+        "book_flight", {"flight_id": "FL-1234", "passenger": "Nora Lindqvist", "cabin": "economy"}
+    )
     offered = [REPOSITORY.tools[name].tool for name in ("book_flight", "cancel_flight_booking")]
     booked = ask(roles.ask_tool(task, offered, Past(), call))
     assert booked.status == "ok" and call.arguments.items() <= booked.value.items()
     cancel = Call("cancel_flight_booking", {"booking_id": booked.value["booking_id"]})
     known = [{"booking": booked.value}]
-    assert ask(roles.ask_tool(task, offered, Past(), cancel, known=known)).value["passenger"] == "Nora Lindqvist"
+    assert (
+        ask(roles.ask_tool(task, offered, Past(), cancel, known=known)).value["passenger"]
+        == "Nora Lindqvist"
+    )
     gone = [{"booking": booked.value["booking_id"], "there": False}]
     assert ask(roles.ask_tool(task, offered, Past(), cancel, known=gone)).status == "not_found"
 
 
 @WAYS
-def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(constrained: bool) -> None:
+def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(
+    constrained: bool,
+) -> None:
     task = draw_task(REPOSITORY, replace(HARDEST, calls=1, turns=0), 3, 1, 0)
     topic, words = next((name, each) for name, each in task.knows.items() if name in task.hidden)
     talk = Past([(task.first_query, f"What about the {topic}?")])
     assert words in ask(roles.ask_user(task, tools(task), talk), constrained=constrained).text
-    assert words not in ask(roles.ask_user(task, tools(task), talk, hidden=["intent"]), constrained=constrained).text
+    assert (
+        words
+        not in ask(
+            roles.ask_user(task, tools(task), talk, hidden=["intent"]), constrained=constrained
+        ).text
+    )
     told = replace(talk, said=[*talk.said, (words, "Done.")])
     assert ask(roles.ask_user(task, tools(task), told), constrained=constrained) == ("", None)
-    assert ask(roles.ask_user(task, tools(task), told, rewarding=True), constrained=constrained) == ("", 1.0)
-    assert ask(roles.ask_user(task, tools(task), talk, rewarding=True), constrained=constrained).reward == 0.0
-    assert ask(roles.ask_user(task, tools(task), Past([("Please.", "Done.")])), answer=faulty.endless).text
+    assert ask(
+        roles.ask_user(task, tools(task), told, rewarding=True), constrained=constrained
+    ) == ("", 1.0)
+    assert (
+        ask(roles.ask_user(task, tools(task), talk, rewarding=True), constrained=constrained).reward
+        == 0.0
+    )
+    assert ask(
+        roles.ask_user(task, tools(task), Past([("Please.", "Done.")])), answer=faulty.endless
+    ).text
 
 
 def test_its_user_makes_one_request_after_the_other() -> None:
@@ -119,7 +150,12 @@ def test_its_user_makes_one_request_after_the_other() -> None:
         said = [(task.first_query, "That is done.")]
         for wanted in task.further:
             text = ask(roles.ask_user(task, tools(task), Past(said))).text
-            told = [value for call in task.calls for value in call.arguments.values() if str(value) in wanted]
+            told = [
+                value
+                for call in task.calls
+                for value in call.arguments.values()
+                if str(value) in wanted
+            ]
             assert all(str(value) in text for value in told), (wanted, text)
             said.append((text, "That is done."))
         assert ask(roles.ask_user(task, tools(task), Past(said))).text == ""
@@ -127,17 +163,24 @@ def test_its_user_makes_one_request_after_the_other() -> None:
 
 @WAYS
 @pytest.mark.parametrize("hidden", [[], ["expected"]])
-def test_its_verifier_holds_what_was_done_against_what_was_wished_for(constrained: bool, hidden: Any) -> None:
+def test_its_verifier_holds_what_was_done_against_what_was_wished_for(
+    constrained: bool, hidden: Any
+) -> None:
     for number in range(12):
         task = drawn(number)
 
         def judged(calls: tuple[Call, ...], task: DrawnTask = task) -> roles.Assessment:
-            said = [*((words, "") for words in [task.first_query, *task.knows.values()]), ("", "Done.")]
+            said = [
+                *((words, "") for words in [task.first_query, *task.knows.values()]),
+                ("", "Done."),
+            ]
             past = Past(said, [(1, call, Result("{}")) for call in calls])
             return ask(roles.ask_verifier(task, tools(task), past, hidden), constrained=constrained)
 
         assert judged(task.calls).verdict == 1
-        invented = tuple(Call(call.name, dict.fromkeys(call.arguments, "zebra 77")) for call in task.calls)
+        invented = tuple(
+            Call(call.name, dict.fromkeys(call.arguments, "zebra 77")) for call in task.calls
+        )
         assert judged(invented).verdict == -1 and "no_hallucination" not in judged(invented).met
         if not hidden:
             assert judged(task.calls[1:]).verdict == -1

@@ -1,4 +1,5 @@
-"""A run whose variants are drawn by skill: what is drawn follows the fold, and whoever reads the logs derives it."""
+"""A run whose variants are drawn by skill: what is drawn follows the fold, and whoever reads the
+logs derives it."""
 
 from __future__ import annotations
 
@@ -52,18 +53,26 @@ VALUES: dict[str, Any] = {
 
 
 class Practising(Trainer):
-    """Plays real episodes by a policy that masters the functions of the first half of the alphabet, and of any other
-    leaves out its calls in two of four rollouts."""
+    """Plays real episodes by a policy that masters the functions of the first half of the alphabet,
+    and of any other leaves out its calls in two of four rollouts."""
 
     def group(self, step: int, task_id: str, role: Role) -> Group:
         task = self.log.task(task_id)
         assert isinstance(task, Task)
         traces = [episode(task, forgets=number >= 2) for number in range(4)]
         rollouts = [
-            earned(trace, task, "progress", WORLDS, EXTENSION.rollout(trace, task, WORLDS, self.run.config, self.stage))
+            earned(
+                trace,
+                task,
+                "progress",
+                WORLDS,
+                EXTENSION.rollout(trace, task, WORLDS, self.run.config, self.stage),
+            )
             for trace in traces
         ]
-        return Group(task_id, self.stage, self.interface, "progress", (0.0, 1.0), tuple(rollouts), role)
+        return Group(
+            task_id, self.stage, self.interface, "progress", (0.0, 1.0), tuple(rollouts), role
+        )
 
 
 def mastered(name: str) -> bool:
@@ -71,7 +80,8 @@ def mastered(name: str) -> bool:
 
 
 def episode(task: Task, forgets: bool) -> Trace:
-    """The ground truth played as a policy would, but for the functions that are not mastered where it `forgets`."""
+    """The ground truth played as a policy would, but for the functions that are not mastered where
+    it `forgets`."""
     replies = iter(
         [
             text
@@ -108,17 +118,20 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def practised(path: Path) -> dict[int, Mapping[str, float]]:
     """How often what goes well after each step, as observations.jsonl gives it."""
-    fold, told = Skills(0.95), dict[int, Mapping[str, float]]()
+    fold = Skills(0.95)
+    told = dict[int, Mapping[str, float]]()
     for record, groups in Tail(path / OBSERVATIONS).groups():
         if record["kind"] == "step":
             fold.apply(record["step"], groups)
-            told[record["step"]] = {name: well / turns for name, (turns, well) in fold.known.items()}
+            told[record["step"]] = {
+                name: well / turns for name, (turns, well) in fold.known.items()
+            }
     return told
 
 
 def calls(run: Run, by: Run) -> tuple[int, int]:
-    """The calls of the variants of `run` to functions that the policy of `by` got right half of the time, up to the
-    step of their pick, and always."""
+    """The calls of the variants of `run` to functions that the policy of `by` got right half of the
+    time, up to the step of their pick, and always."""
     shares = practised(by.path)
     known = [
         shares[record["step"]].get(call.name)
@@ -126,25 +139,37 @@ def calls(run: Run, by: Run) -> tuple[int, int]:
         for turn in Task.from_json(record["task"]).calls
         for call in turn
     ]
-    return sum(share is not None and 0.4 < share < 0.6 for share in known), sum((share or 0) > 0.9 for share in known)
+    return sum(share is not None and 0.4 < share < 0.6 for share in known), sum(
+        (share or 0) > 0.9 for share in known
+    )
 
 
 def weighed(run: Run, by: Run) -> Iterator[float]:
-    """What the functions of each variant of `run` weigh in the mean, by what `by` has on record for the same pick."""
-    weights = {record["pick"]: preferred(record["preferences"]) for record in seeds(by.path, "picked")}
+    """What the functions of each variant of `run` weigh in the mean, by what `by` has on record for
+    the same pick."""
+    weights = {
+        record["pick"]: preferred(record["preferences"]) for record in seeds(by.path, "picked")
+    }
     for record in variants(run.path):
         task = Task.from_json(record["task"])
         if record["pick"] in weights:
-            yield mean(weights[record["pick"]].get(call.name, 1.0) for turn in task.calls for call in turn)
+            yield mean(
+                weights[record["pick"]].get(call.name, 1.0) for turn in task.calls for call in turn
+            )
 
 
 @pytest.mark.slow
-def test_variants_call_the_functions_near_one_half_rather_than_those_that_are_mastered(drawn: Run, plain: Run) -> None:
-    (half, sure), (blind_half, blind_sure) = calls(drawn, drawn), calls(plain, drawn)
-    many, blind_many = half + sure, blind_half + blind_sure
+def test_variants_call_the_functions_near_one_half_rather_than_those_that_are_mastered(
+    drawn: Run, plain: Run
+) -> None:
+    (half, sure) = calls(drawn, drawn)
+    (blind_half, blind_sure) = calls(plain, drawn)
+    many = half + sure
+    blind_many = blind_half + blind_sure
     assert many > 300 and blind_many > 300
     share = (half + blind_half) / (many + blind_many)
-    apart = half / many - blind_half / blind_many  # of two shares that chance alone has made different
+    # of two shares that chance alone has made different
+    apart = half / many - blind_half / blind_many
     assert apart / math.sqrt(share * (1 - share) * (1 / many + 1 / blind_many)) > 4, (
         half / many,
         blind_half / blind_many,
@@ -155,7 +180,8 @@ def test_variants_call_the_functions_near_one_half_rather_than_those_that_are_ma
 def test_the_functions_of_variants_weigh_more_than_those_of_variants_that_are_drawn_blindly(
     drawn: Run, plain: Run
 ) -> None:
-    aimed, blind = list(weighed(drawn, drawn)), list(weighed(plain, drawn))
+    aimed = list(weighed(drawn, drawn))
+    blind = list(weighed(plain, drawn))
     assert len(aimed) > 50 and len(blind) > 50
     assert mean(aimed) > mean(blind) + 0.2, (mean(aimed), mean(blind))
 
@@ -174,13 +200,17 @@ def test_the_map_over_the_steps_is_shown_by_inspect_and_on_the_page(drawn: Run, 
     assert times == sorted(times, reverse=True)
     head, *lines = rods("inspect", drawn.path, "--skills").stdout.splitlines()
     assert head.split() == ["after", "step", "1", "3", "5", "7", "9", "of", "times"]
-    assert len(lines) == len(over[9]) and all(line.split("  ")[0].strip() in over[9] for line in lines)
+    assert len(lines) == len(over[9]) and all(
+        line.split("  ")[0].strip() in over[9] for line in lines
+    )
     _, answers = export_page(Registry([drawn.path, plain.path]), drawn.path.parent / "page")
     assert json.loads(json.dumps(answers["/api/drawn/shares"])) == {"skills": told}
 
     nothing = json.loads(rods("inspect", plain.path, "--skills", "--json").stdout)
     assert nothing == {"skills": {"steps": [], "shares": {}}} and answers["/api/plain/shares"] == {}
-    assert "says anything of skills: [skills] is off" in rods("inspect", plain.path, "--skills").stdout
+    assert (
+        "says anything of skills: [skills] is off" in rods("inspect", plain.path, "--skills").stdout
+    )
     both = rods("inspect", drawn.path, "--skills", "--interface")
     assert both.returncode == EXIT_USER and "Traceback" not in both.stderr
 
@@ -191,7 +221,9 @@ class Improving(Trainer):
     def group(self, step: int, task_id: str, role: Role) -> Group:
         plain = super().group(step, task_id, role)
         told = {"skills": {"send_mail": [1000, step]}}
-        return replace(plain, rollouts=tuple(replace(rollout, added=told) for rollout in plain.rollouts))
+        return replace(
+            plain, rollouts=tuple(replace(rollout, added=told) for rollout in plain.rollouts)
+        )
 
 
 @pytest.mark.slow
@@ -207,7 +239,10 @@ def test_of_many_steps_every_so_many_are_kept_and_the_last(tmp_path: Path) -> No
                 moved = follower.moved()["skills"]
             assert moved["steps"] == steps
             shares = [share for share, _ in moved["shares"].pop("send_mail")]
-            assert shares == pytest.approx([step / 1000 for step in steps], abs=1e-3) and not moved["shares"]
+            assert (
+                shares == pytest.approx([step / 1000 for step in steps], abs=1e-3)
+                and not moved["shares"]
+            )
 
 
 @pytest.mark.slow
@@ -216,8 +251,14 @@ async def test_the_page_draws_a_row_a_function_and_a_cell_a_step(drawn: Run) -> 
         async with browser() as page:
             await page.open(address.opened("/drawn/run"))
             await page.until("document.querySelectorAll('.map tbody tr').length > 30")
-            rows = "[...document.querySelectorAll('.map tbody tr')].map((row) => [...row.children].map((cell) => cell."
-            named = {first: (share, cells) for first, share, _, *cells in await page.ask(f"{rows}textContent))")}
+            rows = (
+                "[...document.querySelectorAll('.map tbody tr')].map((row) => "
+                "[...row.children].map((cell) => cell."
+            )
+            named = {
+                first: (share, cells)
+                for first, share, _, *cells in await page.ask(f"{rows}textContent))")
+            }
             assert named.keys() == practised(drawn.path)[9].keys()
             assert named["find_event"] == ("100 %", [""] * 9) and named["share_file"][0] == "50 %"
             titles = {title for row in await page.ask(f"{rows}title))") for title in row}
@@ -226,17 +267,27 @@ async def test_the_page_draws_a_row_a_function_and_a_cell_a_step(drawn: Run) -> 
 
 
 @pytest.mark.slow
-def test_verify_derives_them_again_and_reports_forged_ones(drawn: Run, plain: Run, tmp_path: Path) -> None:
+def test_verify_derives_them_again_and_reports_forged_ones(
+    drawn: Run, plain: Run, tmp_path: Path
+) -> None:
     report = verify(drawn.path)
     assert report.ok, list(report.lines())
-    assert report.counts["picks whose functions were weighed again"] == len(seeds(drawn.path, "picked")) > 10
-    assert verify(plain.path).ok and not any("preferences" in record for record in seeds(plain.path, "picked"))
+    assert (
+        report.counts["picks whose functions were weighed again"]
+        == len(seeds(drawn.path, "picked"))
+        > 10
+    )
+    assert verify(plain.path).ok and not any(
+        "preferences" in record for record in seeds(plain.path, "picked")
+    )
     name, _ = max(seeds(drawn.path, "picked")[-1]["preferences"]["skills"].items())
     for run, forged in ((drawn, {name: 0.5}), (plain, {name: 0.5}), (drawn, None)):
         copy = tmp_path / f"{run.path.name} {forged}"
         shutil.copytree(run.path, copy)
         last = seeds(copy, "picked")[-1]
-        changed = {key: value for key, value in last.items() if key not in ("seq", "crc", "preferences")}
+        changed = {
+            key: value for key, value in last.items() if key not in ("seq", "crc", "preferences")
+        }
         if forged is not None:
             said = last.get("preferences", {}).get("skills", {})
             changed["preferences"] = {"skills": {**said, **forged}}
@@ -244,12 +295,17 @@ def test_verify_derives_them_again_and_reports_forged_ones(drawn: Run, plain: Ru
         lines[last["seq"] - 1] = line(last["seq"], changed)
         (copy / SEEDS).write_bytes(b"".join(lines))
         told = [problem["what"] for problem in verify(copy).problems]
-        what = f"pick {last['pick']} weighs functions otherwise than the observations up to its step do"
+        what = (
+            f"pick {last['pick']} weighs functions otherwise than the observations up to its step "
+            f"do"
+        )
         assert told == [what]
 
 
 @pytest.mark.slow
-def test_what_was_picked_before_a_rewind_is_derived_from_the_steps_of_that_attempt(tmp_path: Path) -> None:
+def test_what_was_picked_before_a_rewind_is_derived_from_the_steps_of_that_attempt(
+    tmp_path: Path,
+) -> None:
     run = make_run(tmp_path / "run", VALUES | {"skills": {"enabled": True}}, TASKS)
     with Daemon(run.path):
         with Practising(run) as trainer:
@@ -262,4 +318,6 @@ def test_what_was_picked_before_a_rewind_is_derived_from_the_steps_of_that_attem
     assert report.ok, list(report.lines())
     steps = {record["step"] for record in seeds(run.path, "picked")}
     assert {3, 5, 6} <= steps
-    assert report.counts["picks whose functions were weighed again"] == len(seeds(run.path, "picked"))
+    assert report.counts["picks whose functions were weighed again"] == len(
+        seeds(run.path, "picked")
+    )

@@ -17,7 +17,9 @@ from tests.trainer.served_stub import served
 
 
 async def verdicts(stub: Stub, **settings: object) -> dict[str, bool | None]:
-    return {finding.name: finding.ok for finding in await check_endpoint(endpoint(stub, **settings))}
+    return {
+        finding.name: finding.ok for finding in await check_endpoint(endpoint(stub, **settings))
+    }
 
 
 async def test_a_good_endpoint_passes_every_question(stub: Stub) -> None:
@@ -67,14 +69,22 @@ def test_the_verb_prints_findings_and_exits_1_when_something_is_wrong(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "run.toml"
-    config.write_text(f'[[operation.endpoints]]\nname = "main"\nmodel = "stub"\nurls = ["{stub.url}"]\n')
+    config.write_text(
+        f'[[operation.endpoints]]\nname = "main"\nmodel = "stub"\nurls = ["{stub.url}"]\n'
+    )
     assert run(["doctor", "--config", str(config)]) == 0
     assert "ok   structured output" in capsys.readouterr().out
     stub.use(Script(model="other"))
     assert run(["doctor", "--config", str(config), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [one["ok"] for one in found["endpoint main"]] == [True, False]
-    assert {one["name"] for one in found["installation"]} == {"python", "package", "training", "open files", "sandbox"}
+    assert {one["name"] for one in found["installation"]} == {
+        "python",
+        "package",
+        "training",
+        "open files",
+        "sandbox",
+    }
 
 
 def test_rollout_servers_are_asked_for_tokens_and_whether_they_take_weights(
@@ -87,16 +97,27 @@ def test_rollout_servers_are_asked_for_tokens_and_whether_they_take_weights(
             f'model = "nano"\nurls = ["{state.url}"]\n'
         )
         assert run(["doctor", "--config", str(config), "--json"]) == 0
-        found = {one["name"]: one["ok"] for one in json.loads(capsys.readouterr().out)["rollout server nano"]}
-        assert found.items() >= {"model": True, "context": True, "tokens": True, "weights": True}.items()
+        found = {
+            one["name"]: one["ok"]
+            for one in json.loads(capsys.readouterr().out)["rollout server nano"]
+        }
+        assert (
+            found.items()
+            >= {"model": True, "context": True, "tokens": True, "weights": True}.items()
+        )
         assert not state.loaded  # nothing was changed by asking
         state.room = 2048
         assert run(["doctor", "--config", str(config)]) == 1
-        assert "rollouts.max_context_tokens → serve with --max-model-len 4096" in capsys.readouterr().out
+        assert (
+            "rollouts.max_context_tokens → serve with --max-model-len 4096"
+            in capsys.readouterr().out
+        )
 
 
 async def test_a_server_that_gives_no_tokens_cannot_roll_out(stub: Stub) -> None:
-    found = await check_endpoint(endpoint(stub), parse_config({"rollouts": {"max_context_tokens": 4096}}, where="test"))
+    found = await check_endpoint(
+        endpoint(stub), parse_config({"rollouts": {"max_context_tokens": 4096}}, where="test")
+    )
     told = {finding.name: str(finding) for finding in found}
     assert "FAIL tokens" in told["tokens"]
     assert "VLLM_SERVER_DEV_MODE=1" in told["weights"]

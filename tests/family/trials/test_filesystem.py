@@ -26,7 +26,9 @@ def test_a_local_disk_is_sound(tmp_path: Path) -> None:
     assert "ms" in found["fsync"][1] and "GB free" in found["room"][1]
 
 
-def test_what_is_wrong_or_only_simulated_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_or_only_simulated_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rods.family.trials.filesystem._mounted", lambda folder: "nfs4")
     ok, text = answers(tmp_path)["file system"]
     assert ok is None and "only simulated" in text
@@ -40,7 +42,9 @@ def test_what_is_wrong_or_only_simulated_is_said(tmp_path: Path, monkeypatch: py
     assert answers(tmp_path)["locks"][0] is False
 
 
-def test_a_file_system_whose_times_stand_still_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_whose_times_stand_still_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = Path.write_bytes
 
     def coarse(path: Path, data: bytes) -> int:
@@ -54,7 +58,9 @@ def test_a_file_system_whose_times_stand_still_is_told(tmp_path: Path, monkeypat
     assert ok is None and "the same one" in text
 
 
-def test_the_verb_checks_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_checks_the_folder_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = make_run(tmp_path / "run")
     rods(["doctor", str(run.path)])
     said = capsys.readouterr().out

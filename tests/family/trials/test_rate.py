@@ -15,7 +15,9 @@ from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_USER
 from rods.family.trials import doctor
 from tests.trainer.runs import write_config
 
-CALLS, LATENCY, ANSWER = 8, 0.05, 256
+CALLS = 8
+LATENCY = 0.05
+ANSWER = 256
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,10 @@ def test_calls_in_flight_are_as_many_as_asked_for_and_their_tokens_all_count(
 ) -> None:
     assert run(["doctor", "--rate", slow.url, "stub", str(CALLS)]) == EXIT_OK
     found = tomllib.loads(capsys.readouterr().out)
-    assert slow.counts()["most_in_flight"] == found["stub.concurrency"] == CALLS and found["stub.gpus"] == 1
+    assert (
+        slow.counts()["most_in_flight"] == found["stub.concurrency"] == CALLS
+        and found["stub.gpus"] == 1
+    )
     calls = CALLS / LATENCY  # a second, at most
     assert calls * ANSWER / 4 < found["stub.generated_tokens_per_second"] <= calls * ANSWER
     assert 1000 * calls / 4 < found["stub.prompt_tokens_per_second"] < 2000 * calls
@@ -52,7 +57,9 @@ def test_a_plan_reads_it_and_the_key_is_that_of_the_configuration(
     monkeypatch.setenv("RATED_KEY", "secret")
     file = tmp_path / "rates.toml"
     servers = [{"model": "stub", "urls": [slow.url], "key_env": "RATED_KEY"}]
-    config = write_config(tmp_path / "c.toml", {"policy.kind": "nano", "operation.rollout_servers": servers})
+    config = write_config(
+        tmp_path / "c.toml", {"policy.kind": "nano", "operation.rollout_servers": servers}
+    )
     assert run(["doctor", "--rate", slow.url, "stub", "3", "--config", str(config)]) == EXIT_OK
     file.write_text(capsys.readouterr().out)
     assert run(["plan", str(config), "--rates", str(file), "--json"]) == EXIT_OK
@@ -62,7 +69,9 @@ def test_a_plan_reads_it_and_the_key_is_that_of_the_configuration(
 
 
 @pytest.mark.parametrize("fault", ["500", "stall", "no_room"])
-def test_a_server_that_does_not_answer_has_no_rate(fault: str, stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_does_not_answer_has_no_rate(
+    fault: str, stub: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
     stub.use(Script(faults={fault: 1.0}))
     assert run(["doctor", "--rate", stub.url, "stub", "2"]) == EXIT_FAILED
     said = capsys.readouterr()

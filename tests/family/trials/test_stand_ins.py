@@ -1,5 +1,6 @@
-"""`python -m rods.daemon.stand_ins`: a server that plays every role, whatever the environment (of variants of one
-without a catalogue: tests/daemon/authors/catalogue_free/test_own_environment.py)."""
+"""`python -m rods.daemon.stand_ins`: a server that plays every role, whatever the environment
+(of variants of one without a catalogue:
+tests/daemon/authors/catalogue_free/test_own_environment.py)."""
 
 from __future__ import annotations
 
@@ -42,21 +43,27 @@ def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "requests.jsonl"
-    with serving("--environment", "desk", "--url-file", str(tmp_path / "url"), "--requests", str(kept)) as begun:
+    with serving(
+        "--environment", "desk", "--url-file", str(tmp_path / "url"), "--requests", str(kept)
+    ) as begun:
         lines, process = begun
         assert lines[0].startswith("# NO MODEL") and "evidence for nothing" in lines[0]
         (endpoint,) = tomllib.loads("".join(lines))["operation"]["endpoints"]
         assert endpoint["urls"] == [(tmp_path / "url").read_text().strip()]
         config = tmp_path / "run.toml"
         config.write_text(
-            f'[policy]\nkind = "simulated"\n[[operation.endpoints]]\nmodel = "{endpoint["model"]}"\n'
+            f'[policy]\nkind = "simulated"\n[[operation.endpoints]]\nmodel = '
+            f'"{endpoint["model"]}"\n'
             f'url_file = "{tmp_path / "url"}"\n'
         )
         assert run(["doctor", "--config", str(config), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)  # and nothing else
         assert all(finding["ok"] is not False for finding in found[f"endpoint {endpoint['model']}"])
         asked = [json.loads(line)["messages"] for line in kept.read_text().splitlines()]
-        assert [messages[-1]["content"] for messages in asked[:2]] == [COUNT[0]["content"], COLOUR[0]["content"]]
+        assert [messages[-1]["content"] for messages in asked[:2]] == [
+            COUNT[0]["content"],
+            COLOUR[0]["content"],
+        ]
         with pytest.raises(HTTPError, match="400"):
             urllib.request.urlopen(f"{endpoint['urls'][0]}/chat/completions", b"[]")
         process.send_signal(signal.SIGINT)
@@ -67,38 +74,64 @@ def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with serving() as (lines, _):
         port = lines[3].rpartition(":")[2].partition("/")[0]
-        refused = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False)
+        refused = subprocess.run(
+            [*COMMAND, "--port", port], capture_output=True, text=True, check=False
+        )
     assert refused.returncode == 2 and f"port {port}" in refused.stderr and "→" in refused.stderr
 
 
 @pytest.mark.needs("feedback", "simulation", "environments")
 def test_every_template_that_asks_an_agent_has_a_role() -> None:
     names = {path.stem for path in prompts.FOLDER.glob("*.txt")}
-    asking = {name for name in names if {"system", "user", "constrained"} <= prompts.load(name).sections.keys()}
+    asking = {
+        name
+        for name in names
+        if {"system", "user", "constrained"} <= prompts.load(name).sections.keys()
+    }
     assert asking == set(roles())
 
 
 def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references() -> None:
     state = {
-        "books": {"7": {"title": "Blue Lanterns", "borrower": "Ada", "on": ["2026-01-02"], "kept": "12 days"}},
+        "books": {
+            "7": {
+                "title": "Blue Lanterns",
+                "borrower": "Ada",
+                "on": ["2026-01-02"],
+                "kept": "12 days",
+            }
+        },
         "members": [{"name": "Ada", "city": "Oslo", "tags": {"level": "gold"}}],
     }
-    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state), allowed="")
+    said = prompts.load("initial_state").render_sections(
+        story="s", plan="p", state=json.dumps(state), allowed=""
+    )
     question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
     request = {"messages": [{"role": "system", "content": said["system"]}, question]}
     answer = StandIn().answer(request)
     changed = json.loads(answer.partition("<state>")[2].partition("</state>")[0])
-    book, member = changed["books"]["7"], changed["members"][0]
-    assert book["title"].startswith("Blue ") and book["title"] != "Blue Lanterns" and book.keys() == {"title"}
-    assert member["name"] == "Ada" and member["city"] != "Oslo" and member["tags"] == {"level": "gold"}
+    book = changed["books"]["7"]
+    member = changed["members"][0]
+    assert (
+        book["title"].startswith("Blue ")
+        and book["title"] != "Blue Lanterns"
+        and book.keys() == {"title"}
+    )
+    assert (
+        member["name"] == "Ada" and member["city"] != "Oslo" and member["tags"] == {"level": "gold"}
+    )
     assert StandIn().answer(request) == answer
 
 
 def test_a_state_without_texts_gets_another_number() -> None:
     state = {"calls": [{"name": "lend", "arguments": {"book": 7, "days": 3}}]}
-    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state), allowed="")
+    said = prompts.load("initial_state").render_sections(
+        story="s", plan="p", state=json.dumps(state), allowed=""
+    )
     question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
-    answer = StandIn().answer({"messages": [{"role": "system", "content": said["system"]}, question]})
+    answer = StandIn().answer(
+        {"messages": [{"role": "system", "content": said["system"]}, question]}
+    )
     (call,) = json.loads(answer.partition("<state>")[2].partition("</state>")[0])["calls"]
     assert call["name"] == "lend" and call["arguments"].keys() == {"book", "days"}
     assert (call["arguments"]["book"] != 7) + (call["arguments"]["days"] != 3) == 1
@@ -107,12 +140,37 @@ def test_a_state_without_texts_gets_another_number() -> None:
 @pytest.mark.parametrize(
     ("document", "arguments", "said", "left_open"),
     [
-        ("Closes a repair ticket, so that it rests", {"ticket": "T11"}, "the repair ticket T11", "a repair ticket"),
-        ("Rents a bike for some days", {"bike": 251, "days": 1}, "bike 251 for 1 day", "a bike for 1 day"),
+        (
+            "Closes a repair ticket, so that it rests",
+            {"ticket": "T11"},
+            "the repair ticket T11",
+            "a repair ticket",
+        ),
+        (
+            "Rents a bike for some days",
+            {"bike": 251, "days": 1},
+            "bike 251 for 1 day",
+            "a bike for 1 day",
+        ),
         ("Rents it for some days", {"days": 3}, "it for 3 days", "it for some days"),
-        ("Shows what a kind of bike costs", {"kind": "electric"}, "what an electric bike costs", "what a bike costs"),
-        ("Changes the phone of Ada", {"phone": "555-0142"}, "the phone of Ada to 555-0142", "the phone of Ada"),
-        ("Takes what Ada owes", {"amount": 10}, "what Ada owes, with an amount of 10", "what Ada owes"),
+        (
+            "Shows what a kind of bike costs",
+            {"kind": "electric"},
+            "what an electric bike costs",
+            "what a bike costs",
+        ),
+        (
+            "Changes the phone of Ada",
+            {"phone": "555-0142"},
+            "the phone of Ada to 555-0142",
+            "the phone of Ada",
+        ),
+        (
+            "Takes what Ada owes",
+            {"amount": 10},
+            "what Ada owes, with an amount of 10",
+            "what Ada owes",
+        ),
     ],
 )
 def test_values_are_said_where_the_document_speaks_of_them_and_left_out_without_a_placeholder(
@@ -123,17 +181,31 @@ def test_values_are_said_where_the_document_speaks_of_them_and_left_out_without_
         clause = author._saying(clause, name, value)
     verb, _, rest = clause.partition(" ")
     assert rest == said
-    assert author._left_open(f"{clause}.", str(next(iter(arguments.values())))) == f"{verb} {left_open}."
+    assert (
+        author._left_open(f"{clause}.", str(next(iter(arguments.values()))))
+        == f"{verb} {left_open}."
+    )
 
 
 def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() -> None:
-    tools = {"find_note": ["text"], "list_days": [], "move_note": ["note", "day"], "count_days": ["day"]}
-    schemas = [json.dumps({"name": name, "arguments": {key: {} for key in each}}) for name, each in tools.items()]
+    tools = {
+        "find_note": ["text"],
+        "list_days": [],
+        "move_note": ["note", "day"],
+        "count_days": ["day"],
+    }
+    schemas = [
+        json.dumps({"name": name, "arguments": {key: {} for key in each}})
+        for name, each in tools.items()
+    ]
     pattern = (
-        'turn 1: [["list_days","find_note"],["count_days","move_note"]]\nWhat a call returns must be of use as an '
+        'turn 1: [["list_days","find_note"],["count_days","move_note"]]\nWhat a call returns must '
+        "be of use as an "
     )
     pattern += "argument later: place 2 of turn 1 from place 1 of turn 1."
-    blank = dict.fromkeys(("functions", "root", "failures", "blocked", "guidance", "refused", "composing"), "-")
+    blank = dict.fromkeys(
+        ("functions", "root", "failures", "blocked", "guidance", "refused", "composing"), "-"
+    )
     for number in range(20):
         fields = {
             **blank,
@@ -142,6 +214,11 @@ def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() ->
             "schemas": "\n".join(schemas).replace(" ", ""),
         }
         said = prompts.load("planner").render_sections(**fields)
-        question = {"role": "user", "content": "\n\n".join(said[part] for part in ("user", "avoid", "tagged"))}
-        answer = StandIn().answer({"messages": [{"role": "system", "content": said["system"]}, question]})
+        question = {
+            "role": "user",
+            "content": "\n\n".join(said[part] for part in ("user", "avoid", "tagged")),
+        }
+        answer = StandIn().answer(
+            {"messages": [{"role": "system", "content": said["system"]}, question]}
+        )
         assert '["find_note", "move_note"]' in answer and "<functions>" not in answer

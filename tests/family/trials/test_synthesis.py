@@ -1,4 +1,5 @@
-"""`rods doctor --synthesis`: a scripted model that plays every role writes variants, is killed, and goes on."""
+"""`rods doctor --synthesis`: a scripted model that plays every role writes variants, is killed, and
+goes on."""
 
 from __future__ import annotations
 
@@ -37,17 +38,30 @@ def writer() -> Iterator[Stub]:
 def asked(stub: Stub, folder: Path, *options: str | Path, seeds: int = 8) -> list[str | Path]:
     (folder / "c.toml").write_text(DESK)
     keep = ("--seeds", str(seeds), "--keep", folder / "kept")
-    return ["doctor", "--synthesis", stub.url, "stub", "--config", folder / "c.toml", *keep, *options]
+    return [
+        "doctor",
+        "--synthesis",
+        stub.url,
+        "stub",
+        "--config",
+        folder / "c.toml",
+        *keep,
+        *options,
+    ]
 
 
-def test_every_seed_is_tried_where_staging_would_be_full_before(writer: Stub, tmp_path: Path) -> None:
+def test_every_seed_is_tried_where_staging_would_be_full_before(
+    writer: Stub, tmp_path: Path
+) -> None:
     done = rods(*asked(writer, tmp_path, "--json", seeds=24))
     assert done.returncode == 0, done.stderr
     found = orjson.loads(done.stdout)
     assert (found["seeds"], found["finished"]) == (24, 24)
     (kept,) = (tmp_path / "kept").iterdir()
     rules = PoolRules()
-    assert found["accepted"] > rules.staging_epochs * rules.inject_fraction * len(Run.open(kept).training)
+    assert found["accepted"] > rules.staging_epochs * rules.inject_fraction * len(
+        Run.open(kept).training
+    )
 
 
 @pytest.mark.slow
@@ -57,7 +71,9 @@ def test_the_yield_is_printed_beside_known_models_and_a_trial_that_is_over_costs
     done = rods(*asked(writer, tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"|  | {' | '.join(['stub', *REFERENCES])} |"
-    assert "| seeds | 8 of desk-small |" in done.stdout and re.search(r"\| a variant is accepted \| \d+ %", done.stdout)
+    assert "| seeds | 8 of desk-small |" in done.stdout and re.search(
+        r"\| a variant is accepted \| \d+ %", done.stdout
+    )
     (kept,) = (tmp_path / "kept").iterdir()
     trial = SynthesisTrial(Run.open(kept))
     variants = trial.records(EXPANDED, "expanded")
@@ -68,7 +84,9 @@ def test_the_yield_is_printed_beside_known_models_and_a_trial_that_is_over_costs
     assert again.returncode == 0 and found == trial.as_json()
     assert (found["seeds"], found["finished"], found["accepted"]) == (8, 8, len(variants))
     assert found["accepted"] <= found["executable"] <= 8 and found["calls_per_variant"] > 3
-    assert writer.counts()["requests"] - calls == 2, "the endpoint is asked whether it is fit, and nothing else"
+    assert writer.counts()["requests"] - calls == 2, (
+        "the endpoint is asked whether it is fit, and nothing else"
+    )
     assert [one["calls"] for one in found["stages"].values()] == list(_calls(kept).values())
     assert not verify(kept).problems
 
@@ -84,7 +102,9 @@ def _calls(path: Path) -> dict[str, int]:
 def test_a_trial_that_was_killed_goes_on_where_it_stopped(writer: Stub, tmp_path: Path) -> None:
     writer.use(Script(answer=ROLES, latency=(0.2, 0.4)))
     command = [sys.executable, "-m", "rods.console", *map(str, asked(writer, tmp_path, seeds=12))]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     until = time.monotonic() + 90
     while time.monotonic() < until and not _finished(tmp_path / "kept"):
         time.sleep(0.05)
@@ -119,11 +139,19 @@ def _finished(home: Path) -> list[str]:
         (["--synthesis", "http://127.0.0.1:9/v1", "stub"], 1, "is the server running"),
     ],
 )
-def test_what_cannot_be_tried_is_said(options: list[str], code: int, words: str, writer: Stub, tmp_path: Path) -> None:
+def test_what_cannot_be_tried_is_said(
+    options: list[str], code: int, words: str, writer: Stub, tmp_path: Path
+) -> None:
     (tmp_path / "c.toml").write_text(DESK)
     known = [] if "--synthesis" in options else ["--synthesis", writer.url, "stub"]
-    done = rods("doctor", "--config", tmp_path / "c.toml", "--keep", tmp_path / "kept", *known, *options)
-    assert done.returncode == code and words in done.stdout + done.stderr and "Traceback" not in done.stderr
+    done = rods(
+        "doctor", "--config", tmp_path / "c.toml", "--keep", tmp_path / "kept", *known, *options
+    )
+    assert (
+        done.returncode == code
+        and words in done.stdout + done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_known_models_fill_a_column_each() -> None:
@@ -133,5 +161,10 @@ def test_known_models_fill_a_column_each() -> None:
     assert "\n".join(lines) in PAGE.read_text(encoding="utf-8")
     assert all(line.count("|") in (0, len(found) + 2) for line in lines)
     for one in found.values():
-        assert one["data"] == "bfcl" and one["accepted"] <= one["executable"] <= one["finished"] <= one["seeds"]
-        assert (one["calls_per_variant"] is None) == (not one["accepted"]) and one["stages"]["plan"]["calls"] > 0
+        assert (
+            one["data"] == "bfcl"
+            and one["accepted"] <= one["executable"] <= one["finished"] <= one["seeds"]
+        )
+        assert (one["calls_per_variant"] is None) == (not one["accepted"]) and one["stages"][
+            "plan"
+        ]["calls"] > 0

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from rods.analysis.containment import Text, stem, stems, things
 
-TRICKY: dict[str, tuple[set[float], list[Any]]] = {  # the numbers that a text says, and the things that it asks about
+# the numbers that a text says, and the things that it asks about
+TRICKY: dict[str, tuple[set[float], list[Any]]] = {
     "Keep 5-7 pm free": ({5, 7}, [5.0, 7.0]),
     "between 5–7": ({5, 7}, [5.0, 7.0]),
     "Install 1.2.3": (set(), ["1.2.3"]),
@@ -104,22 +105,33 @@ SCALARS = st.one_of(
 )
 JSON = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.text(), inner, min_size=1, max_size=3),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3)
+        | st.dictionaries(st.text(), inner, min_size=1, max_size=3)
+    ),
 )
 
 
 @given(st.integers(0, 10**12))
 def test_a_number_is_said_however_it_is_written(number: int) -> None:
-    for text in (f"take {number}.", f"${number:,}", f"({number}%)", f"from {number}-{number + 1}", f"{number}km away"):
-        assert Text.of(text).contains_exact(number) and Text.of(text).contains_exact(float(number)), text
+    for text in (
+        f"take {number}.",
+        f"${number:,}",
+        f"({number}%)",
+        f"from {number}-{number + 1}",
+        f"{number}km away",
+    ):
+        assert Text.of(text).contains_exact(number) and Text.of(text).contains_exact(
+            float(number)
+        ), text
         assert not Text.of(text).contains_exact(number + 7), text
 
 
 @given(st.integers(0, 999), st.integers(0, 999))
 def test_a_spelled_number_is_one_number(thousands: int, rest: int) -> None:
     ones = (
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-        + "sixteen seventeen eighteen nineteen"
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen " + "sixteen seventeen eighteen nineteen"
     ).split()
     tens = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
@@ -133,7 +145,9 @@ def test_a_spelled_number_is_one_number(thousands: int, rest: int) -> None:
         return " ".join(hundreds)
 
     number = thousands * 1000 + rest
-    text = " ".join(part for part in (f"{below(thousands)} thousand" if thousands else "", below(rest)) if part)
+    text = " ".join(
+        part for part in (f"{below(thousands)} thousand" if thousands else "", below(rest)) if part
+    )
     if number > 1:
         assert Text.of(f"take {text} of them").numbers == {number}, text
 
@@ -151,13 +165,25 @@ def test_what_is_said_is_told_too_and_nothing_raises(text: str, value: Any) -> N
 
 
 def test_words_of_one_stem_are_one() -> None:
-    for words in (("order", "orders", "ordered", "ordering"), ("reservation", "reservations"), ("plan", "planned")):
+    for words in (
+        ("order", "orders", "ordered", "ordering"),
+        ("reservation", "reservations"),
+        ("plan", "planned"),
+    ):
         assert len({stem(word) for word in words}) == 1, words
-    assert list(stems("Please get my orderHistory_items")) == [stem("order"), stem("history"), stem("items")]
+    assert list(stems("Please get my orderHistory_items")) == [
+        stem("order"),
+        stem("history"),
+        stem("items"),
+    ]
 
 
 def test_threads_that_stem_side_by_side_do_not_disturb_each_other() -> None:
-    words = [f"{start}{end}" for start in ("order", "relation", "general") for end in ("", "s", "ed", "ing", "ization")]
+    words = [
+        f"{start}{end}"
+        for start in ("order", "relation", "general")
+        for end in ("", "s", "ed", "ing", "ization")
+    ]
     alone = [stem.__wrapped__(word) for word in words]
 
     def often(number: int) -> bool:

@@ -1,4 +1,5 @@
-"""What is tried of a tool: the likeliest calls first, and never more work than the calls that are asked for."""
+"""What is tried of a tool: the likeliest calls first, and never more work than the calls that are
+asked for."""
 
 import itertools
 import random
@@ -20,19 +21,31 @@ def tool(*parameters: Parameter) -> Tool:
 def pool(rng: random.Random) -> KnownValues:
     made = KnownValues()
     for index in range(rng.randrange(12)):
-        made.add(rng.choice(["", "p0", "p1", "other"]), rng.choice([f"value{index}", index, [f"item{index}"]]))
+        made.add(
+            rng.choice(["", "p0", "p1", "other"]),
+            rng.choice([f"value{index}", index, [f"item{index}"]]),
+        )
     return made
 
 
 def weighed(one: Tool, values: KnownValues, most: int) -> list[Call]:
-    """All combinations, sorted by the sum of their values' ranks; an argument that is left out ranks like the best."""
+    """All combinations, sorted by the sum of their values' ranks; an argument that is left out
+    ranks like the best."""
     wide = max(2, int(SPREAD ** (1 / max(1, len(one.parameters)))))
     choices = []
     for parameter in one.parameters:
-        ranked = [(rank, {parameter.name: v}) for rank, v in enumerate(options(parameter, values, min(wide, most)))]
+        ranked = [
+            (rank, {parameter.name: v})
+            for rank, v in enumerate(options(parameter, values, min(wide, most)))
+        ]
         choices.append(ranked if parameter.required else [(0, {}), *ranked])
-    combined = sorted(itertools.product(*choices), key=lambda chosen: sum(rank for rank, _ in chosen))
-    return [Call("search", {k: v for _, part in chosen for k, v in part.items()}) for chosen in combined[:most]]
+    combined = sorted(
+        itertools.product(*choices), key=lambda chosen: sum(rank for rank, _ in chosen)
+    )
+    return [
+        Call("search", {k: v for _, part in chosen for k, v in part.items()})
+        for chosen in combined[:most]
+    ]
 
 
 @pytest.mark.parametrize("count", range(7))
@@ -40,9 +53,12 @@ def test_the_likeliest_calls_are_those_of_all_combinations_weighed(count: int) -
     for seed in range(40):
         rng = random.Random(seed)
         parameters = (
-            Parameter(f"p{index}", {"type": rng.choice(TYPES)}, required=rng.random() < 0.5) for index in range(count)
+            Parameter(f"p{index}", {"type": rng.choice(TYPES)}, required=rng.random() < 0.5)
+            for index in range(count)
         )
-        one, values, most = tool(*parameters), pool(rng), rng.choice([1, 6, 40])
+        one = tool(*parameters)
+        values = pool(rng)
+        most = rng.choice([1, 6, 40])
         assert list(plausible([one], values, most)) == weighed(one, values, most)
 
 
@@ -54,10 +70,16 @@ def test_many_optional_parameters_cost_no_more_than_the_calls_that_are_asked_for
     started = time.perf_counter()
     found = list(plausible([one], values, 300))
     assert len(found) == len({str(call) for call in found}) == 300
-    assert found[:3] == [Call("search"), Call("search", {"p39": "value0"}), Call("search", {"p38": "value0"})]
+    assert found[:3] == [
+        Call("search"),
+        Call("search", {"p39": "value0"}),
+        Call("search", {"p38": "value0"}),
+    ]
     assert time.perf_counter() - started < 5
 
 
 def test_a_required_parameter_without_a_value_leaves_nothing_to_try() -> None:
-    one = tool(Parameter("p", {"type": "string"}), Parameter("q", {"type": "string"}, required=False))
+    one = tool(
+        Parameter("p", {"type": "string"}), Parameter("q", {"type": "string"}, required=False)
+    )
     assert list(plausible([one], KnownValues(), 6)) == []

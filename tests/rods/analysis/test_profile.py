@@ -1,4 +1,5 @@
-"""A profile records shape, not content: flows are inferred by rule, and distance is a bounded, symmetric measure."""
+"""A profile records shape, not content: flows are inferred by rule, and distance is a bounded,
+symmetric measure."""
 
 import orjson
 import pytest
@@ -14,12 +15,19 @@ from tests.environments import load
 from tests.rods.toy_environment import environment
 
 TOY = environment()
-NOTES = {"notes": {"140": {"title": "rent", "body": "pay"}, "141": {"title": "milk", "body": "two bottles"}}}
+NOTES = {
+    "notes": {
+        "140": {"title": "rent", "body": "pay"},
+        "141": {"title": "milk", "body": "two bottles"},
+    }
+}
 
 
 def shape(script, calls, state=None, results=None, type="base"):
     names = tuple({call.name for turn in calls for call in turn})
-    return profile(TOY, Task(reference(TOY), type, tuple(script), tuple(calls), names, state=state), results)
+    return profile(
+        TOY, Task(reference(TOY), type, tuple(script), tuple(calls), names, state=state), results
+    )
 
 
 def flow(made, turn, index, argument):
@@ -28,7 +36,11 @@ def flow(made, turn, index, argument):
 
 def test_values_come_from_this_turn_an_earlier_turn_a_result_the_state_or_a_default():
     made = shape(
-        ["Add 250 to the counter eggs.", "Now write a note about it that says done, and read it.", "Label the rent."],
+        [
+            "Add 250 to the counter eggs.",
+            "Now write a note about it that says done, and read it.",
+            "Label the rent.",
+        ],
         [
             (Call("count", {"name": "eggs", "amount": 250}),),
             (Call("write", {"title": "eggs", "body": "done"}), Call("read", {"note_id": 142})),
@@ -37,7 +49,10 @@ def test_values_come_from_this_turn_an_earlier_turn_a_result_the_state_or_a_defa
         state=NOTES,
         results=[
             [Result('{"counter":"eggs","value":250}', {"counter": "eggs", "value": 250})],
-            [Result('{"note_id":142}', {"note_id": 142}), Result("{}", {"title": "eggs", "body": "done"})],
+            [
+                Result('{"note_id":142}', {"note_id": 142}),
+                Result("{}", {"title": "eggs", "body": "done"}),
+            ],
             [Result('{"labelled":1}', {"labelled": 1})],
         ],
     )
@@ -54,7 +69,12 @@ def test_values_come_from_this_turn_an_earlier_turn_a_result_the_state_or_a_defa
 def test_the_nearest_call_that_brought_a_value_is_its_source_and_an_echo_is_none():
     made = shape(
         ["List my notes.", "And again?", "Read the one about rent.", "Read it once more, please."],
-        [(Call("titles"),), (Call("titles"),), (Call("read", {"note_id": 140}),), (Call("read", {"note_id": 140}),)],
+        [
+            (Call("titles"),),
+            (Call("titles"),),
+            (Call("read", {"note_id": 140}),),
+            (Call("read", {"note_id": 140}),),
+        ],
         state=NOTES,
         results=[
             [Result("[]", [{"id": 140, "title": "rent"}])],
@@ -71,7 +91,9 @@ def test_small_values_need_a_field_of_a_kindred_name():
     def asked(result):
         results = [[Result("", result), Result("", None)]]
         calls = [(Call("total"), Call("read", {"note_id": 3}))]
-        return flow(shape(["Look up the note and read it."], calls, results=results), 0, 1, "note_id")
+        return flow(
+            shape(["Look up the note and read it."], calls, results=results), 0, 1, "note_id"
+        )
 
     assert asked({"id": 3}) == Flow("result", (0, 0))
     assert asked(3) == Flow("result", (0, 0))
@@ -102,10 +124,17 @@ def test_a_text_says_a_value_only_as_a_whole(text, value, said):
 def test_profiles_are_replayed_where_no_results_are_given():
     made = shape(
         ["Write milk: two bottles.", "Read it."],
-        [(Call("write", {"title": "milk", "body": "two bottles"}),), (Call("read", {"note_id": 101}),)],
+        [
+            (Call("write", {"title": "milk", "body": "two bottles"}),),
+            (Call("read", {"note_id": 101}),),
+        ],
     )
     assert flow(made, 1, 0, "note_id") == Flow("result", (0, 0))
-    assert made.calls_per_turn == (1, 1) and made.classes == ("Notes",) and made.tools == {"read": 1, "write": 1}
+    assert (
+        made.calls_per_turn == (1, 1)
+        and made.classes == ("Notes",)
+        and made.tools == {"read": 1, "write": 1}
+    )
     assert orjson.loads(orjson.dumps(made.as_json()))["turns"][1][0]["flows"] == {
         "note_id": {"source": "result", "origin": [0, 0]}
     }
@@ -117,7 +146,13 @@ def made_of(*turns, type="base"):
         type,
         tuple(
             tuple(
-                Node(t, i, f"{group}{i}", group, {f"a{p}": Flow("result", p) for p in producers} | {"b": Flow("user")})
+                Node(
+                    t,
+                    i,
+                    f"{group}{i}",
+                    group,
+                    {f"a{p}": Flow("result", p) for p in producers} | {"b": Flow("user")},
+                )
                 for i, (group, producers) in enumerate(turn)
             )
             for t, turn in enumerate(turns)
@@ -146,7 +181,10 @@ def test_distance_is_zero_for_equal_shapes_symmetric_and_at_most_one():
 
 def test_distance_looks_at_classes_and_flows_and_not_at_tools():
     renamed = Profile(
-        "base", tuple(tuple(Node(n.turn, n.index, "other", n.group, n.flows) for n in t) for t in CHAIN.turns)
+        "base",
+        tuple(
+            tuple(Node(n.turn, n.index, "other", n.group, n.flows) for n in t) for t in CHAIN.turns
+        ),
     )
     assert distance(CHAIN, renamed) == 0
     recast = made_of([("A", ())], [("A", ((0, 0),)), ("C", ((1, 0),))], [])
@@ -189,7 +227,9 @@ def test_a_star_is_no_single_edge():
     assert star.depth == edge.depth and distance(star, edge) < 0.5
     assert isomorphic(star, edge, Gates()) and isomorphic(edge, star, Gates())
     assert refused(star, edge, profile_edges=13) and not refused(star, edge, profile_edges=14)
-    assert refused(star, edge, profile_topology=0.4) and not refused(star, edge, profile_topology=0.5)
+    assert refused(star, edge, profile_topology=0.4) and not refused(
+        star, edge, profile_topology=0.5
+    )
 
 
 def test_edges_are_counted_by_turns_and_each_that_only_one_has():
@@ -198,7 +238,9 @@ def test_edges_are_counted_by_turns_and_each_that_only_one_has():
     elsewhere = made_of([("A", ()), ("A", ())], [("A", ((0, 0),))], [("A", ((0, 1),))])
     fewer = made_of([("A", ()), ("A", ())], [("A", ((0, 0),))], [("A", ())])
     other_call = made_of([("A", ()), ("A", ())], [("A", ((0, 0),)), ("A", ((0, 0),))], [("A", ())])
-    assert refused(root, elsewhere, profile_edges=1) and not refused(root, elsewhere, profile_edges=2)
+    assert refused(root, elsewhere, profile_edges=1) and not refused(
+        root, elsewhere, profile_edges=2
+    )
     assert refused(root, fewer, profile_edges=0) and not refused(root, fewer, profile_edges=1)
     assert not refused(root, other_call, profile_edges=0)
 
@@ -208,7 +250,9 @@ def test_a_replaced_api_class_is_refused(classes):
     recast = Profile(
         "base",
         tuple(
-            tuple(Node(n.turn, n.index, n.tool, classes.get(n.group, n.group), n.flows) for n in turn)
+            tuple(
+                Node(n.turn, n.index, n.tool, classes.get(n.group, n.group), n.flows) for n in turn
+            )
             for turn in CHAIN.turns
         ),
     )
@@ -225,8 +269,12 @@ def test_topology_looks_at_which_class_feeds_which():
 
 def test_a_depth_two_apart_is_refused_whatever_else_is_equal():
     """Two calls less, or more, on the longest chain, with as many edges between the same turns."""
-    root = made_of([("A", ())], [("A", ((0, 0),)), ("A", ((1, 0),)), ("A", ((1, 0),)), ("A", ((1, 0),))])
-    deep = made_of([("A", ())], [("A", ((0, 0),)), ("A", ((1, 0),)), ("A", ((1, 1),)), ("A", ((1, 2),))])
+    root = made_of(
+        [("A", ())], [("A", ((0, 0),)), ("A", ((1, 0),)), ("A", ((1, 0),)), ("A", ((1, 0),))]
+    )
+    deep = made_of(
+        [("A", ())], [("A", ((0, 0),)), ("A", ((1, 0),)), ("A", ((1, 1),)), ("A", ((1, 2),))]
+    )
     assert (root.depth, deep.depth, root.links, root.topology) == (3, 5, deep.links, deep.topology)
     for one, other in ((root, deep), (deep, root)):
         assert isomorphic(one, other, Gates()) == [f"depth {other.depth} instead of {one.depth}"]
@@ -234,14 +282,25 @@ def test_a_depth_two_apart_is_refused_whatever_else_is_equal():
 
 
 def test_inferred_flows_agree_with_desks_true_ones():
-    """F1 ≥ 0.9 on (call, argument, source, origin) over 240 tasks of all types, and on the dependencies alone."""
+    """F1 ≥ 0.9 on (call, argument, source, origin) over 240 tasks of all types, and on the
+    dependencies alone."""
     desk = load("desk")
-    true, inferred = set(), set()
+    true = set()
+    inferred = set()
     for number, task in enumerate(generate(5, 160, 80)):
         for turn, calls in enumerate(task.provenance["flows"]):
             for index, arguments in enumerate(calls):
                 for argument, known in arguments.items():
-                    true.add((number, turn, index, argument, known["source"], tuple(known.get("origin", ()))))
+                    true.add(
+                        (
+                            number,
+                            turn,
+                            index,
+                            argument,
+                            known["source"],
+                            tuple(known.get("origin", ())),
+                        )
+                    )
         for node in profile(desk, task).nodes:
             for argument, found in node.flows.items():
                 inferred.add((number, *node.position, argument, found.source, found.origin or ()))

@@ -9,7 +9,11 @@ import pytest
 from rods.analysis.schemas import Checker, fits, tool_faults
 from rods.environments.base import Parameter, Tool
 
-ROOM = {"type": "object", "properties": {"seats": {"type": "integer", "minimum": 1}}, "required": ["seats"]}
+ROOM = {
+    "type": "object",
+    "properties": {"seats": {"type": "integer", "minimum": 1}},
+    "required": ["seats"],
+}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +37,11 @@ ROOM = {"type": "object", "properties": {"seats": {"type": "integer", "minimum":
         ({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, 3, False),
         (ROOM, {"seats": 2, "more": 1}, True),
         ({**ROOM, "additionalProperties": False}, {"seats": 2, "more": 1}, False),
-        ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"maxLength": 1}}}, {"a": "xx"}, False),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"maxLength": 1}}},
+            {"a": "xx"},
+            False,
+        ),
         ({"type": "float"}, "anything", True),  # no valid schema: it binds nothing
     ],
 )
@@ -51,14 +59,30 @@ def test_a_value_conforms_or_not(schema: dict[str, Any], value: Any, conforms: b
         ({"enum": ["a", "b"]}, "c", "must be one of a, b, not 'c'"),
         ({"type": "string", "maxLength": 2}, "abc", "has 3 characters, allowed are 0 to 2"),
         ({"type": "array", "minItems": 2}, [1], "has 1 elements, allowed are 2 to 1"),
-        ({"type": "array", "items": {"type": "string"}}, ["a", 1, 2], "at 1: must be of type string"),
+        (
+            {"type": "array", "items": {"type": "string"}},
+            ["a", 1, 2],
+            "at 1: must be of type string",
+        ),
         (ROOM, {}, "lacks 'seats'"),
         (ROOM, {"seats": 0}, "in seats: must lie between 1 and 0"),
-        ({**ROOM, "additionalProperties": False}, {"seats": 1, "more": 1}, "has an unknown field 'more'"),
-        ({"items": {"anyOf": [ROOM, {"type": "null"}]}}, [{"seats": "x"}], "at 0: in seats: must be of type integer"),
+        (
+            {**ROOM, "additionalProperties": False},
+            {"seats": 1, "more": 1},
+            "has an unknown field 'more'",
+        ),
+        (
+            {"items": {"anyOf": [ROOM, {"type": "null"}]}},
+            [{"seats": "x"}],
+            "at 0: in seats: must be of type integer",
+        ),
         ({"type": "string", "pattern": "^a"}, "b", 'breaks its schema: "b" does not match "^a"'),
         ({"type": "string"}, "\ud800", "is no JSON"),
-        ({"additionalProperties": {"maximum": 3}}, {"4": 5, "a": 6}, "at 4: must lie between 5 and 3"),
+        (
+            {"additionalProperties": {"maximum": 3}},
+            {"4": 5, "a": 6},
+            "at 4: must lie between 5 and 3",
+        ),
         (
             {"properties": {"3": {"enum": ["a"]}}},
             {"3": {"b": 1, "a": [2]}},
@@ -66,19 +90,35 @@ def test_a_value_conforms_or_not(schema: dict[str, Any], value: Any, conforms: b
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(schema: dict[str, Any], value: Any, told: str) -> None:
+def test_what_is_wrong_is_told_with_its_place(
+    schema: dict[str, Any], value: Any, told: str
+) -> None:
     assert Checker(schema).fault(value) == told
 
 
 def test_what_a_tool_s_schemas_get_wrong_is_told_with_a_remedy() -> None:
     def faults(schema: dict[str, Any], **more: Any) -> list[tuple[str, str, str]]:
-        tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),), bounded=False, **more)
+        tool = Tool(
+            "pour", "Kitchen", "Pours.", (Parameter("amount", schema),), bounded=False, **more
+        )
         return list(tool_faults("pour", tool))
 
     assert faults({"type": ["integer", "null"]}) == []
     assert faults({"type": "float"})[0][1] == "has the type 'float'"
-    assert faults({"type": "integer", "enum": [1, "a"]})[0][1] == "has an enum with values that are no integer"
-    assert faults({"type": "integer", "minimum": 3, "maximum": 2})[0][1] == "has minimum over maximum"
+    assert (
+        faults({"type": "integer", "enum": [1, "a"]})[0][1]
+        == "has an enum with values that are no integer"
+    )
+    assert (
+        faults({"type": "integer", "minimum": 3, "maximum": 2})[0][1] == "has minimum over maximum"
+    )
     ((field, what, remedy),) = faults({"type": "string", "pattern": "("})
-    assert field == "amount" and what.startswith("has a schema that is none: ") and "JSON Schema" in remedy
-    assert faults({"type": "integer"}, result={"type": "dict"})[0][:2] == ("result", "has the type 'dict'")
+    assert (
+        field == "amount"
+        and what.startswith("has a schema that is none: ")
+        and "JSON Schema" in remedy
+    )
+    assert faults({"type": "integer"}, result={"type": "dict"})[0][:2] == (
+        "result",
+        "has the type 'dict'",
+    )

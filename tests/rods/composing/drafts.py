@@ -54,14 +54,17 @@ def planned(*turns: Sequence[str], story: dict[str, str] | None = None) -> Plan:
     recipes = desk().recipes
     return Plan(
         tuple(
-            PlannedTurn(tuple(names), tuple(tool for name in names for tool in recipes[name].tools)) for names in turns
+            PlannedTurn(tuple(names), tuple(tool for name in names for tool in recipes[name].tools))
+            for names in turns
         ),
         STORY if story is None else story,
     )
 
 
 def drafted(plan: Plan, seed: int = 0, state: dict[str, Any] | None = None) -> Draft:
-    return bind.realise(DESK, desk(), plan, copy.deepcopy(state or STATE), bind.random_chooser(random.Random(seed)))
+    return bind.realise(
+        DESK, desk(), plan, copy.deepcopy(state or STATE), bind.random_chooser(random.Random(seed))
+    )
 
 
 def made(plan: Plan, type: TaskType = "base", seed: int = 0) -> tuple[Task, Draft]:

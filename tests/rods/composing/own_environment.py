@@ -21,13 +21,21 @@ TITLES, BODIES, COUNTERS = (TABLES.domains[name] for name in ("title", "body", "
 
 
 def _make_state(
-    recipes: Sequence[Recipe], avoid: Mapping[str, Any] | None, narrative: Mapping[str, str], rng: random.Random
+    recipes: Sequence[Recipe],
+    avoid: Mapping[str, Any] | None,
+    narrative: Mapping[str, str],
+    rng: random.Random,
 ) -> dict[str, Any]:
-    notes = {str(101 + n): {"title": rng.choice(TITLES), "body": rng.choice(BODIES)} for n in range(rng.randint(0, 2))}
+    notes = {
+        str(101 + n): {"title": rng.choice(TITLES), "body": rng.choice(BODIES)}
+        for n in range(rng.randint(0, 2))
+    }
     return {"notes": notes, "counters": {rng.choice(COUNTERS): rng.randint(1, 50)}}
 
 
-def _patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> dict[str, Any] | None:
+def _patch(
+    state: Mapping[str, Any], error: ComposeError, rng: random.Random
+) -> dict[str, Any] | None:
     if error.domain == "notes":
         return {"notes": {"101": {"title": rng.choice(TITLES), "body": rng.choice(BODIES)}}}
     return None
@@ -41,7 +49,9 @@ def _pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, 
 CATALOGUE = TABLES.catalogue(
     "tests.rods.composing.own_environment:environment",
     domains={
-        "notes": lambda scene: [[int(number) for number in scene.state["notes"]]] if scene.state["notes"] else [],
+        "notes": lambda scene: (
+            [[int(number) for number in scene.state["notes"]]] if scene.state["notes"] else []
+        ),
         "amount": lambda scene: range(3, 40),
     },
     make_state=_make_state,

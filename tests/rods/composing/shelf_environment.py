@@ -1,4 +1,5 @@
-"""A shelf of notes that are found by their titles, with tools, schemas and a state and nothing else.
+"""A shelf of notes that are found by their titles, with tools, schemas and a state and nothing
+else.
 
 `load("tests.rods.composing.shelf_environment:environment")`.
 """
@@ -12,7 +13,10 @@ from tests.rods.toy_environment import TOOLS, Toy, World
 
 NAME = "tests.rods.composing.shelf_environment:environment"
 FIND = Tool(
-    "find", "Notes", "Finds the notes that have a word in their title.", (Parameter("title", {"type": "string"}),)
+    "find",
+    "Notes",
+    "Finds the notes that have a word in their title.",
+    (Parameter("title", {"type": "string"}),),
 )
 NEWEST = Tool("newest", "Notes", "Tells the number of the newest note.")
 STATE: dict[str, Any] = {
@@ -27,7 +31,11 @@ STATE: dict[str, Any] = {
 
 class Shelf(World):
     def find(self, title: str) -> Any:
-        return {"note_ids": [int(key) for key, note in self.state["notes"].items() if title in note["title"]]}
+        return {
+            "note_ids": [
+                int(key) for key, note in self.state["notes"].items() if title in note["title"]
+            ]
+        }
 
     def newest(self) -> Any:
         return {"note_id": max(map(int, self.state["notes"]))}

@@ -1,5 +1,5 @@
-"""Binding: flows are true, calls run in a fresh world, failures are typed; initial states: fresh, patched without
-damage, and nothing where nothing helps."""
+"""Binding: flows are true, calls run in a fresh world, failures are typed; initial states: fresh,
+patched without damage, and nothing where nothing helps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from tests.rods.composing.drafts import DESK, STATE, desk, drafted, planned
 
 JSON = some.recursive(
     some.integers() | some.text(max_size=3) | some.none(),
-    lambda inner: some.dictionaries(some.sampled_from("abcd"), inner, max_size=3) | some.lists(inner, max_size=2),
+    lambda inner: (
+        some.dictionaries(some.sampled_from("abcd"), inner, max_size=3)
+        | some.lists(inner, max_size=2)
+    ),
     max_leaves=12,
 )
 OBJECT = some.dictionaries(some.sampled_from("abcd"), JSON, max_size=4)
@@ -42,14 +45,19 @@ def test_flows_say_where_every_argument_came_from() -> None:
 
 def test_a_result_flow_holds_the_value_that_the_result_gave() -> None:
     for seed in range(20):
-        draft = drafted(planned(["read_found", "look_up_person"], ["write_to_sender"], ["pass_it_to_them"]), seed)
+        draft = drafted(
+            planned(["read_found", "look_up_person"], ["write_to_sender"], ["pass_it_to_them"]),
+            seed,
+        )
         for turn in draft.turns:
             for bound in turn:
                 assert set(bound.flows) == set(bound.call.arguments)
                 for argument, flow in bound.flows.items():
                     if flow.origin is not None:
                         origin = draft.turns[flow.origin[0]][flow.origin[1]]
-                        assert Text.shown(origin.result.text).contains_exact(bound.call.arguments[argument])
+                        assert Text.shown(origin.result.text).contains_exact(
+                            bound.call.arguments[argument]
+                        )
 
 
 def test_a_thing_that_the_user_named_is_user_in_its_turn_and_earlier_afterwards() -> None:
@@ -70,9 +78,15 @@ def test_executes_in_a_fresh_world_and_leaves_the_state_alone() -> None:
 
 
 def test_topic_of_the_story_is_what_most_tasks_are_about() -> None:
-    chosen = [drafted(planned(["look_up_event"]), seed).turns[0][0].call.arguments["title"] for seed in range(60)]
+    chosen = [
+        drafted(planned(["look_up_event"]), seed).turns[0][0].call.arguments["title"]
+        for seed in range(60)
+    ]
     assert 35 < chosen.count("picnic") < 60
-    spare = [drafted(planned(["drop_event"]), seed).turns[0][0].call.arguments["title"] for seed in range(20)]
+    spare = [
+        drafted(planned(["drop_event"]), seed).turns[0][0].call.arguments["title"]
+        for seed in range(20)
+    ]
     assert set(spare) == {"launch"}  # not the event that the story is about
 
 
@@ -80,8 +94,14 @@ def test_repeats_are_marked_only_where_a_back_reference_is_clear() -> None:
     marked = 0
     for seed in range(40):
         draft = drafted(planned(["see_balance"], ["take_in"], ["move_money"], ["spend"]), seed)
-        account = [turn[0].slots["account"].text for turn in (draft.turns[0], draft.turns[1], draft.turns[3])]
-        repeats = [turn[0].slots["account"].repeats for turn in (draft.turns[0], draft.turns[1], draft.turns[3])]
+        account = [
+            turn[0].slots["account"].text
+            for turn in (draft.turns[0], draft.turns[1], draft.turns[3])
+        ]
+        repeats = [
+            turn[0].slots["account"].repeats
+            for turn in (draft.turns[0], draft.turns[1], draft.turns[3])
+        ]
         assert repeats[0] is False and repeats[1] == (account[0] == account[1])
         assert repeats[2] is False  # two accounts were spoken of in the turn before
         marked += repeats[1]
@@ -99,7 +119,11 @@ def test_failures_are_typed_and_say_where() -> None:
     unknown = _error(Plan((PlannedTurn(("juggle",), ()),)))
     assert (unknown.type, unknown.function, unknown.turn) == ("func_sample_failed", "juggle", 0)
     nothing_given = _error(planned(["see_today"], ["move_it"]))
-    assert (nothing_given.type, nothing_given.function, nothing_given.turn) == ("func_sample_failed", "move_it", 1)
+    assert (nothing_given.type, nothing_given.function, nothing_given.turn) == (
+        "func_sample_failed",
+        "move_it",
+        1,
+    )
     ended = _error(planned(["look_up_event"], ["cancel_it"], ["room_for_it"]))
     assert (ended.type, ended.turn) == ("func_sample_failed", 2)
     torn = _error(Plan((PlannedTurn(("pay_vendor",), recipes["pay_vendor"].tools[:1]),)))
@@ -140,12 +164,17 @@ def test_repair_and_the_same_choices_realise_what_failed_before() -> None:
             assert mended is not None
             state = mended
     assert (
-        bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(5))).turns[1][0].result.error is None
+        bind.realise(DESK, desk(), plan, state, bind.random_chooser(random.Random(5)))
+        .turns[1][0]
+        .result.error
+        is None
     )
 
 
 @given(OBJECT, OBJECT)
-def test_merge_never_replaces_an_object_by_something_else(base: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_merge_never_replaces_an_object_by_something_else(
+    base: dict[str, Any], patch: dict[str, Any]
+) -> None:
     before = copy.deepcopy((base, patch))
 
     def check(old: Any, new: Any) -> None:
@@ -196,7 +225,9 @@ def test_fresh_state_of_an_unknown_recipe_is_func_sample_failed() -> None:
 def _failed(call: Call, state: dict[str, Any]) -> ComposeError:
     result = DESK.reset(state).call(call)
     assert result.error == "tool"
-    return ComposeError("vm_exec_failed", f"{call} gave {result.text}", function=call.name, turn=0, call=call)
+    return ComposeError(
+        "vm_exec_failed", f"{call} gave {result.text}", function=call.name, turn=0, call=call
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,6 +293,8 @@ def test_what_no_state_can_help_is_not_repaired() -> None:
     assert bind.repair(desk(), STATE, ComposeError("no_pattern", "x"), random.Random(0)) is None
     assert bind.repair(desk(), STATE, ComposeError("vm_exec_failed", "x"), random.Random(0)) is None
     own_clash = ComposeError(
-        "vm_exec_failed", "gave hour taken", call=Call("create_event", {"title": "audit", "day": "monday", "hour": 8})
+        "vm_exec_failed",
+        "gave hour taken",
+        call=Call("create_event", {"title": "audit", "day": "monday", "hour": 8}),
     )
     assert bind.repair(desk(), STATE, own_clash, random.Random(0)) is None

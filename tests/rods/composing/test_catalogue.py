@@ -36,20 +36,29 @@ def test_environment_without_a_catalogue_is_no_prompts() -> None:
     assert caught.value.type == "no_prompts"
 
 
-def test_names_of_recipes_are_shuffled_by_the_weights_of_their_functions_and_without_weights_by_chance_alone() -> None:
+def test_names_of_recipes_are_shuffled_by_the_weights_of_their_functions_and_without_weights_by_chance_alone() -> (
+    None
+):
     names = sorted(desk().recipes)
-    plain, shuffled = list(names), list(names)
+    plain = list(names)
+    shuffled = list(names)
     random.Random(3).shuffle(plain)
     desk().shuffle(shuffled, {}, random.Random(3))
     assert shuffled == plain
-    (name,) = (name for name in names if desk().recipes[name].practised == ("find_contact", "send_mail", MAIL))
+    (name,) = (
+        name
+        for name in names
+        if desk().recipes[name].practised == ("find_contact", "send_mail", MAIL)
+    )
     firsts = []
     for number in range(300):
         desk().shuffle(shuffled, dict.fromkeys(("send_mail", MAIL), 4.0), random.Random(number))
         assert sorted(shuffled) == names
         firsts.append(shuffled.index(name) < len(names) / 4)
     assert sum(firsts) > 120  # of 75 by chance
-    assert desk().recipes[name].preferred({"send_mail": 4.0, MAIL: 0.1}) == pytest.approx((1.0 + 4.0 + 0.1) / 3)
+    assert desk().recipes[name].preferred({"send_mail": 4.0, MAIL: 0.1}) == pytest.approx(
+        (1.0 + 4.0 + 0.1) / 3
+    )
 
 
 def step(tool: str, **sources: str) -> RecipeStep:
@@ -60,12 +69,21 @@ def step(tool: str, **sources: str) -> RecipeStep:
     ("recipe", "fault"),
     [
         (Recipe("r", (step("dance"),), ("dance",)), "unknown tool"),
-        (Recipe("r", (step("read_file", file="file:file", mode="file:file"),), ("read {file}",)), "no parameters"),
+        (
+            Recipe("r", (step("read_file", file="file:file", mode="file:file"),), ("read {file}",)),
+            "no parameters",
+        ),
         (Recipe("r", (step("write_file", file="file:file"),), ("write {file}",)), "needs ['text']"),
-        (Recipe("r", (step("read_file", file="file:cabinet"),), ("read {file}",)), "unknown domain"),
+        (
+            Recipe("r", (step("read_file", file="file:cabinet"),), ("read {file}",)),
+            "unknown domain",
+        ),
         (Recipe("r", (step("read_file", file="0.files.0"),), ("read it",)), "has not run yet"),
         (Recipe("r", (step("read_file", file="file:file"),), ("read something",)), "exactly once"),
-        (Recipe("r", (step("read_file", file="file:file"),), ("read {file} and {file}",)), "exactly once"),
+        (
+            Recipe("r", (step("read_file", file="file:file"),), ("read {file} and {file}",)),
+            "exactly once",
+        ),
         (Recipe("r", (step("read_file", file="file:file"),), ("Read {file}.",)), "full stop"),
         (Recipe("r", (step("read_file", file="^drawer"),), ("read {drawer}",)), "no recipe gives"),
         (Recipe("other", (step("read_file", file="file:file"),), ("read {file}",)), "calls itself"),
@@ -92,8 +110,14 @@ def test_unsound_phrase_book_is_named() -> None:
 def test_an_article_that_phrase_and_phrase_book_both_write_is_named() -> None:
     phrase = "read the {file}"
     recipe = Recipe("r", (step("read_file", file="file:file"),), (phrase,))
-    for vague, said in (("one of the files", "the one of the files"), ("a file", "the a file"), ("other file", "")):
-        book = replace(desk().book, vague={"file": (vague,)}, supply={"file": ("I mean {value}.",)}, again={})
+    for vague, said in (
+        ("one of the files", "the one of the files"),
+        ("a file", "the a file"),
+        ("other file", ""),
+    ):
+        book = replace(
+            desk().book, vague={"file": (vague,)}, supply={"file": ("I mean {value}.",)}, again={}
+        )
         broken = replace(desk(), recipes={"r": recipe}, book=book)
         found = [fault for fault in faults(broken, DESK) if "article" in fault]
         assert found == ([f"r: {phrase!r} may come to say {said!r}: {ARTICLE}"] if said else [])
@@ -103,7 +127,9 @@ ARTICLE = "write the article in the phrase or in the phrase book, not in both"
 
 
 def test_a_word_that_phrase_and_phrase_book_both_write_is_noted() -> None:
-    recipe = Recipe("r", (step("read_file", file="^file"),), ("see that {file} is read", "read {file}"))
+    recipe = Recipe(
+        "r", (step("read_file", file="^file"),), ("see that {file} is read", "read {file}")
+    )
     book = replace(desk().book, things={"file": Words(("the {noun}",), ("that file",))})
     (found,) = doubled(replace(desk(), recipes={"r": recipe}, book=book))
     assert "'that that file'" in found and found.startswith("r: 'see that {file} is read'")
@@ -118,11 +144,26 @@ def test_lists_that_name_what_there_is_not_are_named() -> None:
     unknown = {"dance": ("it",)}
     gone = Recipe("gone", (step("read_file", file="file:file"),), ("read {file}",), ends=("dance",))
     for changed, fault in (
-        (replace(ours, book=replace(ours.book, vague=hidden)), "vague names the unknown family 'target'"),
-        (replace(ours, book=replace(ours.book, supply=hidden)), "supply names the unknown family 'target'"),
-        (replace(ours, book=replace(ours.book, vague=unknown)), "vague names the unknown family 'dance'"),
-        (replace(ours, book=replace(ours.book, supply=unknown)), "supply names the unknown family 'dance'"),
-        (replace(ours, book=replace(ours.book, things=WORDS)), "things names the unknown thing 'dance'"),
+        (
+            replace(ours, book=replace(ours.book, vague=hidden)),
+            "vague names the unknown family 'target'",
+        ),
+        (
+            replace(ours, book=replace(ours.book, supply=hidden)),
+            "supply names the unknown family 'target'",
+        ),
+        (
+            replace(ours, book=replace(ours.book, vague=unknown)),
+            "vague names the unknown family 'dance'",
+        ),
+        (
+            replace(ours, book=replace(ours.book, supply=unknown)),
+            "supply names the unknown family 'dance'",
+        ),
+        (
+            replace(ours, book=replace(ours.book, things=WORDS)),
+            "things names the unknown thing 'dance'",
+        ),
         (
             replace(ours, recipes={**ours.recipes, "gone": gone}),
             "no recipe gives or makes 'dance', which another one ends",
@@ -131,7 +172,10 @@ def test_lists_that_name_what_there_is_not_are_named() -> None:
         (replace(ours, thematic=frozenset({"dance"})), "thematic names the unknown domain 'dance'"),
         (replace(ours, silent=frozenset({"dance"})), "silent names the unknown thing 'dance'"),
         (replace(ours, common=frozenset({"dance"})), "common names the unknown tool 'dance'"),
-        (replace(ours, book=replace(ours.book, again={"dance": ("it",)})), "again names the unknown family 'dance'"),
+        (
+            replace(ours, book=replace(ours.book, again={"dance": ("it",)})),
+            "again names the unknown family 'dance'",
+        ),
     ):
         assert fault in faults(changed, DESK)
 
@@ -153,7 +197,10 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
         except ComposeError:
             continue
         accepted += not drafts.judge(catalogue, environment, task, draft)
-        assert True not in unfair(environment, task, run(environment, task)), (task.script, task.calls)
+        assert True not in unfair(environment, task, run(environment, task)), (
+            task.script,
+            task.calls,
+        )
     assert accepted >= 6
 
 
@@ -163,7 +210,10 @@ def test_the_content_id_follows_recipes_and_words_alone() -> None:
     first, *others = ours.recipes.values()
     for changed in (
         replace(ours, recipes={each.name: each for each in (*others, first)}),
-        replace(ours, recipes={**ours.recipes, first.name: replace(first, phrases=(*first.phrases, "again"))}),
+        replace(
+            ours,
+            recipes={**ours.recipes, first.name: replace(first, phrases=(*first.phrases, "again"))},
+        ),
         replace(ours, book=replace(ours.book, longest=3)),
     ):
         assert changed.content_id != ours.content_id

@@ -1,4 +1,5 @@
-"""The gates that read a task's texts, results and world: each clause refuses its own fault and nothing else.
+"""The gates that read a task's texts, results and world: each clause refuses its own fault and
+nothing else.
 
 On the toy environment, which has no phrase book: what holds here holds for a user's own."""
 
@@ -18,13 +19,25 @@ from tests.environments import load
 from tests.rods.toy_environment import Toy, World, environment
 
 TOY = environment()
-STATE = {"notes": {"7": {"title": "rent", "body": "pay on monday"}, "8": {"title": "milk", "body": "two bottles"}}}
+STATE = {
+    "notes": {
+        "7": {"title": "rent", "body": "pay on monday"},
+        "8": {"title": "milk", "body": "two bottles"},
+    }
+}
 
 
 def task(*turns: tuple[str, Sequence[Call]], world: Environment = TOY, **changes: Any) -> Task:
-    """A task of (text, calls) turns, all tools of the toy environment visible, two notes in the world."""
-    fields: dict[str, Any] = {"state": STATE, "tools": tuple(TOY.tools()), "type": "base", **changes}
-    script, calls = tuple(text for text, _ in turns), tuple(tuple(calls) for _, calls in turns)
+    """A task of (text, calls) turns, all tools of the toy environment visible, two notes in the
+    world."""
+    fields: dict[str, Any] = {
+        "state": STATE,
+        "tools": tuple(TOY.tools()),
+        "type": "base",
+        **changes,
+    }
+    script = tuple(text for text, _ in turns)
+    calls = tuple(tuple(calls) for _, calls in turns)
     return Task(reference(world), script=script, calls=calls, **fields)
 
 
@@ -49,9 +62,13 @@ LABEL = Call("label", {"note_ids": [7]})
         [("Read me note 7.", [read(7)])],
         [("Read me the seventh note, number seven.", [read(7)])],
         [("I speak of note 7.", [Call("titles")]), ("Read it to me.", [read(7)])],
-        [("Write a note.", [Call("write", {"title": "Write a note", "body": ""})]), ("Read it.", [read(103)])],
+        [
+            ("Write a note.", [Call("write", {"title": "Write a note", "body": ""})]),
+            ("Read it.", [read(103)]),
+        ],
         [("Label note 7.", [Call("label", {"note_ids": [7], "color": "red"})])],  # the default
-        [("Label note 7 like the sky.", [label(7)])],  # listed in the document, and no other one is named
+        # listed in the document, and no other one is named
+        [("Label note 7 like the sky.", [label(7)])],
         [("Read me the note about the rent.", [read(7)])],  # a look at the titles would show it
     ],
 )
@@ -61,20 +78,38 @@ def test_a_value_may_come_from_texts_results_documents_and_tools(turns: Any) -> 
 
 def test_a_value_out_of_nothing_is_refused() -> None:
     (reason,) = found(
-        grounding, task(("Add some to the counter of apples.", [Call("count", {"name": "apples", "amount": 31})]))
+        grounding,
+        task(
+            (
+                "Add some to the counter of apples.",
+                [Call("count", {"name": "apples", "amount": 31})],
+            )
+        ),
     )
     assert reason == "turn 0, call 0: count: nobody says amount=31, and nothing shows it"
-    assert found(grounding, task(("Write a note, please.", [Call("write", {"title": "plans", "body": ""})])))
-    assert found(grounding, task(("Label note 7 red.", [label(7)])))  # another value of the list is said
-    later = task(("Read me a note.", [read(7)]), ("I meant note 7.", [Call("titles")]), tools=("read", "titles"))
+    assert found(
+        grounding, task(("Write a note, please.", [Call("write", {"title": "plans", "body": ""})]))
+    )
+    # another value of the list is said
+    assert found(grounding, task(("Label note 7 red.", [label(7)])))
+    later = task(
+        ("Read me a note.", [read(7)]),
+        ("I meant note 7.", [Call("titles")]),
+        tools=("read", "titles"),
+    )
     assert found(grounding, later) == []  # the titles show it
-    assert found(grounding, task(("Read me a note.", [read(7)]), ("I meant note 7.", [read(7)]), tools=("read",)))
+    assert found(
+        grounding,
+        task(("Read me a note.", [read(7)]), ("I meant note 7.", [read(7)]), tools=("read",)),
+    )
 
 
 def test_a_world_that_cannot_be_forked_shows_nothing() -> None:
     stiff = Toy("environment", World, features=Features(fork=False))
     made = task(("Read me the note about the rent.", [read(7)]), world=stiff)
-    assert found(grounding, made, stiff) and not found(grounding, task(("Read me note 7.", [read(7)])), stiff)
+    assert found(grounding, made, stiff) and not found(
+        grounding, task(("Read me note 7.", [read(7)])), stiff
+    )
 
 
 def test_dates_and_identifiers_may_be_said_in_words() -> None:
@@ -102,11 +137,14 @@ def test_what_is_asked_for_has_to_be_done() -> None:
         ("Read me note 7 and the one called 'shopping list'.", "'shopping list'"),
         ("Read me note 7 and send it to box_12.", "'box_12'"),
     ):
-        assert found(requests, task((text, [read(7)]))) == [f"turn 0: {left} is asked about and no call uses it"]
+        assert found(requests, task((text, [read(7)]))) == [
+            f"turn 0: {left} is asked about and no call uses it"
+        ]
     assert found(requests, task(("Read me note 7.", [read(7)]), ("And now note 8.", []))) == [
         "turn 1: no call does what it asks for"
     ]
-    assert found(requests, task(("Read me note 7 about 'pay on monday'.", [read(7)]))) == []  # the result says it
+    # the result says it
+    assert found(requests, task(("Read me note 7 about 'pay on monday'.", [read(7)]))) == []
 
 
 @pytest.mark.parametrize(
@@ -126,33 +164,72 @@ def test_texts_that_give_the_machinery_away(text: str, reason: str) -> None:
 
 def test_plain_words_and_values_may_be_said() -> None:
     assert leaks(TOY, task(("Count on me to read and label note 7.", [read(7)]))) == []
-    assert leaks(TOY, task(("Write a note called note_id.", [Call("write", {"title": "note_id", "body": ""})]))) == []
+    assert (
+        leaks(
+            TOY,
+            task(
+                ("Write a note called note_id.", [Call("write", {"title": "note_id", "body": ""})])
+            ),
+        )
+        == []
+    )
 
 
-def vain(supply: str, calls: Sequence[Call], before: str = "Add some to a counter.", **changes: Any) -> Task:
-    return task(("Hello there.", [Call("total")]), (before, []), (supply, calls), type="miss_param", **changes)
+def vain(
+    supply: str, calls: Sequence[Call], before: str = "Add some to a counter.", **changes: Any
+) -> Task:
+    return task(
+        ("Hello there.", [Call("total")]),
+        (before, []),
+        (supply, calls),
+        type="miss_param",
+        **changes,
+    )
 
 
 def test_a_missing_value_must_be_missing() -> None:
     adds = [Call("count", {"name": "apples", "amount": 31})]
     assert found(missing, vain("The counter is apples, by 31.", adds)) == []
-    assert found(missing, vain("I mean 31.", adds, "Add 31 to the counter of apples."))  # said before
-    assert found(missing, vain("By 1.", [Call("count", {"name": "fish", "amount": 1})], "Add to the fish."))  # default
+    # said before
+    assert found(missing, vain("I mean 31.", adds, "Add 31 to the counter of apples."))
+    # default
+    assert found(
+        missing, vain("By 1.", [Call("count", {"name": "fish", "amount": 1})], "Add to the fish.")
+    )
     (shown,) = found(missing, vain("I mean note 7.", [read(7)], "Read me a note."))
     assert "a visible tool shows note_id=7" in shown
-    assert found(missing, vain("I mean note 7.", [read(7)], "Read me a note.", tools=("read", "total"))) == []
-    earlier = task(("List my notes.", [Call("titles")]), ("Read one.", []), ("Number 7.", [read(7)]), type="miss_param")
+    assert (
+        found(
+            missing, vain("I mean note 7.", [read(7)], "Read me a note.", tools=("read", "total"))
+        )
+        == []
+    )
+    earlier = task(
+        ("List my notes.", [Call("titles")]),
+        ("Read one.", []),
+        ("Number 7.", [read(7)]),
+        type="miss_param",
+    )
     assert "is in an earlier result" in found(missing, earlier)[0]
 
 
 def test_a_turn_in_vain_must_be_served_by_the_next() -> None:
-    assert "nothing follows" in found(missing, task(("Read one.", []), ("Seven.", []), type="miss_param"))[0]
-    assert "without a turn" in found(missing, task(("Read note 7.", [read(7)]), type="miss_param"))[0]
+    assert (
+        "nothing follows"
+        in found(missing, task(("Read one.", []), ("Seven.", []), type="miss_param"))[0]
+    )
+    assert (
+        "without a turn" in found(missing, task(("Read note 7.", [read(7)]), type="miss_param"))[0]
+    )
 
 
-def held_out(request: str, call: Call, world: Environment, state: Any, tools: tuple[str, ...]) -> Task:
+def held_out(
+    request: str, call: Call, world: Environment, state: Any, tools: tuple[str, ...]
+) -> Task:
     turns = ((request, ()), (RETURN_SENTENCE, (call,)))
-    return task(*turns, world=world, type="miss_func", state=state, tools=tools, held_out={1: (call.name,)})
+    return task(
+        *turns, world=world, type="miss_func", state=state, tools=tools, held_out={1: (call.name,)}
+    )
 
 
 @pytest.mark.needs("bfcl")
@@ -169,7 +246,11 @@ def test_a_missing_tool_must_have_no_stand_in() -> None:
             }
         }
     }
-    state = {"classes": ["GorillaFileSystem"], "config": {"GorillaFileSystem": files}, "long_context": False}
+    state = {
+        "classes": ["GorillaFileSystem"],
+        "config": {"GorillaFileSystem": files},
+        "long_context": False,
+    }
     move = Call("mv", {"source": "a.txt", "destination": "old"})
     show = Call("cat", {"file_name": "a.txt"})
 

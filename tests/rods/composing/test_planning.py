@@ -34,17 +34,30 @@ def _plan(
 ) -> Plan:
     rng = keyed_random(1, "plan", seed.id)
     shape = profile(DESK, seed)
-    told: Any = {"limits": Gates(), "blocked": blocked, "functions": functions, "narrative": narrative}
-    return planning.plan(desk(), DESK, shape, seed.type, seed=seed, rng=rng, preferences=preferences, **told)
+    told: Any = {
+        "limits": Gates(),
+        "blocked": blocked,
+        "functions": functions,
+        "narrative": narrative,
+    }
+    return planning.plan(
+        desk(), DESK, shape, seed.type, seed=seed, rng=rng, preferences=preferences, **told
+    )
 
 
 def test_plans_call_functions_the_rather_the_more_they_weigh_in_the_same_shape() -> None:
-    """Weights of the functions in the second half of the alphabet, and of pairs with one of them."""
+    """Weights of the functions in the second half of the alphabet, and of pairs with one of
+    them."""
     calls = {weight: Counter[bool]() for weight in (None, 1.0, 10.0)}
-    names = [*DESK.tools(), *(f"{giver} → {taker}" for giver in DESK.tools() for taker in DESK.tools())]
+    names = [
+        *DESK.tools(),
+        *(f"{giver} → {taker}" for giver in DESK.tools() for taker in DESK.tools()),
+    ]
     for seed in SEEDS:
         for weight, counts in calls.items():
-            preferences = {} if weight is None else {name: weight for name in names if name[0] > "i"}
+            preferences = (
+                {} if weight is None else {name: weight for name in names if name[0] > "i"}
+            )
             with suppress(ComposeError):
                 plan = _plan(seed, preferences=preferences)
                 assert len(plan.turns) == len(seed.calls)
@@ -67,7 +80,9 @@ def _multiset(plan: Plan) -> Counter[str]:
 
 
 def test_other_functions_keep_turns_and_nearly_the_counts_and_avoid_the_seeds_functions() -> None:
-    planned, repeated, calls = 0, 0, 0
+    planned = 0
+    repeated = 0
+    calls = 0
     for seed, plan in _plans():
         planned += 1
         assert len(plan.turns) == len(seed.calls)
@@ -78,7 +93,8 @@ def test_other_functions_keep_turns_and_nearly_the_counts_and_avoid_the_seeds_fu
         repeated += (_multiset(plan) & own).total()
         calls += _multiset(plan).total()
     assert planned > 0.9 * len(SEEDS)
-    assert repeated < 0.25 * calls  # of the root's API classes; look-ups that feed others are few in each
+    # of the root's API classes; look-ups that feed others are few in each
+    assert repeated < 0.25 * calls
 
 
 def test_same_functions_are_called_turn_by_turn_in_order() -> None:
@@ -89,7 +105,9 @@ def test_same_functions_are_called_turn_by_turn_in_order() -> None:
         except ComposeError:
             continue
         planned += 1
-        assert [turn.tools for turn in plan.turns] == [tuple(call.name for call in turn) for turn in seed.calls]
+        assert [turn.tools for turn in plan.turns] == [
+            tuple(call.name for call in turn) for turn in seed.calls
+        ]
     assert planned > 0.9 * len(SEEDS)
 
 
@@ -147,10 +165,16 @@ def test_impossible_shape_is_no_pattern() -> None:
 
 def test_turns_asked_in_vain_need_something_to_withhold() -> None:
     for seed in range(20):
-        plan = planning.plan(desk(), DESK, PlanShape((2, 0, 1)), "miss_func", rng=random.Random(seed))
+        plan = planning.plan(
+            desk(), DESK, PlanShape((2, 0, 1)), "miss_func", rng=random.Random(seed)
+        )
         assert set(plan.turns[2].tools) - set(plan.turns[0].tools)
         plan = planning.plan(desk(), DESK, PlanShape((0, 1)), "miss_param", rng=random.Random(seed))
-        says = [domain for name in plan.turns[1].recipes for domain in desk().recipes[name].user_slots.values()]
+        says = [
+            domain
+            for name in plan.turns[1].recipes
+            for domain in desk().recipes[name].user_slots.values()
+        ]
         assert any(desk().family(domain) in desk().book.vague for domain in says)
 
 
@@ -159,8 +183,12 @@ def test_outline_of_a_plan_is_the_profile_that_its_task_gets() -> None:
     alike = 0
     tasks = [task for task in SEEDS if task.type == "base"]
     for task in tasks:
-        turns = [tuple(desk().recipes[name] for name in turn["recipes"]) for turn in task.provenance["plan"]["turns"]]
-        seen, found = outline(turns, groups, task.type), profile(DESK, task)
+        turns = [
+            tuple(desk().recipes[name] for name in turn["recipes"])
+            for turn in task.provenance["plan"]["turns"]
+        ]
+        seen = outline(turns, groups, task.type)
+        found = profile(DESK, task)
         assert [[node.tool for node in turn] for turn in seen.turns] == [
             [node.tool for node in turn] for turn in found.turns
         ]
@@ -169,13 +197,20 @@ def test_outline_of_a_plan_is_the_profile_that_its_task_gets() -> None:
 
 
 def test_variants_keep_their_roots_limits_before_anything_runs() -> None:
-    """What is planned passes the gate, and nine in ten plans keep the edges from turn to turn exactly."""
+    """What is planned passes the gate, and nine in ten plans keep the edges from turn to turn
+    exactly."""
     groups = {name: tool.group for name, tool in DESK.tools().items()}
-    apart, kept, planned = [], 0, 0
+    apart = []
+    kept = 0
+    planned = 0
     for seed, plan in _plans():
         root = profile(DESK, seed)
         planned += 1
-        seen = outline([tuple(desk().recipes[name] for name in turn.recipes) for turn in plan.turns], groups, seed.type)
+        seen = outline(
+            [tuple(desk().recipes[name] for name in turn.recipes) for turn in plan.turns],
+            groups,
+            seed.type,
+        )
         assert isomorphic(root, seen, Gates()) == []
         apart.append(distance(root, seen))
         kept += root.links == seen.links
@@ -184,7 +219,8 @@ def test_variants_keep_their_roots_limits_before_anything_runs() -> None:
 
 
 def test_a_table_predicts_the_edges_of_the_profile() -> None:
-    """Of values that an earlier recipe left, of values passed on inside one, and none of what the user said."""
+    """Of values that an earlier recipe left, of values passed on inside one, and none of what the
+    user said."""
     task, _ = made(planned(["plan_event"], ["invite_to_it", "see_today"]))
     table = Table()
     for turn, names in enumerate((["plan_event"], ["invite_to_it", "see_today"])):
@@ -193,7 +229,9 @@ def test_a_table_predicts_the_edges_of_the_profile() -> None:
             feeding = table.feeding(recipe, turn)
             before = table.edges.copy()
             table.add(recipe, turn)
-            assert table.edges - before == {(origin, turn): count for origin, count in feeding.items()}
+            assert table.edges - before == {
+                (origin, turn): count for origin, count in feeding.items()
+            }
     assert table.edges == profile(DESK, task).links == {(0, 1): 1, (1, 1): 1}
     assert table.holds(0) and table.holds(1) and not table.holds(2)
 

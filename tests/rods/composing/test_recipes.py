@@ -1,4 +1,5 @@
-"""Recipes as TOML: what each shorthand stands for, and what is refused with file, key and remedy."""
+"""Recipes as TOML: what each shorthand stands for, and what is refused with file, key and
+remedy."""
 
 from __future__ import annotations
 
@@ -69,7 +70,10 @@ def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
             },
         ),
     )
-    assert isinstance(made.steps[1].arguments["n"], Constant) and type(made.steps[1].arguments["n"].value) is float
+    assert (
+        isinstance(made.steps[1].arguments["n"], Constant)
+        and type(made.steps[1].arguments["n"].value) is float
+    )
     assert made.gives == {
         "event": ProducedEntity(FromResult(0, ("event",)), "title"),
         "guest": ProducedEntity(FromEarlierRecipe("person"), ""),
@@ -127,7 +131,11 @@ def test_shared_entries_stand_in_lists_and_inside_steps(file: Path) -> None:
     )
     planned = RecipeStep(
         "create_event",
-        {"title": FromUser("title", "title"), "day": FromUser("day", "day"), "hour": FromUser("hour", "hour")},
+        {
+            "title": FromUser("title", "title"),
+            "day": FromUser("day", "day"),
+            "hour": FromUser("hour", "hour"),
+        },
     )
     assert found["short"].steps == (planned,) and found["short"].ends == ("mail", "event", "person")
     assert found["long"].tools == ("create_event", "book_room", "move_event")
@@ -160,7 +168,13 @@ def test_a_family_is_written_for_each_member_in_order(file: Path) -> None:
         """,
     )
     assert list(found) == ["buy_it", "buy_more", "sell_it", "sell_more", "last"]
-    assert [each.unless for each in found.values()] == [("closed", "poor"), ("poor",), ("closed",), (), ()]
+    assert [each.unless for each in found.values()] == [
+        ("closed", "poor"),
+        ("poor",),
+        ("closed",),
+        (),
+        (),
+    ]
     assert found["sell_it"].phrases == ("sell {stock}",)
     assert found["sell_it"].steps[0].arguments["type"] == Constant("Sell")
 
@@ -195,8 +209,12 @@ def test_a_list_as_a_members_value_multiplies_the_phrases(file: Path) -> None:
         "show all with {token}",
         "show all by {token}",
     )
-    assert list(found["list"].gives) == ["first", "token"] and list(found["list_on"].gives) == ["first"]
-    assert found["list_on"].phrases == ("list all", "show all") and found["list_on"].needs == {"token"}
+    assert list(found["list"].gives) == ["first", "token"] and list(found["list_on"].gives) == [
+        "first"
+    ]
+    assert found["list_on"].phrases == ("list all", "show all") and found["list_on"].needs == {
+        "token"
+    }
 
 
 def test_the_other_tables(file: Path) -> None:
@@ -246,8 +264,14 @@ def test_the_other_tables(file: Path) -> None:
     assert book.longest == 12 and book.things == {"file": Words(("the {noun}",), ("that file",))}
     (story,) = book.stories
     assert story.later == ("On with it.", "On with this.") and story.groups == {"cars"}
-    assert found.siblings == {"copy": "move", "move": "copy"} and found.swaps == {"copy": ("source", "target")}
-    assert found.families == {"lone_day": "day"} and found.lookups == {"look"} and found.silent == {"token"}
+    assert found.siblings == {"copy": "move", "move": "copy"} and found.swaps == {
+        "copy": ("source", "target")
+    }
+    assert (
+        found.families == {"lone_day": "day"}
+        and found.lookups == {"look"}
+        and found.silent == {"token"}
+    )
     assert found.domains == {"unit": (Worded("km", "kilometers"), "miles", ["a", "b"])}
     assert found.pools == {"names": ("Ada", "Ben"), "prices": {"ABC": 3}}
 
@@ -262,31 +286,106 @@ _EACH = '[recipes."look<n>"]\neach = [{ n = "1" }]\nsteps = ["look"]\nphrases = 
         ("[recipe.look]", "recipe", "is no key", "use one of shared, recipes"),
         ("recipes = 3", "recipes", "must be a table", "write [recipes]"),
         ("[recipes]\nlook = 3", "recipes.look", "is no recipe", "steps = ["),
-        (_HEAD + "phrase = 3", "recipes.look.phrase", "is no key", "use one of steps, phrases, ends"),
+        (
+            _HEAD + "phrase = 3",
+            "recipes.look.phrase",
+            "is no key",
+            "use one of steps, phrases, ends",
+        ),
         ('[recipes.look]\nsteps = ["look"]', "recipes.look", "has no phrases", 'phrases = ["…"]'),
         ('[recipes.look]\nphrases = ["look"]', "recipes.look", "has no steps", 'steps = ["…"]'),
-        ('[recipes.look]\nsteps = "look"\nphrases = ["x"]', "recipes.look.steps", "must be a list", '["…"]'),
-        ('[recipes.look]\nsteps = [3]\nphrases = ["x"]', "recipes.look.steps", "texts only", "tool name=source"),
-        ('[recipes.look]\nsteps = ["look"]\nphrases = [3]', "recipes.look.phrases", "texts only", '["…", "…"]'),
-        ('[recipes.a]\nsteps = ["look at"]\nphrases = ["x"]', "recipes.a.steps", "is no step", "name=source"),
-        ('[recipes.a]\nsteps = ["look n=x"]\nphrases = ["x"]', "recipes.a.steps", "neither", "write one of these"),
-        ('[recipes.a]\nsteps = ["look n=!x"]\nphrases = ["x"]', "recipes.a.steps", "is no JSON", "!true"),
-        ('[recipes.a]\nsteps = ["@lok"]\nphrases = ["x"]', "recipes.a.steps", "@lok is not shared", "[shared]"),
-        ('[recipes.a]\nsteps = ["look n=@ x"]\nphrases = ["x"]', "recipes.a.steps", "names no text", "[shared]"),
+        (
+            '[recipes.look]\nsteps = "look"\nphrases = ["x"]',
+            "recipes.look.steps",
+            "must be a list",
+            '["…"]',
+        ),
+        (
+            '[recipes.look]\nsteps = [3]\nphrases = ["x"]',
+            "recipes.look.steps",
+            "texts only",
+            "tool name=source",
+        ),
+        (
+            '[recipes.look]\nsteps = ["look"]\nphrases = [3]',
+            "recipes.look.phrases",
+            "texts only",
+            '["…", "…"]',
+        ),
+        (
+            '[recipes.a]\nsteps = ["look at"]\nphrases = ["x"]',
+            "recipes.a.steps",
+            "is no step",
+            "name=source",
+        ),
+        (
+            '[recipes.a]\nsteps = ["look n=x"]\nphrases = ["x"]',
+            "recipes.a.steps",
+            "neither",
+            "write one of these",
+        ),
+        (
+            '[recipes.a]\nsteps = ["look n=!x"]\nphrases = ["x"]',
+            "recipes.a.steps",
+            "is no JSON",
+            "!true",
+        ),
+        (
+            '[recipes.a]\nsteps = ["@lok"]\nphrases = ["x"]',
+            "recipes.a.steps",
+            "@lok is not shared",
+            "[shared]",
+        ),
+        (
+            '[recipes.a]\nsteps = ["look n=@ x"]\nphrases = ["x"]',
+            "recipes.a.steps",
+            "names no text",
+            "[shared]",
+        ),
         (_HEAD + "gives = 3", "recipes.look.gives", "must be a table", "source/noun"),
         (_HEAD + "gives = { a = 3 }", "recipes.look.gives.a", "must be a text", "source/noun"),
         (_HEAD + 'gives = { a = "b" }', "recipes.look.gives.a", "neither", "write one of these"),
-        (_HEAD + 'gives = { a = "0.b/{c} to d" }', "recipes.look.gives.a", "'{c} to d' holds a slot", "one slot"),
+        (
+            _HEAD + 'gives = { a = "0.b/{c} to d" }',
+            "recipes.look.gives.a",
+            "'{c} to d' holds a slot",
+            "one slot",
+        ),
         (_HEAD + 'short = "yes"', "recipes.look.short", "true or false", "short = true"),
         (_HEAD + 'ends = "file"', "recipes.look.ends", "must be a list", '["…"]'),
         (_HEAD + "each = []", "recipes.look.each", "a table for each member", "each = [{"),
-        (_EACH.replace("look<n>", "look<m>"), "recipes.look<m>", "<m> stands for no text", "every member"),
-        (_EACH.replace('"1"', '"1", adds = { steps = [] }'), "recipes.look<n>.each.adds.steps", "is no key", "phrases"),
-        (_EACH.replace("look<n>", "look").replace("{ n", '{ n = "0" }, { n'), "recipes.look", "two recipes", "name"),
+        (
+            _EACH.replace("look<n>", "look<m>"),
+            "recipes.look<m>",
+            "<m> stands for no text",
+            "every member",
+        ),
+        (
+            _EACH.replace('"1"', '"1", adds = { steps = [] }'),
+            "recipes.look<n>.each.adds.steps",
+            "is no key",
+            "phrases",
+        ),
+        (
+            _EACH.replace("look<n>", "look").replace("{ n", '{ n = "0" }, { n'),
+            "recipes.look",
+            "two recipes",
+            "name",
+        ),
         ("[frames]\none = []", "frames.one", "no number of requests", "frames.1"),
-        ('[stories.trip]\nopening = ["Off."]', "stories.trip", "misses opening, later or closing", "a line of each"),
+        (
+            '[stories.trip]\nopening = ["Off."]',
+            "stories.trip",
+            "misses opening, later or closing",
+            "a line of each",
+        ),
         ("[things]\nfile = 3", "things.file", "must be a table", "write [things.file]"),
-        ("[things]\nfile = { explicit = [], forth = [] }", "things.file.forth", "is no key", "explicit, back"),
+        (
+            "[things]\nfile = { explicit = [], forth = [] }",
+            "things.file.forth",
+            "is no key",
+            "explicit, back",
+        ),
         ('[families]\na = ["x"]\nb = ["x"]', "families.b", "'x' has another family", "one of them"),
         ('siblings = [["one"]]', "siblings", "is no pair", '["one", "other"]'),
         ('siblings = "one"', "siblings", "a list of pairs", "siblings = [["),
@@ -320,11 +419,16 @@ def test_what_is_no_toml_is_named_with_its_line(file: Path) -> None:
 
 def test_two_files_make_one_catalogue_unless_they_share_a_name(file: Path) -> None:
     one = tables(file, "longest = 9\n" + _HEAD + '[vague]\nday = ["some day"]')
-    other = tables(file.with_name("other.toml"), 'lookups = ["see"]\n[recipes.see]\nsteps = ["see"]\nphrases = ["see"]')
+    other = tables(
+        file.with_name("other.toml"),
+        'lookups = ["see"]\n[recipes.see]\nsteps = ["see"]\nphrases = ["see"]',
+    )
     whole = merged([one, other])
     assert list(whole.recipes) == ["look", "see"] and whole.lookups == {"see"}
     assert whole.vague.keys() == {"day"} and whole.longest == 9
-    with pytest.raises(UserError, match=r"own\.toml, recipes: another file defines look too → keep one of them"):
+    with pytest.raises(
+        UserError, match=r"own\.toml, recipes: another file defines look too → keep one of them"
+    ):
         merged([other, one, one])
     with pytest.raises(UserError, match=r"own\.toml, longest: another file defines longest too"):
         merged([replace(one, recipes={}, vague={}), one])
@@ -332,17 +436,26 @@ def test_two_files_make_one_catalogue_unless_they_share_a_name(file: Path) -> No
 
 def test_a_domain_has_one_definition(file: Path) -> None:
     fixed = tables(file, '[domains]\nday = ["monday"]')
-    with pytest.raises(UserError, match=r"own\.toml, domains: the code defines day too → keep one of the two"):
+    with pytest.raises(
+        UserError, match=r"own\.toml, domains: the code defines day too → keep one of the two"
+    ):
         fixed.catalogue("own", domains={"day": lambda scene: ()})
 
 
 @pytest.mark.parametrize(("value", "noun"), [("^old", "/old"), ("0.b", "/slot")])
 def test_a_thing_without_a_noun_needs_words_without_one(file: Path, value: str, noun: str) -> None:
-    text = _HEAD + f'gives = {{ new = "{value}/" }}\n[things]\nnew = {{ explicit = ["the {{noun}}"], back = ["it"] }}'
+    text = (
+        _HEAD
+        + f'gives = {{ new = "{value}/" }}\n[things]\nnew = {{ explicit = ["the {{noun}}"], back = '
+        f'["it"] }}'
+    )
     where = r"own\.toml, recipes\.look\.gives\.new: gives a new without a noun"
     with pytest.raises(UserError, match=rf"{where}.* → end its source with {noun}, or"):
         tables(file, text).catalogue("own", domains={})
-    for sound in (text.replace("the {noun}", "the new one"), text.replace(f"{value}/", f"{value}/some words")):
+    for sound in (
+        text.replace("the {noun}", "the new one"),
+        text.replace(f"{value}/", f"{value}/some words"),
+    ):
         made = {name: getattr(desk(), name) for name in ("make_state", "patch", "pad", "topics")}
         assert tables(file, sound).catalogue("own", domains={}, **made).recipes
 
@@ -354,6 +467,9 @@ def test_the_documented_file_makes_a_sound_catalogue_for_desk(file: Path) -> Non
     assert list(found.recipes)[-2:] == ["note_income", "note_expense"]
     assert len(found.recipes["plan_event"].phrases) == 4
     ours = desk()
-    domains = {name: ours.domains[name] for name in ("title", "day", "hour", "contact", "new_name", "account")}
+    domains = {
+        name: ours.domains[name]
+        for name in ("title", "day", "hour", "contact", "new_name", "account")
+    }
     made = {name: getattr(ours, name) for name in ("make_state", "patch", "pad", "topics")}
     assert faults(found.catalogue("desk", domains=domains, **made), load("desk")) == []

@@ -46,11 +46,18 @@ def test_miss_func_withholds_a_needed_tool_until_the_fixed_sentence() -> None:
     for seed in range(15):
         task, _ = made(planned(["see_day"], [], ["pay_vendor"], ["see_team"]), "miss_func", seed)
         assert task.script[2] == RETURN_SENTENCE and task.calls[1] == ()
-        looking = ("find_bill",) if re.search(r"\b(find|look|check)\b", task.script[1], re.IGNORECASE) else ()
-        assert task.held_out == {2: ("pay_bill", *looking)}  # what acts, and what reads where it is asked for by itself
+        looking = (
+            ("find_bill",)
+            if re.search(r"\b(find|look|check)\b", task.script[1], re.IGNORECASE)
+            else ()
+        )
+        # what acts, and what reads where it is asked for by itself
+        assert task.held_out == {2: ("pay_bill", *looking)}
         assert "pay_bill" not in task.tools_at(1) and "pay_bill" in task.tools_at(2)
         assert Text.of(task.script[1]).contains_exact(task.calls[2][0].arguments["vendor"])
-        assert task.provenance["missing"] == [{"turn": 1, "tool": tool} for tool in ("pay_bill", *looking)]
+        assert task.provenance["missing"] == [
+            {"turn": 1, "tool": tool} for tool in ("pay_bill", *looking)
+        ]
 
 
 def test_miss_param_blurs_one_value_and_supplies_it_in_the_next_turn() -> None:
@@ -73,15 +80,22 @@ def test_miss_param_blurs_one_value_and_supplies_it_in_the_next_turn() -> None:
     assert blurred == {"amount", "source", "target"}
 
 
-def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_without_the_others() -> None:
+def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_without_the_others() -> (
+    None
+):
     for seed in range(8):
         task, draft = made(planned(["see_day"], [], ["pay_vendor", "see_team"]), "miss_func", seed)
         assert task_types.removable(desk(), draft, 2) == [["pay_bill"], ["list_team"]]
-        held = ("pay_bill", *(tool for tool in task.held_out[2] if tool == "find_bill"), "list_team")
+        held = (
+            "pay_bill",
+            *(tool for tool in task.held_out[2] if tool == "find_bill"),
+            "list_team",
+        )
         assert task.held_out == {2: held}
         assert task.provenance["missing"] == [{"turn": 1, "tool": tool} for tool in held]
     task, draft = made(planned(["see_day"], [], ["plan_event", "invite_to_it"]), "miss_func")
-    assert task_types.removable(desk(), draft, 2) == [["create_event"]]  # nobody can be invited to what is not there
+    # nobody can be invited to what is not there
+    assert task_types.removable(desk(), draft, 2) == [["create_event"]]
     texts = wording.rewrite(desk(), draft, narrative=True, rng=random.Random(0))
     whole = task_types.apply(desk(), DESK, draft, texts, "miss_func", random.Random(0), fair=False)
     assert len(whole.held_out[2]) == 1
@@ -90,7 +104,8 @@ def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_withou
 def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:
     for seed in range(8):
         task, draft = made(planned(["see_day"], [], ["move_money", "see_team"]), "miss_param", seed)
-        team, gap = task.calls[2][1].arguments["team"], task.provenance["missing"][0]
+        team = task.calls[2][1].arguments["team"]
+        gap = task.provenance["missing"][0]
         assert any(vague in task.script[1] for vague in desk().book.vague[gap["domain"]])
         assert (
             not Text.of(task.script[1]).contains_exact(team)
@@ -108,7 +123,10 @@ def test_value_that_was_said_before_is_never_the_missing_one() -> None:
             task = task_types.apply(desk(), DESK, draft, texts, "miss_param", random.Random(seed))
         except ComposeError:
             continue
-        if draft.turns[0][0].call.arguments["account"] == draft.turns[2][0].call.arguments["account"]:
+        if (
+            draft.turns[0][0].call.arguments["account"]
+            == draft.turns[2][0].call.arguments["account"]
+        ):
             assert task.provenance["missing"][0]["argument"] == "amount"
 
 
@@ -123,7 +141,9 @@ def test_value_that_was_said_before_is_never_the_missing_one() -> None:
         ([["see_day"], [], ["find_mail"]], "miss_param"),  # subjects are never blurred
     ],
 )
-def test_plan_without_the_turns_of_its_type_is_no_pattern(turns: list[list[str]], type: TaskType) -> None:
+def test_plan_without_the_turns_of_its_type_is_no_pattern(
+    turns: list[list[str]], type: TaskType
+) -> None:
     with pytest.raises(ComposeError) as caught:
         made(planned(*turns), type)
     assert caught.value.type == "no_pattern"
@@ -131,14 +151,23 @@ def test_plan_without_the_turns_of_its_type_is_no_pattern(turns: list[list[str]]
 
 def test_texts_must_be_one_a_turn() -> None:
     with pytest.raises(ComposeError) as caught:
-        task_types.apply(desk(), DESK, drafted(planned(["see_day"])), ["a", "b"], "base", random.Random(0))
+        task_types.apply(
+            desk(), DESK, drafted(planned(["see_day"])), ["a", "b"], "base", random.Random(0)
+        )
     assert caught.value.type == "conversation_construct_failed"
 
 
 def test_shown_tools_hold_the_needed_ones_and_their_siblings_and_are_few() -> None:
     for seed in range(10):
         task, _ = made(planned(["take_in"], ["shift_event"], ["mail_person"]), seed=seed)
-        assert {"add_income", "add_expense", "find_event", "move_event", "find_contact", "send_mail"} <= set(task.tools)
+        assert {
+            "add_income",
+            "add_expense",
+            "find_event",
+            "move_event",
+            "find_contact",
+            "send_mail",
+        } <= set(task.tools)
         assert len(task.tools) == desk().shown
         groups = {DESK.tools()[name].group for name in task.tools}
         assert groups == {"ledger", "calendar", "contacts", "mail"}
@@ -147,13 +176,19 @@ def test_shown_tools_hold_the_needed_ones_and_their_siblings_and_are_few() -> No
 def test_provenance_tells_flows_recipes_and_traits() -> None:
     task, _ = made(planned(["plan_event"], [], ["invite_to_it"], ["move_money"]), "miss_func")
     facts = task.provenance
-    assert facts["recipes"] == [["plan_event"], [], ["invite_to_it", "invite_to_it"], ["move_money"]]
+    assert facts["recipes"] == [
+        ["plan_event"],
+        [],
+        ["invite_to_it", "invite_to_it"],
+        ["move_money"],
+    ]
     assert facts["traits"] == [[], ["answer"], ["multi", "lookup"], ["swap"]]
     assert facts["flows"][2][1] == {
         "event": {"source": "result", "origin": [0, 0]},
         "address": {"source": "result", "origin": [2, 0]},
     }
-    assert facts["flows"][2][0] == {"name": {"source": "earlier"}}  # said when it was asked for in vain
+    # said when it was asked for in vain
+    assert facts["flows"][2][0] == {"name": {"source": "earlier"}}
     assert facts["plan"]["narrative"]["topic"] == "picnic"
 
 
@@ -167,4 +202,6 @@ def test_saying_a_value_is_word_for_word_whatever_the_case() -> None:
     assert Text.of("the notes 101 and 102").contains_exact([101, 102]) and not Text.of(
         "the notes 101 and 102"
     ).contains_exact([101, 103])
-    assert Text.of("All *.txt files").contains_exact("*.txt") and not Text.of("box12").contains_exact("box1")
+    assert Text.of("All *.txt files").contains_exact("*.txt") and not Text.of(
+        "box12"
+    ).contains_exact("box1")

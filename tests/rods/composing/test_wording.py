@@ -1,4 +1,5 @@
-"""Wording: everything is asked for, nothing leaks; the holistic rewrite does what turn-by-turn wording does not."""
+"""Wording: everything is asked for, nothing leaks; the holistic rewrite does what turn-by-turn
+wording does not."""
 
 from __future__ import annotations
 
@@ -40,11 +41,19 @@ def test_rewrite_refers_back_and_word_does_not() -> None:
     rewritten = [_rewrite(draft, seed)[1] for seed in range(40)]
     assert all(title in text or any(back in text for back in backs) for text in rewritten)
     assert 20 < sum(any(back in text.lower() for back in backs) for text in rewritten) < 40
-    assert not any("that event" in text or "this event" in text for seed in range(40) for text in _word(draft, seed))
+    assert not any(
+        "that event" in text or "this event" in text
+        for seed in range(40)
+        for text in _word(draft, seed)
+    )
 
 
 def test_repeated_value_becomes_a_back_reference_only_in_a_rewrite() -> None:
-    draft = next(draft for seed in range(50) if (draft := drafted(PLAN, seed)).turns[2][0].slots["account"].repeats)
+    draft = next(
+        draft
+        for seed in range(50)
+        if (draft := drafted(PLAN, seed)).turns[2][0].slots["account"].repeats
+    )
     assert any("the same account" in _rewrite(draft, seed)[2] for seed in range(10))
     assert not any("the same" in text for seed in range(10) for text in _word(draft, seed))
 
@@ -58,8 +67,16 @@ def test_story_runs_through_a_rewrite_and_only_there() -> None:
         opened += any(texts[0].startswith(lead.format(**STORY)) for lead in story.opening)
         closed += any(texts[2].startswith(lead.format(**STORY)) for lead in story.closing)
     assert opened > 15 and closed > 15  # leads are dropped where a turn would grow too long
-    plain = [text for seed in range(20) for text in (*_rewrite(draft, seed, narrative=False), *_word(draft, seed))]
-    leads = [lead.format(**STORY) for part in (story.opening, story.later, story.closing) for lead in part]
+    plain = [
+        text
+        for seed in range(20)
+        for text in (*_rewrite(draft, seed, narrative=False), *_word(draft, seed))
+    ]
+    leads = [
+        lead.format(**STORY)
+        for part in (story.opening, story.later, story.closing)
+        for lead in part
+    ]
     assert not any(lead in text for text in plain for lead in leads)
 
 
@@ -73,7 +90,9 @@ def test_texts_are_sentences_within_the_length() -> None:
     for draft in FRESH:
         for text in (*_word(draft, 1), *_rewrite(draft, 1), *_rewrite(draft, 1, narrative=False)):
             if text:
-                assert text[0].isupper() and text[-1] in ".!?" and "{" not in text and "  " not in text
+                assert (
+                    text[0].isupper() and text[-1] in ".!?" and "{" not in text and "  " not in text
+                )
                 short += len(text.split()) <= desk().book.longest
     assert short > 0.97 * sum(bool(turn) for draft in FRESH for turn in draft.turns) * 3
 
@@ -104,7 +123,10 @@ def test_draft_whose_calls_do_not_fit_its_recipes_is_refused() -> None:
 
 def test_no_lead_comes_twice_in_a_conversation() -> None:
     leads = [
-        lead for story in desk().book.stories for part in (story.opening, story.later, story.closing) for lead in part
+        lead
+        for story in desk().book.stories
+        for part in (story.opening, story.later, story.closing)
+        for lead in part
     ]
     for draft in FRESH:
         texts = " ".join(_rewrite(draft, 4))
@@ -113,32 +135,65 @@ def test_no_lead_comes_twice_in_a_conversation() -> None:
 
 
 def test_an_opening_says_what_the_calls_serve_and_no_topic_is_told() -> None:
-    """As variants are worded: the recipes' own purposes open the conversation, and a later turn comes back to them."""
-    catalogue, opened, resumed = desk(), [], 0
+    """As variants are worded: the recipes' own purposes open the conversation, and a later turn
+    comes back to them."""
+    catalogue = desk()
+    opened = []
+    resumed = 0
     for number, draft in enumerate(FRESH):
-        first, *later = wording.rewrite(catalogue, draft, narrative=True, served=True, rng=random.Random(number))
-        purposes = {text for turn in draft.turns for bound in turn for text in catalogue.recipes[bound.recipe].purpose}
+        first, *later = wording.rewrite(
+            catalogue, draft, narrative=True, served=True, rng=random.Random(number)
+        )
+        purposes = {
+            text
+            for turn in draft.turns
+            for bound in turn
+            for text in catalogue.recipes[bound.recipe].purpose
+        }
         for line in catalogue.book.openings:
             before, after = line.split("{intent}")
             if first.startswith(before) and (end := first.find(after)) > 0:
                 parts = first[len(before) : end]
-                if any(parts == one or parts == f"{one} and {two}" for one in purposes for two in purposes - {one}):
+                if any(
+                    parts == one or parts == f"{one} and {two}"
+                    for one in purposes
+                    for two in purposes - {one}
+                ):
                     opened.append(first[: end + 1])
-        told = [text for text in (first, *later) for line in catalogue.book.resumes if text.startswith(line)]
+        told = [
+            text
+            for text in (first, *later)
+            for line in catalogue.book.resumes
+            if text.startswith(line)
+        ]
         assert len(told) <= 1 and not first.startswith(catalogue.book.resumes)
         resumed += len(told)
-        leads = [lead for story in catalogue.book.stories for part in (story.opening, story.later) for lead in part]
+        leads = [
+            lead
+            for story in catalogue.book.stories
+            for part in (story.opening, story.later)
+            for lead in part
+        ]
         leads = [lead.format(**draft.plan.narrative) for lead in leads]
-        assert not any(text.startswith(lead) for text in (first, *later) for lead in leads if len(lead.split()) > 3)
-    assert len(opened) > 0.6 * len(FRESH) and resumed > 10  # a lead is dropped where its turn would grow too long
+        assert not any(
+            text.startswith(lead)
+            for text in (first, *later)
+            for lead in leads
+            if len(lead.split()) > 3
+        )
+    # a lead is dropped where its turn would grow too long
+    assert len(opened) > 0.6 * len(FRESH) and resumed > 10
     assert len(set(opened)) >= 0.8 * len(opened)
 
 
 def test_where_no_opening_was_told_no_turn_comes_back_to_it() -> None:
-    book, dropped = desk().book, 0
+    book = desk().book
+    dropped = 0
     openings = tuple(line.split("{")[0] for line in book.openings)
     for number, draft in enumerate(FRESH):
-        first, *later = wording.rewrite(desk(), draft, narrative=True, served=True, rng=random.Random(number))
+        first, *later = wording.rewrite(
+            desk(), draft, narrative=True, served=True, rng=random.Random(number)
+        )
         if draft.turns[0] and not first.startswith(openings):
             dropped += 1
             assert not any(text.startswith(book.resumes) for text in later)
@@ -146,10 +201,13 @@ def test_where_no_opening_was_told_no_turn_comes_back_to_it() -> None:
 
 
 def test_the_part_of_a_divided_turn_that_comes_first_keeps_its_opening() -> None:
-    catalogue, kept = desk(), 0
+    catalogue = desk()
+    kept = 0
     openings = tuple(line.split("{")[0] for line in catalogue.book.openings)
     for number, draft in enumerate(FRESH):
-        text = wording.rewrite(catalogue, draft, narrative=True, served=True, rng=random.Random(number))[0]
+        text = wording.rewrite(
+            catalogue, draft, narrative=True, served=True, rng=random.Random(number)
+        )[0]
         if not draft.turns[0] or not text.startswith(openings):
             continue
         opening = text[: text.find(". ") + 1]

@@ -18,14 +18,19 @@ json_values = st.recursive(
     | st.booleans()
     | st.integers(-(2**53), 2**53)
     | st.floats(allow_nan=False, allow_infinity=False)
-    # 004: ground truth is plain text; line ends and separators are what the compact form could stumble on
+    # 004: ground truth is plain text; line ends and separators are what the compact form could
+    # stumble on
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 calls = st.lists(
     st.builds(
-        Call, st.sampled_from(["ls", "move_file"]), st.dictionaries(st.sampled_from(["a", "b_c", "name"]), json_values)
+        Call,
+        st.sampled_from(["ls", "move_file"]),
+        st.dictionaries(st.sampled_from(["a", "b_c", "name"]), json_values),
     ),
     min_size=1,
     max_size=3,
@@ -79,13 +84,17 @@ def test_an_answer_ends_the_turn_and_documents_name_every_tool_and_argument(name
 def test_tags_names_what_is_malformed(text, complaint):
     parsed = load("tags").parse(text)
     assert complaint in str(parsed.error)
-    assert parsed.in_call == (complaint != "nothing else"), "what stands in a call is no fault of the form"
+    assert parsed.in_call == (complaint != "nothing else"), (
+        "what stands in a call is no fault of the form"
+    )
 
 
 def test_tags_accepts_reasoning_before_either_form():
     dialect = load("tags")
     assert dialect.parse("<think>hm</think>\n<answer>x</answer>").answer == "x"
-    assert dialect.parse('<think>hm</think><tool_call>[{"name": "ls", "arguments": {}}]</tool_call>').calls
+    assert dialect.parse(
+        '<think>hm</think><tool_call>[{"name": "ls", "arguments": {}}]</tool_call>'
+    ).calls
 
 
 def test_tags_has_two_prompts_that_differ():
@@ -120,7 +129,9 @@ def test_a_call_in_thinking_is_not_made(thinking):
 @pytest.mark.parametrize("before", ["", "<think>hm</think>\n", "hm</think>"])
 def test_a_tag_in_the_text_of_a_call_is_text(before):
     call = '<tool_call>{"name": "say", "arguments": {"text": "a <think>b</think> c"}}</tool_call>'
-    assert load("hermes").parse(before + call).calls == (Call("say", {"text": "a <think>b</think> c"}),)
+    assert load("hermes").parse(before + call).calls == (
+        Call("say", {"text": "a <think>b</think> c"}),
+    )
 
 
 @pytest.mark.parametrize("text", ["<think>hm", "a</think>b</think>c", "<think>a</think></think>b"])
@@ -135,11 +146,20 @@ JSON_FORMS = {"tags": "<tool_call>[{}]</tool_call>", "hermes": "<tool_call>{}</t
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        ('{"name": "rm", "parameters": {"x": 1}}', "not 'parameters': write what it takes in 'arguments'"),
+        (
+            '{"name": "rm", "parameters": {"x": 1}}',
+            "not 'parameters': write what it takes in 'arguments'",
+        ),
         ('{"name": "rm", "name": "ls", "arguments": {}}', "'name'; write each key once"),
         ('{"name": "rm", "arguments": {"x": 1, "x": 2}}', "'x'; write each key once"),
-        ('{"name": "rm", "arguments": {"x": 1, "x" : "\\u0022\\u0022"}}', "'x'; write each key once"),
-        ('{"name": "rm", "arguments": {"x": [{"y": 1, "\\u0079": 2}]}}', "'y'; write each key once"),
+        (
+            '{"name": "rm", "arguments": {"x": 1, "x" : "\\u0022\\u0022"}}',
+            "'x'; write each key once",
+        ),
+        (
+            '{"name": "rm", "arguments": {"x": [{"y": 1, "\\u0079": 2}]}}',
+            "'y'; write each key once",
+        ),
         ('{"name": "rm", "arguments": {"x": 18446744073709551616}}', "over 64 bits"),
         ('{"name": "rm", "arguments": {"x": [-9223372036854775809]}}', "over 64 bits"),
         ('{"name": "rm", "arguments": {"x": ' + "1" * 300 + "}}", "over 64 bits"),
@@ -163,9 +183,12 @@ def test_compact_refuses_values_that_would_be_read_as_others(value, complaint):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("value", [2**64 - 1, -(2**63), 1e300, 0.1234567890123456789, "9" * 40, ['a "b": {', "é<"]])
+@pytest.mark.parametrize(
+    "value", [2**64 - 1, -(2**63), 1e300, 0.1234567890123456789, "9" * 40, ['a "b": {', "é<"]]
+)
 def test_numbers_and_texts_at_the_edges_are_read_back_exactly(name, value):
-    dialect, call = load(name), Call("say", {"x": value, "y": 1})
+    dialect = load(name)
+    call = Call("say", {"x": value, "y": 1})
     assert dialect.parse(dialect.write([call])).calls == (call,)
 
 
@@ -173,9 +196,12 @@ def test_numbers_and_texts_at_the_edges_are_read_back_exactly(name, value):
 @pytest.mark.parametrize("closing", [")", "]", r"\"]}"])
 @pytest.mark.parametrize("name", NAMES)
 def test_nesting_cannot_hide_behind_brackets_in_a_text(name, closing, depth):
-    text, deep = '"' + closing * depth + '"', "[" * depth + "]" * depth
+    text = '"' + closing * depth + '"'
+    deep = "[" * depth + "]" * depth
     call = f'{{"name": "rm", "arguments": {{"a": {text}, "b": {deep}}}}}'
-    reply = JSON_FORMS[name].replace("{}", call) if name in JSON_FORMS else f"! rm a= {text} b= {deep}"
+    reply = (
+        JSON_FORMS[name].replace("{}", call) if name in JSON_FORMS else f"! rm a= {text} b= {deep}"
+    )
     assert "nested deeper" in str(load(name).parse(reply).error)
 
 
@@ -195,8 +221,14 @@ def test_compact_keeps_the_type_of_quoted_numbers():
 
 
 def test_compact_shows_an_object_like_the_arguments_of_a_call():
-    results = [Result('{"event":"e12","hour":9}', {"event": "e12", "hour": 9}), Result('{"ok":true}', {"ok": True})]
-    assert load("compact").observation([CALL] * len(results), results) == ("tool", "event= e12 hour= 9 | ok")
+    results = [
+        Result('{"event":"e12","hour":9}', {"event": "e12", "hour": 9}),
+        Result('{"ok":true}', {"ok": True}),
+    ]
+    assert load("compact").observation([CALL] * len(results), results) == (
+        "tool",
+        "event= e12 hour= 9 | ok",
+    )
     assert load("compact").observation([CALL], [Result("plain")]) == ("tool", "plain")
 
 
@@ -209,26 +241,46 @@ def test_a_reply_makes_so_many_calls_at_most(name):
         assert not parsed.calls and f"{MAX_CALLS} calls at most" in str(parsed.error)
 
 
-@pytest.mark.parametrize("opener", ["<tool_call>", "<think>", "<answer>", "<think><tool_call>", "</think><think>"])
+@pytest.mark.parametrize(
+    "opener", ["<tool_call>", "<think>", "<answer>", "<think><tool_call>", "</think><think>"]
+)
 @pytest.mark.parametrize("name", ["tags", "hermes"])
 def test_openers_without_an_end_are_malformed_however_many(name, opener):
     parsed = load(name).parse(opener * 8_192)
     # to Hermes an answer's tags are text like any other
-    assert (parsed.answer == opener * 8_192) if (name, opener) == ("hermes", "<answer>") else parsed.error
+    assert (
+        (parsed.answer == opener * 8_192)
+        if (name, opener) == ("hermes", "<answer>")
+        else parsed.error
+    )
 
 
-TAGS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "x", " ", "<tool", "_call>", '{"name": "ls"}']
+TAGS = [
+    "<tool_call>",
+    "</tool_call>",
+    "<think>",
+    "</think>",
+    "x",
+    " ",
+    "<tool",
+    "_call>",
+    '{"name": "ls"}',
+]
 
 
 @given(pieces=st.lists(st.sampled_from(TAGS), max_size=14))
 def test_hermes_reads_what_a_search_from_every_place_finds(pieces):
-    """The same blocks as by patterns that look for an end from every opener on: that takes the square of the length."""
+    """The same blocks as by patterns that look for an end from every opener on: that takes the
+    square of the length."""
     text = spoken = "".join(pieces)
     if "think>" in text:
         end = text.find("</think>")
         spoken = text[end + 8 :] if end >= 0 and "<think>" not in text[:end] else text
-        spoken = re.sub("<think>.*?</think>|(<tool_call>.*?</tool_call>)", lambda match: match[1] or "", spoken)
-    blocks, rest = re.findall("<tool_call>(.*?)</tool_call>", spoken), re.sub("<tool_call>.*?</tool_call>", "", spoken)
+        spoken = re.sub(
+            "<think>.*?</think>|(<tool_call>.*?</tool_call>)", lambda match: match[1] or "", spoken
+        )
+    blocks = re.findall("<tool_call>(.*?)</tool_call>", spoken)
+    rest = re.sub("<tool_call>.*?</tool_call>", "", spoken)
     parsed = load("hermes").parse(text)
     if any(tag in rest for tag in TAGS[:4]):
         assert "not closed" in str(parsed.error)

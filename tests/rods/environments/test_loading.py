@@ -1,4 +1,5 @@
-"""Environments by name: one object a name, errors that help, and settings that stay with whoever holds them."""
+"""Environments by name: one object a name, errors that help, and settings that stay with whoever
+holds them."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def test_what_cannot_be_found_is_told(name: str, told: str) -> None:
 def test_two_settings_live_side_by_side_and_what_was_started_is_ended() -> None:
     plain = Environments()
     with Environments(CONFINED) as confined:
-        inside, outside = confined.load("desk"), plain.load("desk")
+        inside = confined.load("desk")
+        outside = plain.load("desk")
         assert isinstance(inside, Sandboxed) and not isinstance(outside, Sandboxed)
         assert inside.hash == outside.hash
         assert plain.load("desk") is outside and confined.load("desk") is inside
@@ -77,7 +79,9 @@ def environment():
 """
 
 
-def test_a_file_s_world_is_the_same_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_s_world_is_the_same_confined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "counting.py").write_text(WORLD)
     monkeypatch.chdir(tmp_path)
     name = "counting.py:environment"
@@ -102,7 +106,9 @@ def test_what_is_derived_from_an_environment_is_kept_for_the_object() -> None:
     one, other = (Environments().load(TOY + "environment") for _ in range(2))
     assert [count(one), count(one), count(other), count(one)] == [1, 1, 2, 1]
     many = [Environments().load(TOY + "environment") for _ in range(300)]
-    assert [count(each) for each in many] == [*range(3, 303)] and [count(each) for each in many] == [*range(3, 303)]
+    assert [count(each) for each in many] == [*range(3, 303)] and [
+        count(each) for each in many
+    ] == [*range(3, 303)]
     assert count(one) == 1
     gone = weakref.ref(other)
     asked.clear()

@@ -1,4 +1,5 @@
-"""Replay as a snapshot: a server that can only be called, as an environment with copies, equality and a state."""
+"""Replay as a snapshot: a server that can only be called, as an environment with copies, equality
+and a state."""
 
 from __future__ import annotations
 
@@ -26,21 +27,31 @@ TOOLS = {
     tool.name: tool
     for tool in (
         Tool("open", "Baskets", "Opens a basket.", (Parameter("owner", TEXT),)),
-        Tool("put", "Baskets", "Puts an item into a basket.", (Parameter("basket", TEXT), Parameter("item", TEXT))),
+        Tool(
+            "put",
+            "Baskets",
+            "Puts an item into a basket.",
+            (Parameter("basket", TEXT), Parameter("item", TEXT)),
+        ),
         Tool("drop", "Baskets", "Throws a basket away.", (Parameter("basket", TEXT),)),
         Tool("show", "Baskets", "Shows a basket.", (Parameter("basket", TEXT),)),
     )
 }
-OWNERS, ITEMS = ("Ann", "Bo"), ("milk", "tea")
+OWNERS = ("Ann", "Bo")
+ITEMS = ("milk", "tea")
 
 
 class Baskets:
-    """A server that makes up the handles of baskets, and can only be called. `starts` counts its worlds."""
+    """A server that makes up the handles of baskets, and can only be called. `starts` counts its
+    worlds."""
 
-    name, hash, features = "baskets", "1", Features(True, snapshot=False, fork=False, state_visible=False)
+    name = "baskets"
+    hash = "1"
+    features = Features(True, snapshot=False, fork=False, state_visible=False)
 
     def __init__(self, world: type[BasketWorld] | None = None) -> None:
-        self.world, self.starts = world or BasketWorld, 0
+        self.world = world or BasketWorld
+        self.starts = 0
 
     def tools(self) -> Mapping[str, Tool]:
         return TOOLS
@@ -88,7 +99,10 @@ class Numbered(BasketWorld):
 
     def call(self, call: Call) -> Result:
         if call.name == "open":
-            self.baskets[f"b{len(self.baskets):012}"] = {"owner": call.arguments["owner"], "items": []}
+            self.baskets[f"b{len(self.baskets):012}"] = {
+                "owner": call.arguments["owner"],
+                "items": [],
+            }
             return _result({"id": list(self.baskets)[-1]})
         return super().call(call)
 
@@ -97,9 +111,16 @@ def _result(value: Any) -> Result:
     return Result(orjson.dumps(value).decode(), value)
 
 
-def baskets(world: type[BasketWorld] | None = None, minted: Mapping[str, str] | None = None) -> Replayed:
+def baskets(
+    world: type[BasketWorld] | None = None, minted: Mapping[str, str] | None = None
+) -> Replayed:
     patterns = {"basket": r'"id":"(b[0-9a-f]{12})"'} if minted is None else minted
-    return Replayed(Baskets(world), reads=["show"], probes=[Call("show", {"basket": "{basket}"})], minted=patterns)
+    return Replayed(
+        Baskets(world),
+        reads=["show"],
+        probes=[Call("show", {"basket": "{basket}"})],
+        minted=patterns,
+    )
 
 
 def starts(environment: Replayed) -> int:
@@ -109,13 +130,15 @@ def starts(environment: Replayed) -> int:
 
 def drawn(world: ReplayedWorld, rng: random.Random, count: int) -> list[tuple[Call, Result]]:
     """Random calls of a world, with the handles that it has shown."""
-    handles, made = ["bffffffffffff"], []
+    handles = ["bffffffffffff"]
+    made = []
     for _ in range(count):
         name = rng.choice(["open", "put", "put", "show", "drop"])
         handle = rng.choice(handles[-3:])
-        arguments = {"open": {"owner": rng.choice(OWNERS)}, "put": {"basket": handle, "item": rng.choice(ITEMS)}}.get(
-            name, {"basket": handle}
-        )
+        arguments = {
+            "open": {"owner": rng.choice(OWNERS)},
+            "put": {"basket": handle, "item": rng.choice(ITEMS)},
+        }.get(name, {"basket": handle})
         result = world.call(Call(name, arguments))
         if name == "open":
             handles.append(result.value["id"])
@@ -127,15 +150,21 @@ def drawn(world: ReplayedWorld, rng: random.Random, count: int) -> list[tuple[Ca
 @settings(max_examples=60, deadline=None)
 def test_two_servers_with_other_handles_give_equal_results_states_and_verdicts(seed: int) -> None:
     rng = random.Random(seed)
-    one, other = baskets(), baskets()
+    one = baskets()
+    other = baskets()
     first = one.reset(None)
     turns = [drawn(first, rng, rng.randrange(1, 4)) for _ in range(2)]
     calls = tuple(tuple(call for call, _ in turn) for turn in turns)
     task = Task(reference(one), "base", ("first", "second"), calls, tuple(TOOLS))
     truths = [GroundTruth(environment, task) for environment in (one, other)]
-    assert truths[0].results == truths[1].results == [tuple(result.text for _, result in turn) for turn in turns]
+    assert (
+        truths[0].results
+        == truths[1].results
+        == [tuple(result.text for _, result in turn) for turn in turns]
+    )
     again = other.reset(None)
-    shuffled, seen = rng.random() < 0.5, list[str]()
+    shuffled = rng.random() < 0.5
+    seen = list[str]()
     for turn, made in enumerate(turns):
         order = rng.sample(made, len(made)) if shuffled else made
         seen += [again.call(call).text for call, _ in order]
@@ -152,21 +181,29 @@ def test_copies_and_equality_agree_with_worlds_of_their_own_on_200_random_sequen
         environment = baskets()
         world = environment.reset(None)
         before = drawn(world, rng, 4)
-        copy, state = world.fork(), world.snapshot()
+        copy = world.fork()
+        state = world.snapshot()
         assert copy.same_state(world) and environment.reset(state).same_state(copy)
         after = drawn(world, random.Random(seed), 4)
         assert drawn(copy, random.Random(seed), 4) == after, "a copy goes on as its origin does"
         alone = baskets().reset(None)
-        assert [alone.call(call) for call, _ in before + after] == [result for _, result in before + after]
+        assert [alone.call(call) for call, _ in before + after] == [
+            result for _, result in before + after
+        ]
         assert copy.same_state(world) and alone.snapshot() == world.snapshot()
         added = copy.call(Call("open", {"owner": "Cy"})).value["id"]
-        assert not copy.same_state(world) and world.call(Call("show", {"basket": added})).error == "tool"
+        assert (
+            not copy.same_state(world)
+            and world.call(Call("show", {"basket": added})).error == "tool"
+        )
 
 
 def test_a_handle_is_named_by_the_call_that_made_it_and_not_by_when() -> None:
     one, other = (baskets().reset(None) for _ in range(2))
-    ann, bo = Call("open", {"owner": "Ann"}), Call("open", {"owner": "Bo"})
-    first, second = one.call(ann), one.call(bo)
+    ann = Call("open", {"owner": "Ann"})
+    bo = Call("open", {"owner": "Bo"})
+    first = one.call(ann)
+    second = one.call(bo)
     assert (other.call(bo), other.call(ann)) == (second, first) and one.same_state(other)
     assert first.value["id"] != one.call(ann).value["id"], "the same call again makes another one"
     assert first.value["id"].startswith("basket-") and first.value["id"] in first.text
@@ -178,7 +215,10 @@ def test_a_copy_that_is_only_looked_at_costs_no_server() -> None:
     world.call(Call("open", {"owner": "Ann"}))
     copies = [world.fork() for _ in range(5)]
     assert all(copy.same_state(world) for copy in copies) and starts(environment) == 1
-    assert copies[0].call(Call("show", {"basket": "none"})).error == "tool" and starts(environment) == 1, "a read"
+    assert (
+        copies[0].call(Call("show", {"basket": "none"})).error == "tool"
+        and starts(environment) == 1
+    ), "a read"
     copies[0].call(Call("put", {"basket": "none", "item": "milk"}))
     assert starts(environment) == 1, "the first to go on takes the server"
     world.call(Call("drop", {"basket": "none"}))
@@ -193,8 +233,15 @@ def test_reads_and_calls_that_were_refused_are_no_part_of_the_state() -> None:
     world.call(Call("nothing"))
     assert world.snapshot() == before == {"open": True}
     world.call(Call("open", {"owner": "Ann"}))
-    assert world.snapshot() == {"open": True, "calls": [{"name": "open", "arguments": {"owner": "Ann"}}]}
-    refused: list[dict[str, Any]] = [{"other": 1}, {"calls": "open"}, {"calls": [{"arguments": {}}]}]
+    assert world.snapshot() == {
+        "open": True,
+        "calls": [{"name": "open", "arguments": {"owner": "Ann"}}],
+    }
+    refused: list[dict[str, Any]] = [
+        {"other": 1},
+        {"calls": "open"},
+        {"calls": [{"arguments": {}}]},
+    ]
     for illegal in refused:
         with pytest.raises(ValueError):
             environment.reset(illegal)
@@ -210,7 +257,9 @@ def test_a_repeated_call_that_answers_otherwise_is_the_machinerys_failure() -> N
         copy.call(Call("open", {"owner": "Bo"}))
     call = Call("open", {"owner": "Ann"})
     provenance = {"results": [[world.call(call).text]]}
-    task = Task(reference(environment), "base", ("x",), ((call,),), ("open",), provenance=provenance)
+    task = Task(
+        reference(environment), "base", ("x",), ((call,),), ("open",), provenance=provenance
+    )
     assert "recorded was" in str(replay(environment, task)[0])
 
 
@@ -266,7 +315,10 @@ def test_a_minted_number_stays_a_number() -> None:
 
     one, other = (baskets(Numbers, {"basket": r'"id":(\d+)'}).reset(None) for _ in range(2))
     first = one.call(Call("open", {"owner": "Ann"}))
-    assert first == other.call(Call("open", {"owner": "Ann"})) and orjson.loads(first.text) == first.value
+    assert (
+        first == other.call(Call("open", {"owner": "Ann"}))
+        and orjson.loads(first.text) == first.value
+    )
     assert first.value["told"] == f"basket {first.value['id']}"
     assert one.call(Call("show", {"basket": first.value["id"]})).value == {"asked": True}
 
@@ -274,7 +326,13 @@ def test_a_minted_number_stays_a_number() -> None:
 def test_what_probes_show_can_be_read_and_a_probe_that_no_tool_answers_is_no_state() -> None:
     world = baskets().reset({"calls": [{"name": "open", "arguments": {"owner": "Ada"}}]})
     ((probe, result),) = world.shown()
-    assert probe.name == "show" and result.value["owner"] == "Ada" and result.value["id"].startswith("basket-")
+    assert (
+        probe.name == "show"
+        and result.value["owner"] == "Ada"
+        and result.value["id"].startswith("basket-")
+    )
     hidden = Replayed(Baskets(), probes=[Call("show_all")]).reset(None)
-    with pytest.raises(InfrastructureError, match=r"the probe show_all\(\) could not be carried out: no such tool"):
+    with pytest.raises(
+        InfrastructureError, match=r"the probe show_all\(\) could not be carried out: no such tool"
+    ):
         hidden.same_state(hidden.fork())

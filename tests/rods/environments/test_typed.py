@@ -1,4 +1,5 @@
-"""Worlds from typed functions: what follows from annotations, what is asked for, and that the probe finds no fault."""
+"""Worlds from typed functions: what follows from annotations, what is asked for, and that the probe
+finds no fault."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def lend(
 
 @WORLD.tool("Catalogue")
 def find(
-    library: Library, words: Annotated[list[Annotated[str, Field(max_length=9)]], Field(max_length=3)]
+    library: Library,
+    words: Annotated[list[Annotated[str, Field(max_length=9)]], Field(max_length=3)],
 ) -> list[int]:
     """Finds books whose titles hold all words."""
     return [book for book, title in library.titles.items() if all(word in title for word in words)]
@@ -69,7 +71,12 @@ def test_schemas_follow_from_annotations():
         "parameters": {
             "type": "object",
             "properties": {
-                "book": {"type": "integer", "minimum": 1, "maximum": 999, "description": "The book's number."},
+                "book": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 999,
+                    "description": "The book's number.",
+                },
                 "member": {"type": "string", "maxLength": 20},
                 "days": {"type": "integer", "minimum": 1, "maximum": 60, "default": 14},
                 "shelf": {"type": "string", "enum": ["open", "closed"]},
@@ -85,16 +92,44 @@ def test_schemas_follow_from_annotations():
     ("call", "text", "error"),
     [
         (Call("lend", {"book": 7, "member": "ann"}), '{"member":"ann","days":14}', None),
-        (Call("lend", {"book": 7, "member": "ann", "days": 3, "shelf": "open"}), '{"member":"ann","days":3}', None),
+        (
+            Call("lend", {"book": 7, "member": "ann", "days": 3, "shelf": "open"}),
+            '{"member":"ann","days":3}',
+            None,
+        ),
         (Call("find", {"words": ["tin"]}), "[7]", None),
         (Call("lend", {"book": 8, "member": "ann"}), "no book 8", "tool"),
         (Call("lend", {"book": 7}), "missing arguments: member", "bad_arguments"),
-        (Call("lend", {"book": 7, "member": "ann", "day": 3}), "unknown arguments: day", "bad_arguments"),
-        (Call("lend", {"book": "7", "member": "ann"}), "book: Input should be a valid integer", "bad_arguments"),
-        (Call("lend", {"book": True, "member": "ann"}), "book: Input should be a valid integer", "bad_arguments"),
-        (Call("lend", {"book": 10**30, "member": "ann"}), "book: Input should be less than or equal to 999", "bounds"),
-        (Call("lend", {"book": 7, "member": "a" * 21}), "member: String should have at most 20 characters", "bounds"),
-        (Call("lend", {"book": 7, "member": "a", "shelf": "x"}), "shelf: Input should be 'open' or 'closed'", "bounds"),
+        (
+            Call("lend", {"book": 7, "member": "ann", "day": 3}),
+            "unknown arguments: day",
+            "bad_arguments",
+        ),
+        (
+            Call("lend", {"book": "7", "member": "ann"}),
+            "book: Input should be a valid integer",
+            "bad_arguments",
+        ),
+        (
+            Call("lend", {"book": True, "member": "ann"}),
+            "book: Input should be a valid integer",
+            "bad_arguments",
+        ),
+        (
+            Call("lend", {"book": 10**30, "member": "ann"}),
+            "book: Input should be less than or equal to 999",
+            "bounds",
+        ),
+        (
+            Call("lend", {"book": 7, "member": "a" * 21}),
+            "member: String should have at most 20 characters",
+            "bounds",
+        ),
+        (
+            Call("lend", {"book": 7, "member": "a", "shelf": "x"}),
+            "shelf: Input should be 'open' or 'closed'",
+            "bounds",
+        ),
         (Call("sell", {}), "no tool is called 'sell'", "unknown_tool"),
     ],
 )
@@ -229,9 +264,20 @@ def how_many(jar: Jar) -> int:
 def test_checks_answer_of_the_state_and_are_no_tools():
     world, plain = (TypedEnvironment("jar", Jar, behaviour=1) for _ in range(2))
     world.check(holds_at_least)
-    assert list(world.checks()) == ["holds_at_least"] and not world.tools() and world.hash != plain.hash
-    asked = [world.reset({"sweets": 3}).call(Call("holds_at_least", {"sweets": count})) for count in (3, 4, 99)]
-    assert [(one.value, one.error) for one in asked] == [(True, None), (False, None), (None, "bounds")]
+    assert (
+        list(world.checks()) == ["holds_at_least"]
+        and not world.tools()
+        and world.hash != plain.hash
+    )
+    asked = [
+        world.reset({"sweets": 3}).call(Call("holds_at_least", {"sweets": count}))
+        for count in (3, 4, 99)
+    ]
+    assert [(one.value, one.error) for one in asked] == [
+        (True, None),
+        (False, None),
+        (None, "bounds"),
+    ]
     with pytest.raises(TypeError, match="check how_many: write `-> bool`"):
         world.check(how_many)
     with pytest.raises(TypeError, match="two tools are called holds_at_least"):

@@ -135,7 +135,8 @@ def test_secrets_of_the_environment_stay_outside(monkeypatch):
 def test_threads_wait_for_each_other(worker):
     found = []
     threads = [
-        threading.Thread(target=lambda n=n: found.append(worker.call({"do": "echo", "value": n}))) for n in range(20)
+        threading.Thread(target=lambda n=n: found.append(worker.call({"do": "echo", "value": n})))
+        for n in range(20)
     ]
     for thread in threads:
         thread.start()
@@ -163,7 +164,8 @@ def test_a_fork_starts_a_process_of_its_own(worker):
 def test_the_process_ends_with_its_parent():
     code = (
         "from rods.environments.workers.worker import Order, Worker; import os;"
-        f"w = Worker(Order('{FUNCTIONS}do')); print(w.call({{'do': 'pid'}}), flush=True); os._exit(1)"
+        f"w = Worker(Order('{FUNCTIONS}do')); print(w.call({{'do': 'pid'}}), flush=True); "
+        f"os._exit(1)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     pid = int(done.stdout)
@@ -202,8 +204,13 @@ def test_an_interpreter_that_this_user_may_not_run_is_named(tmp_path):
     try:
         script = textwrap.dedent(told)
         done = subprocess.run(
-            [sys.executable, "-c", script, str(closed / "python")], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", script, str(closed / "python")],
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
     finally:
         closed.chmod(0o700)
-    assert "this user may not run " in done.stdout and "→ install Python" in done.stdout, done.stderr
+    assert "this user may not run " in done.stdout and "→ install Python" in done.stdout, (
+        done.stderr
+    )

@@ -1,4 +1,5 @@
-"""Every label for what it says, in the order in which evidence is looked for (docs/diagnosis.md)."""
+"""Every label for what it says, in the order in which evidence is looked for
+(docs/diagnosis.md)."""
 
 from __future__ import annotations
 
@@ -34,18 +35,25 @@ def move(**changes: Any) -> Call:
     return Call("transfer_money", {"amount": 20, "source": "cash", "target": "savings"} | changes)
 
 
-LOOK, MOVE = Call("get_balance", {"account": "cash"}), move()
-FIND, PAY = Call("find_bill", {"vendor": "falcon"}), Call("pay_bill", {"bill": "i12", "account": "cash"})
+LOOK = Call("get_balance", {"account": "cash"})
+MOVE = move()
+FIND = Call("find_bill", {"vendor": "falcon"})
+PAY = Call("pay_bill", {"bill": "i12", "account": "cash"})
 TASK = Task(
     reference(DESK),
     "base",
-    ("Look up cash and move 20 from cash to savings.", "And what of taxes?", "Pay the bill of falcon from cash."),
+    (
+        "Look up cash and move 20 from cash to savings.",
+        "And what of taxes?",
+        "Pay the bill of falcon from cash.",
+    ),
     ((LOOK, MOVE), (), (FIND, PAY)),
     ("get_balance", "transfer_money", "find_bill", "pay_bill", "add_bill"),
     state={"ledger": LEDGER | {"bills": BILLS}},
 )
 MALFORMED = "<tool_call>[{"
-UNKNOWN, HIDDEN = Call("get_money", {"account": "cash"}), Call("add_income", {"account": "cash", "amount": 5})
+UNKNOWN = Call("get_money", {"account": "cash"})
+HIDDEN = Call("add_income", {"account": "cash", "amount": 5})
 POOR = move(amount=900)  # refused: not enough money
 NOWHERE = move(source="wallet")
 Turn = Sequence[Call | str]
@@ -53,17 +61,25 @@ RIGHT: tuple[Turn, ...] = ((LOOK, MOVE), (), (FIND, PAY))
 
 
 def played(
-    *turns: Turn, task: Task = TASK, cut: Literal["", "length", "context", "infrastructure"] = "", max_steps: int = 20
+    *turns: Turn,
+    task: Task = TASK,
+    cut: Literal["", "length", "context", "infrastructure"] = "",
+    max_steps: int = 20,
 ) -> Trace:
-    """A scripted episode, a reply a call; a text stands for itself. The reply after the last of `turns` is `cut`."""
+    """A scripted episode, a reply a call; a text stands for itself. The reply after the last of
+    `turns` is `cut`."""
     replies = []
     for turn in turns:
-        replies += [step if isinstance(step, str) else TAGS.write([step]) for step in turn] + [TAGS.answer("done")]
+        replies += [step if isinstance(step, str) else TAGS.write([step]) for step in turn] + [
+            TAGS.answer("done")
+        ]
     waiting = iter(replies)
 
     def complete(needs: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         return [
-            Reply(next(waiting, ""), "stop") if not cut or len(turns) > need.turn else Reply("", cut)
+            Reply(next(waiting, ""), "stop")
+            if not cut or len(turns) > need.turn
+            else Reply("", cut)
             for _, need in needs
         ]
 
@@ -96,7 +112,8 @@ def told(*turns: Turn, task: Task = TASK, **given: Any) -> tuple[Label, ...]:
         ((f'{MALFORMED}"get_balance"', LOOK), "missing_tool_call"),
         ((Call("get_balance", {}), LOOK), "missing_tool_call"),
         ((LOOK, NOWHERE), "recovery_failure"),
-        ((Call("get_balance", {"account": "taxes"}), MOVE), "instance_mismatch"),  # is there, and nobody named it
+        # is there, and nobody named it
+        ((Call("get_balance", {"account": "taxes"}), MOVE), "instance_mismatch"),
         ((LOOK, move(source="taxes", amount=5)), "instance_mismatch"),
         ((NOWHERE, LOOK, move(amount=30)), "state_mismatch"),  # before the refusal, in either order
         ((move(amount=30), LOOK, NOWHERE), "state_mismatch"),
@@ -104,10 +121,13 @@ def told(*turns: Turn, task: Task = TASK, **given: Any) -> tuple[Label, ...]:
         ((LOOK, MOVE, MOVE), "state_mismatch"),
         ((LOOK,), "missing_tool_call"),  # what ran did as it should
         ((LOOK, POOR), "recovery_failure"),  # it was refused, and nothing was done about it
-        ((LOOK, Call("get_balance", {"account": "savings"}), POOR), "recovery_failure"),  # it only looked again
-        ((LOOK, Call("find_bill", {"vendor": "nobody"})), "missing_tool_call"),  # a refusal that was in nothing's place
+        # it only looked again
+        ((LOOK, Call("get_balance", {"account": "savings"}), POOR), "recovery_failure"),
+        # a refusal that was in nothing's place
+        ((LOOK, Call("find_bill", {"vendor": "nobody"})), "missing_tool_call"),
         ((MOVE,), "missing_tool_call"),
-        ((Call("get_balance", {"account": "savings"}), MOVE), "response_mismatch"),  # another stands for it
+        # another stands for it
+        ((Call("get_balance", {"account": "savings"}), MOVE), "response_mismatch"),
     ],
 )
 def test_a_turn_with_calls(turn: Turn, label: Label) -> None:
@@ -131,25 +151,46 @@ def test_where_no_call_is_right(turn: Turn, label: Label) -> None:
 
 
 def test_a_refusal_that_is_made_good_in_a_later_turn_is_no_failure_to_recover() -> None:
-    assert told((LOOK, NOWHERE), (), (FIND, PAY)) == ("recovery_failure", "correct_abstention", "pass")
-    assert told((LOOK, NOWHERE), (), (MOVE, FIND, PAY)) == ("missing_tool_call", "correct_abstention", "pass")
-    assert told((LOOK, NOWHERE), (), (move(source="taxes", amount=5), FIND, PAY))[0] == "recovery_failure"  # 002 E.3
+    assert told((LOOK, NOWHERE), (), (FIND, PAY)) == (
+        "recovery_failure",
+        "correct_abstention",
+        "pass",
+    )
+    assert told((LOOK, NOWHERE), (), (MOVE, FIND, PAY)) == (
+        "missing_tool_call",
+        "correct_abstention",
+        "pass",
+    )
+    # 002 E.3
+    assert (
+        told((LOOK, NOWHERE), (), (move(source="taxes", amount=5), FIND, PAY))[0]
+        == "recovery_failure"
+    )
     assert told((LOOK, POOR), (), ())[2] == "empty_turn_model_response"
 
 
 def test_a_turn_that_does_what_is_due_in_a_spoilt_state_passes() -> None:
-    assert told((LOOK, MOVE, MOVE), (), (FIND, PAY)) == ("state_mismatch", "correct_abstention", "pass")
+    assert told((LOOK, MOVE, MOVE), (), (FIND, PAY)) == (
+        "state_mismatch",
+        "correct_abstention",
+        "pass",
+    )
     assert told((LOOK, MOVE, MOVE), (), (PAY,))[2] == "missing_tool_call"
     assert told((LOOK, MOVE, MOVE), (), (FIND, PAY, LOOK))[2] == "pass"
     assert told((LOOK, MOVE, MOVE), (), (FIND, PAY, MOVE))[2] == "state_mismatch"
-    assert told((LOOK,), (), (MOVE, FIND))[2] == "missing_tool_call"  # what was due before is no change too many
+    # what was due before is no change too many
+    assert told((LOOK,), (), (MOVE, FIND))[2] == "missing_tool_call"
 
 
 def test_by_the_letter_whatever_was_wrong_counts_in_the_order_of_table_5() -> None:
     def read(*turns: Turn) -> tuple[Label, ...]:
         return diagnose(played(*turns), TASK, DESK, "letter")
 
-    assert read((LOOK, MOVE, MOVE), (), (FIND, PAY)) == ("state_mismatch", "correct_abstention", "state_mismatch")
+    assert read((LOOK, MOVE, MOVE), (), (FIND, PAY)) == (
+        "state_mismatch",
+        "correct_abstention",
+        "state_mismatch",
+    )
     assert read((LOOK,), (), (FIND, PAY))[0] == "state_mismatch"
     assert read((UNKNOWN, LOOK), (), (FIND, PAY))[0] == "invalid_tool_call"
     assert read((Call("get_balance", {}), LOOK), (), (FIND, PAY))[0] == "argument_mismatch"
@@ -165,7 +206,9 @@ def test_a_target_is_known_from_whatever_was_shown() -> None:
     owing = replace(TASK, state={"ledger": LEDGER | {"bills": bills}}, id="")
     other = Call("pay_bill", {"bill": "i13", "account": "cash"})
     assert told((LOOK, MOVE), (), (FIND, other), task=owing)[2] == "instance_mismatch"
-    said = replace(owing, script=(*TASK.script[:2], "Pay the bill of falcon from cash, and not i13."), id="")
+    said = replace(
+        owing, script=(*TASK.script[:2], "Pay the bill of falcon from cash, and not i13."), id=""
+    )
     assert told((LOOK, MOVE), (), (FIND, other), task=said)[2] == "state_mismatch"
     trace = played((LOOK, MOVE), (), (FIND, other), task=owing)
     # where nobody knows what was shown
@@ -183,16 +226,21 @@ def test_a_text_of_one_word_is_no_target() -> None:
         state={"contacts": {"ines": {"address": "box32", "team": "design"}}},
     )
     for changed in ({"text": "hello"}, {"text": "hello there"}, {"subject": "inspection"}):
-        call = Call("send_mail", {"address": "box32", "subject": "audit", "text": "good luck"} | changed)
+        call = Call(
+            "send_mail", {"address": "box32", "subject": "audit", "text": "good luck"} | changed
+        )
         assert told((call,), task=task) == ("state_mismatch",)
 
 
 def test_a_target_made_up_while_it_is_being_looked_up_was_not_waited_for() -> None:
     """The address stands in a result of the same reply; a made-up one is taken as it comes."""
-    find, share = Call("find_contact", {"name": "ines"}), Call("share_file", {"file": "proposal", "address": "box32"})
+    find = Call("find_contact", {"name": "ines"})
+    share = Call("share_file", {"file": "proposal", "address": "box32"})
     state = {
         "contacts": {"ines": {"address": "box32", "team": "design"}},
-        "files": {"proposal": {"folder": "drafts", "text": "so be it", "locked": False, "shared": []}},
+        "files": {
+            "proposal": {"folder": "drafts", "text": "so be it", "locked": False, "shared": []}
+        },
     }
     task = Task(
         reference(DESK),
@@ -218,18 +266,26 @@ def test_a_turn_that_runs_into_the_limit_of_steps_is_the_policys() -> None:
     assert told((LOOK, MOVE, LOOK), max_steps=3) == ("response_mismatch",)  # it never answered
     assert told((LOOK, MALFORMED, LOOK), max_steps=3) == ("invalid_tool_call",)
     assert told((LOOK, MOVE), (LOOK, LOOK, LOOK), max_steps=3) == ("pass", "spurious_tool_call")
-    assert told((LOOK, MOVE), (MALFORMED, MALFORMED, MALFORMED), max_steps=3) == ("pass", "invalid_tool_call")
+    assert told((LOOK, MOVE), (MALFORMED, MALFORMED, MALFORMED), max_steps=3) == (
+        "pass",
+        "invalid_tool_call",
+    )
 
 
 def test_an_error_that_the_ground_truth_meets_is_none_of_the_policys() -> None:
     refused = replace(TASK, calls=((LOOK, POOR, MOVE), (), (FIND, PAY)), id="")
     assert told((LOOK, POOR, MOVE), (), (FIND, PAY), task=refused)[0] == "pass"
     assert told((LOOK, POOR), (), (FIND, PAY), task=refused)[0] == "missing_tool_call"
-    assert told((POOR, LOOK), (), (FIND, PAY), task=refused)[0] == "recovery_failure"  # not where the truth makes it
+    # not where the truth makes it
+    assert told((POOR, LOOK), (), (FIND, PAY), task=refused)[0] == "recovery_failure"
 
 
 def test_labels_survive_the_trace_file() -> None:
-    for turns in [RIGHT, ((LOOK, NOWHERE), (LOOK,), (FIND,)), ((MALFORMED, '<tool_call>[{"a":]</tool_call>'), (), ())]:
+    for turns in [
+        RIGHT,
+        ((LOOK, NOWHERE), (LOOK,), (FIND,)),
+        ((MALFORMED, '<tool_call>[{"a":]</tool_call>'), (), ()),
+    ]:
         trace = played(*turns)
         again = Trace.from_json(orjson.loads(orjson.dumps(trace.as_json())))
         assert again.as_json() == trace.as_json()

@@ -1,5 +1,5 @@
-"""Episodes whose users, tools or verdicts wait for somebody else: played together, each in a thread, and no other for
-it."""
+"""Episodes whose users, tools or verdicts wait for somebody else: played together, each in a
+thread, and no other for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def at_once(jobs: Sequence[Job], texts: Sequence[Sequence[str]]) -> list[Trace]:
 
     async def every() -> list[Trace]:
         with Lanes(len(jobs)) as threads:
-            return await asyncio.gather(*(one(*each, threads) for each in zip(jobs, texts, strict=True)))
+            return await asyncio.gather(
+                *(one(*each, threads) for each in zip(jobs, texts, strict=True))
+            )
 
     return asyncio.run(every())
 
@@ -73,20 +75,27 @@ DRIVERS = pytest.mark.parametrize("driver", [lockstep, at_once, alone])
 
 @DRIVERS
 def test_whoever_waits_plays_the_same_episodes(driver: Driver) -> None:
-    task, environment = desk.generate(1, 1, 0)[0], load("desk")
+    task = desk.generate(1, 1, 0)[0]
+    environment = load("desk")
     scripted = Job(task, environment, Compact(), goal_of(environment, task))
     calls = [*(Compact().write([call]) for call in task.calls[0]), *[Compact().answer("done")] * 9]
-    jobs, texts = [*[job()] * len(RUNS), scripted], [*RUNS, calls]
+    jobs = [*[job()] * len(RUNS), scripted]
+    texts = [*RUNS, calls]
     plain = lockstep(jobs, texts)
     assert len({trace.end for trace in plain}) > 1 and len({trace.resolved for trace in plain}) > 1
     for waits in ([True] * 6, [True, False] * 3):
-        assert driver([replace(each, waits=one) for each, one in zip(jobs, waits, strict=True)], texts) == plain
+        assert (
+            driver([replace(each, waits=one) for each, one in zip(jobs, waits, strict=True)], texts)
+            == plain
+        )
 
 
 @DRIVERS
 def test_all_who_wait_do_so_together(driver: Driver) -> None:
-    """No user answers before every user has been asked, and no verdict is given before every verdict was."""
-    asked, judged = threading.Barrier(3, timeout=60), threading.Barrier(3, timeout=60)
+    """No user answers before every user has been asked, and no verdict is given before every
+    verdict was."""
+    asked = threading.Barrier(3, timeout=60)
+    judged = threading.Barrier(3, timeout=60)
 
     def user(persona: Persona, said: Exchange) -> str:
         asked.wait()
@@ -102,7 +111,8 @@ def test_all_who_wait_do_so_together(driver: Driver) -> None:
 
 
 def test_in_lock_step_the_others_stay_in_the_main_thread_meanwhile() -> None:
-    here, done = threading.current_thread(), threading.Event()
+    here = threading.current_thread()
+    done = threading.Event()
 
     def quick(persona: Persona, said: Exchange) -> str:
         assert threading.current_thread() is here
@@ -113,12 +123,16 @@ def test_in_lock_step_the_others_stay_in_the_main_thread_meanwhile() -> None:
         assert threading.current_thread() is not here and done.wait(60)
         return procedural_user(persona, said)
 
-    traces = lockstep([replace(job(), user=slow, waits=True), replace(job(), user=quick)], [GOOD] * 2)
+    traces = lockstep(
+        [replace(job(), user=slow, waits=True), replace(job(), user=quick)], [GOOD] * 2
+    )
     assert [trace.resolved for trace in traces] == [2, 2]
 
 
 @DRIVERS
-@pytest.mark.parametrize("error", [InfrastructureError("gone"), KeyError("message"), StopIteration()])
+@pytest.mark.parametrize(
+    "error", [InfrastructureError("gone"), KeyError("message"), StopIteration()]
+)
 def test_a_player_that_breaks_ends_its_own_episode(driver: Driver, error: Exception) -> None:
     def broken(persona: Persona, said: Exchange) -> str:
         raise error

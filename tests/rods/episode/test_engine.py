@@ -1,4 +1,5 @@
-"""An episode turns whatever a policy writes into observations and named ends, never into an exception."""
+"""An episode turns whatever a policy writes into observations and named ends, never into an
+exception."""
 
 import asyncio
 from types import SimpleNamespace
@@ -41,7 +42,8 @@ def task(toy):
 
 
 def play(toy, task, replies, max_steps=20, visible_only=True):
-    """Runs the episode against a fixed list of replies; also returns how often text was asked for."""
+    """Runs the episode against a fixed list of replies; also returns how often text was asked
+    for."""
     asked = []
 
     def complete(waiting):
@@ -49,7 +51,9 @@ def play(toy, task, replies, max_steps=20, visible_only=True):
         reply = replies[len(asked) - 1]
         return [reply if isinstance(reply, Reply) else Reply(reply)]
 
-    job = Job(task, toy, TAGS, GroundTruth(toy, task), max_steps=max_steps, visible_only=visible_only)
+    job = Job(
+        task, toy, TAGS, GroundTruth(toy, task), max_steps=max_steps, visible_only=visible_only
+    )
     return run_lockstep([job], complete)[0], asked
 
 
@@ -72,12 +76,16 @@ def test_ground_truth_earns_everything(toy, task):
 
 
 def test_the_missing_tool_is_hidden_until_its_turn_and_documented_then(toy, task):
-    trace, asked = play(toy, task, [calls(WRITE, READ), DONE, calls(COUNT), DONE, calls(COUNT), DONE])
-    early, late = trace.turns[1].steps[0].results[0], trace.turns[2].steps[0].results[0]
+    trace, asked = play(
+        toy, task, [calls(WRITE, READ), DONE, calls(COUNT), DONE, calls(COUNT), DONE]
+    )
+    early = trace.turns[1].steps[0].results[0]
+    late = trace.turns[2].steps[0].results[0]
     assert early.error == "unknown_tool" and late.error is None
     assert not trace.turns[1].verdict.resolved  # calling where no call is right
     assert trace.turns[2].verdict.resolved  # the refused call left no trace in the world
-    system, last = asked[0][1].messages[0].content, trace.messages[-4].content
+    system = asked[0][1].messages[0].content
+    last = trace.messages[-4].content
     assert '"count"' not in system and RETURN_SENTENCE in last and '"count"' in last
 
 
@@ -94,12 +102,17 @@ def test_each_turn_is_judged_by_state_and_by_results(toy, task):
     assert (unread.turns[0].verdict.state, unread.turns[0].verdict.response) == (True, False)
     extra, _ = play(toy, task, [calls(WRITE, READ, WRITE), DONE, DONE, calls(COUNT), DONE])
     assert (extra.turns[0].verdict.state, extra.turns[0].verdict.response) == (False, True)
-    assert extra.resolved == 1 and extra.expected == 3  # only the no-call turn: the extra note stays in the world
+    # only the no-call turn: the extra note stays in the world
+    assert extra.resolved == 1 and extra.expected == 3
 
 
 def test_a_turn_with_ground_truth_needs_an_attempt(toy):
     repeated = Task(
-        reference(toy), "base", ("Show titles.", "Again."), ((Call("titles"),), (Call("titles"),)), ("titles",)
+        reference(toy),
+        "base",
+        ("Show titles.", "Again."),
+        ((Call("titles"),), (Call("titles"),)),
+        ("titles",),
     )
     trace, _ = play(toy, repeated, [calls(Call("titles"), Call("titles")), DONE, DONE])
     assert [turn.verdict.resolved for turn in trace.turns] == [True, False]
@@ -128,7 +141,12 @@ def test_mistakes_become_observations_and_the_turn_goes_on(toy, task, reply, err
 
 def test_runaway_steps_end_with_the_step_limit(toy, task):
     trace, asked = play(toy, task, [calls(Call("titles"))] * 3, max_steps=3)
-    assert (trace.end, len(trace.turns), trace.turns[0].verdict, len(asked)) == ("step_limit", 1, None, 3)
+    assert (trace.end, len(trace.turns), trace.turns[0].verdict, len(asked)) == (
+        "step_limit",
+        1,
+        None,
+        3,
+    )
     assert trace.resolved == 0 and trace.expected == 3
 
 
@@ -136,8 +154,13 @@ def test_runaway_steps_end_with_the_step_limit(toy, task):
 def test_a_reply_that_was_cut_or_lost_ends_the_episode_under_that_name(toy, task, end):
     trace, _ = play(toy, task, [calls(WRITE, READ), DONE, Reply("<tool_c", end)])
     assert trace.end == end and trace.resolved == 1 and len(trace.turns) == 2
-    if end != "infrastructure":  # of three replies one is malformed, and no call of it counts as wrong
-        assert score(trace, "format").reward == score(trace, "format_codes").reward == pytest.approx(2 / 3 + 1)
+    # of three replies one is malformed, and no call of it counts as wrong
+    if end != "infrastructure":
+        assert (
+            score(trace, "format").reward
+            == score(trace, "format_codes").reward
+            == pytest.approx(2 / 3 + 1)
+        )
 
 
 def test_a_broken_world_is_infrastructure_not_failure(toy, task):
@@ -164,10 +187,18 @@ def test_a_broken_world_is_infrastructure_not_failure(toy, task):
 @pytest.mark.parametrize("place", ["reset", "refused", "verdict"])
 def test_a_world_that_is_lost_ends_its_own_episode_alone(toy, task, place):
     def fail(*given):
-        raise ValueError("no such part") if place == "refused" else InfrastructureError("the worker died")
+        raise (
+            ValueError("no such part")
+            if place == "refused"
+            else InfrastructureError("the worker died")
+        )
 
     sound = Job(task, toy, TAGS, GroundTruth(toy, task))
-    lost = toy if place == "verdict" else SimpleNamespace(tools=toy.tools, features=toy.features, reset=fail)
+    lost = (
+        toy
+        if place == "verdict"
+        else SimpleNamespace(tools=toy.tools, features=toy.features, reset=fail)
+    )
     goal = SimpleNamespace(verdict=fail) if place == "verdict" else sound.goal
     jobs = [Job(task, lost, TAGS, goal), sound]
     together = run_lockstep(jobs, lambda waiting: [Reply(DONE) for _ in waiting])
@@ -201,7 +232,10 @@ def test_a_ground_truth_that_could_not_be_run_blames_no_rollout(toy, task, kind)
     traces = run_lockstep(jobs, lambda waiting: [Reply(DONE) for _ in waiting])
     assert [trace.end for trace in traces] == ["infrastructure", "infrastructure", "finished"]
     assert len(made) == 1  # it is not tried again and again within a batch
-    assert traces[2] == run_lockstep([Job(task, toy, TAGS, GroundTruth(toy, task))], lambda _: [Reply(DONE)])[0]
+    assert (
+        traces[2]
+        == run_lockstep([Job(task, toy, TAGS, GroundTruth(toy, task))], lambda _: [Reply(DONE)])[0]
+    )
 
 
 def test_fresh_marks_what_is_new_since_the_last_reply(toy, task):

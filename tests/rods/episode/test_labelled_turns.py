@@ -1,4 +1,5 @@
-"""The turns that were labelled by hand, from 002 alone (bench/fixtures/labelled_turns.json), and 002's own cases."""
+"""The turns that were labelled by hand, from 002 alone (bench/fixtures/labelled_turns.json), and
+002's own cases."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from rods.faults import LABELS
 from rods.worlds.bfcl import tasks
 from tests.environments import load
 
-# What 002's Appendix E prints of the base model and of SEAL's, on BFCL's own tasks. It names no labels: these follow
-# from its analyses. E.1's fourth turn is not printed.
+# What 002's Appendix E prints of the base model and of SEAL's, on BFCL's own tasks. It names no
+# labels: these follow from its analyses. E.1's fourth turn is not printed.
 CASES = {
     "E1-base": ("recovery_failure", "recovery_failure", "pass", "pass"),
     "E2-base": ("recovery_failure", "correct_abstention", "state_mismatch"),
@@ -33,11 +34,15 @@ def episodes(wheel_file: object) -> dict[str, list[LabelledEpisode]]:
 
 
 @pytest.mark.parametrize("world", ["bfcl", "desk"])
-def test_every_turn_has_the_label_that_it_was_given_by_hand(world: str, episodes: Mapping[str, Any]) -> None:
+def test_every_turn_has_the_label_that_it_was_given_by_hand(
+    world: str, episodes: Mapping[str, Any]
+) -> None:
     wrong = {
         (episode.name, turn): (by_hand, told)
         for episode in episodes[world]
-        for turn, (by_hand, told) in enumerate(zip(episode.labels, episode.told(load(world)), strict=True))
+        for turn, (by_hand, told) in enumerate(
+            zip(episode.labels, episode.told(load(world)), strict=True)
+        )
         if by_hand != told
     }
     assert not wrong
@@ -55,7 +60,9 @@ def test_the_papers_worked_case(case: str, episodes: Mapping[str, Any]) -> None:
     assert episode.told(load("bfcl")) == CASES[case]
 
 
-def test_the_other_reading_of_the_paper_is_the_letter_of_its_tables(episodes: Mapping[str, Any]) -> None:
+def test_the_other_reading_of_the_paper_is_the_letter_of_its_tables(
+    episodes: Mapping[str, Any],
+) -> None:
     """Where 002 leaves two readings that differ by what a turn failed by."""
     by_letter = {"A1", "A2", "A14", "A18", "A23", "A25"}
     told = {

@@ -1,4 +1,5 @@
-"""Episodes with a played user and goals judged at the end, through both drivers; played again they come to the same."""
+"""Episodes with a played user and goals judged at the end, through both drivers; played again they
+come to the same."""
 
 from __future__ import annotations
 
@@ -37,12 +38,21 @@ CLIENT = Persona(
     "Please pay a bill for me.",
     {"vendor": "It is the one of falcon.", "account": "Take it from cash."},
 )
-PAID = Checks((Call("bill_is_paid", {"bill": "i13"}), Call("account_holds", {"account": "cash", "amount": 40})))
-TASK = OpenTask(reference(DESK), "base", CLIENT, PAID, ("find_bill", "pay_bill", "get_balance"), state=STATE)
+PAID = Checks(
+    (
+        Call("bill_is_paid", {"bill": "i13"}),
+        Call("account_holds", {"account": "cash", "amount": 40}),
+    )
+)
+TASK = OpenTask(
+    reference(DESK), "base", CLIENT, PAID, ("find_bill", "pay_bill", "get_balance"), state=STATE
+)
 FIND = TAGS.write([Call("find_bill", {"vendor": "falcon"})])
 PAY = TAGS.write([Call("pay_bill", {"bill": "i13", "account": "cash"})])
 WRONG = TAGS.write([Call("pay_bill", {"bill": "i13", "account": "savings"})])
-ASK, WHICH, DONE = TAGS.answer("Which vendor is it?"), TAGS.answer("And from which account?"), TAGS.answer("Paid.")
+ASK = TAGS.answer("Which vendor is it?")
+WHICH = TAGS.answer("And from which account?")
+DONE = TAGS.answer("Paid.")
 GOOD = [ASK, FIND, WHICH, PAY, DONE]
 
 
@@ -63,7 +73,10 @@ def test_the_user_answers_when_asked_and_ends_when_it_is_asked_nothing() -> None
     trace = played(GOOD)
     assert (trace.end, trace.resolved, trace.expected, trace.binary) == ("finished", 2, 2, 1)
     assert trace.outcome == Outcome(2, 2)
-    assert [text for text in said(trace) if "tool_response" not in text] == [CLIENT.query, *CLIENT.knows.values()]
+    assert [text for text in said(trace) if "tool_response" not in text] == [
+        CLIENT.query,
+        *CLIENT.knows.values(),
+    ]
     assert len(trace.turns) == 3 and all(turn.verdict is None for turn in trace.turns)
     left = iter(GOOD)
 
@@ -79,7 +92,9 @@ def test_checks_are_passed_of_all_wherever_the_policy_ended() -> None:
     assert wrong.outcome is not None and wrong.outcome.notes == (str(PAID.calls[1]),)
     assert score(wrong, "progress").reward == 0.5 and score(wrong, "rubric").reward == 0.0
     silent = played([DONE])
-    assert (silent.end, silent.resolved) == ("finished", 0) and score(silent, "rubric").reward == -1.0
+    assert (silent.end, silent.resolved) == ("finished", 0) and score(
+        silent, "rubric"
+    ).reward == -1.0
     runaway = played([ASK, FIND, PAY, FIND, FIND])
     assert (runaway.end, runaway.resolved) == ("step_limit", 2)
 
@@ -90,7 +105,9 @@ def test_a_script_is_walked_to_its_end_and_judged_once() -> None:
     assert len(trace.turns) == 3 and trace.outcome == Outcome(2, 2)
 
 
-@pytest.mark.parametrize("texts", [GOOD, [ASK, FIND, WHICH, WRONG, DONE], [ASK, FIND, PAY, FIND, FIND], ["!"] * 4])
+@pytest.mark.parametrize(
+    "texts", [GOOD, [ASK, FIND, WHICH, WRONG, DONE], [ASK, FIND, PAY, FIND, FIND], ["!"] * 4]
+)
 def test_an_episode_played_again_is_the_same(texts: list[str]) -> None:
     trace = played(texts)
     kept = Trace.from_json(trace.as_json())
@@ -104,21 +121,30 @@ def test_a_user_is_bounded_by_its_turns() -> None:
     endless = played([ASK] * 9, task, user=lambda persona, exchange: "What else?")
     assert (endless.end, len(endless.turns)) == ("finished", 3)
     for empty in ("", " \n"):
-        assert len(played([ASK] * 9, task, user=lambda persona, exchange, text=empty: text).turns) == 1
+        assert (
+            len(played([ASK] * 9, task, user=lambda persona, exchange, text=empty: text).turns) == 1
+        )
 
 
 def test_a_user_makes_its_further_requests_once_the_earlier_ones_are_served() -> None:
     task = replace(TASK, user=replace(CLIENT, further=("Now the balance.", "And thanks.")), id="")
     trace = played([ASK, PAY, DONE, WHICH, DONE, DONE], task)
     texts = [text for text in said(trace) if "tool_response" not in text]
-    assert texts == [CLIENT.query, CLIENT.knows["vendor"], "Now the balance.", CLIENT.knows["account"], "And thanks."]
+    assert texts == [
+        CLIENT.query,
+        CLIENT.knows["vendor"],
+        "Now the balance.",
+        CLIENT.knows["account"],
+        "And thanks.",
+    ]
     assert trace.end == "finished"
 
 
 @pytest.mark.parametrize(
     ("limits", "texts", "replies", "carried_out"),
     [
-        (Limits(replies=3), [ASK, FIND, PAY, DONE], 3, 2),  # the world is as it should be, and the policy was cut
+        # the world is as it should be, and the policy was cut
+        (Limits(replies=3), [ASK, FIND, PAY, DONE], 3, 2),
         (Limits(replies=2), [ASK, WHICH, PAY], 2, 0),  # the user has answered, and nobody may reply
         (Limits(tool_turns=1), [ASK, FIND, PAY, DONE], 3, 1),  # the second call is not carried out
         (Limits(tool_turns=2, replies=5), GOOD, 5, 2),
@@ -138,7 +164,8 @@ def test_a_conversation_that_reaches_a_limit_ends_there_and_is_judged(
 
 def goal_outcome(task: OpenTask, trace: Trace) -> Outcome:
     """What is to come of the calls that `trace` has carried out."""
-    world, goal = DESK.reset(task.state), goal_of(DESK, task)
+    world = DESK.reset(task.state)
+    goal = goal_of(DESK, task)
     assert isinstance(goal, FinalState)
     for step in (step for turn in trace.turns for step in turn.steps):
         for call in step.calls:
@@ -150,13 +177,14 @@ def test_an_instance_that_is_played_sees_the_conversation_and_may_be_made_for_th
     class Told:
         def results(self, need: NeedCalls) -> list[Result]:
             return [
-                Result(f"{call.name} after {len(need.said)} texts, the last {need.said[-1]}") for call in need.calls
+                Result(f"{call.name} after {len(need.said)} texts, the last {need.said[-1]}")
+                for call in need.calls
             ]
 
     trace = played([ASK, FIND, DONE], world=lambda: cast(Instance, Told()), goal=Always())
-    assert [result.text for turn in trace.turns for step in turn.steps for result in step.results] == [
-        "find_bill after 2 texts, the last ('It is the one of falcon.', '')"
-    ]
+    assert [
+        result.text for turn in trace.turns for step in turn.steps for result in step.results
+    ] == ["find_bill after 2 texts, the last ('It is the one of falcon.', '')"]
     assert trace.messages[4].content == FIND
 
 
@@ -188,7 +216,10 @@ def test_a_check_that_breaks_is_never_the_policy_s_failure() -> None:
     [
         (["What is it about?"], NOTHING_TO_ADD),
         (["Which vendor?"], "It is the one of falcon."),
-        (["Which vendors are there, and which accounts?"], "It is the one of falcon. Take it from cash."),
+        (
+            ["Which vendors are there, and which accounts?"],
+            "It is the one of falcon. Take it from cash.",
+        ),
         (["The vendor is noted."], ""),
         (["Which vendor?", "Sorry, which vendor?"], "As I said: It is the one of falcon."),
     ],
@@ -203,7 +234,12 @@ def test_what_the_procedural_user_says(answers: list[str], reply: str) -> None:
 
 
 def test_the_procedural_user_never_says_what_nobody_has_asked() -> None:
-    for question in ("What shall I do?", "Which bill?", "How much, from where, to whom?", "Are you sure?"):
+    for question in (
+        "What shall I do?",
+        "Which bill?",
+        "How much, from where, to whom?",
+        "Are you sure?",
+    ):
         text = procedural_user(CLIENT, [(CLIENT.query, question)])
         assert "falcon" not in text and "cash" not in text
 
@@ -225,7 +261,10 @@ def test_a_rubric_is_judged_elsewhere() -> None:
     [
         ({"goal": Checks((Call("bill_is_torn"),))}, "has no check 'bill_is_torn'"),
         ({"goal": Checks((Call("find_bill", {"vendor": "falcon"}),))}, "has no check 'find_bill'"),
-        ({"goal": Checks((Call("bill_is_paid", {"bil": "i13"}),))}, "cannot be asked (bad_arguments)"),
+        (
+            {"goal": Checks((Call("bill_is_paid", {"bil": "i13"}),))},
+            "cannot be asked (bad_arguments)",
+        ),
         (
             {"goal": Checks((Call("account_holds", {"account": "cash", "amount": 100}),))},
             "hold before anything is done",

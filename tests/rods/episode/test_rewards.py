@@ -8,9 +8,13 @@ from rods.episode.engine import StepTrace, Trace, TurnTrace, Verdict
 from rods.episode.rewards import RANGES, REWARDS, score
 from rods.observations import REWARD_KINDS
 
-OK, REFUSED = Result("ok"), Result("no", error="tool")
-UNKNOWN, WRONG, BROKEN = (Result("x", error=kind) for kind in ("unknown_tool", "bad_arguments", "infrastructure"))
-YES, NO = Verdict(True, True), Verdict(True, False)
+OK = Result("ok")
+REFUSED = Result("no", error="tool")
+UNKNOWN, WRONG, BROKEN = (
+    Result("x", error=kind) for kind in ("unknown_tool", "bad_arguments", "infrastructure")
+)
+YES = Verdict(True, True)
+NO = Verdict(True, False)
 
 
 def step(*results, error=None, in_call=False):
@@ -18,7 +22,12 @@ def step(*results, error=None, in_call=False):
 
 
 def trace(*turns, end="finished", expected=None):
-    return Trace("id", tuple(TurnTrace(tuple(steps), verdict) for steps, verdict in turns), end, expected or len(turns))
+    return Trace(
+        "id",
+        tuple(TurnTrace(tuple(steps), verdict) for steps, verdict in turns),
+        end,
+        expected or len(turns),
+    )
 
 
 def test_progress_counts_expected_turns_not_closed_ones():
@@ -35,7 +44,9 @@ def test_binary_needs_every_turn():
 
 def test_infrastructure_failures_have_no_reward_under_any_kind():
     broken = trace(([step(BROKEN)], None), end="infrastructure", expected=2)
-    assert [score(broken, kind).reward for kind in ("progress", "binary", "format", "format_codes")] == [None] * 4
+    assert [
+        score(broken, kind).reward for kind in ("progress", "binary", "format", "format_codes")
+    ] == [None] * 4
 
 
 @pytest.mark.parametrize(
@@ -44,11 +55,14 @@ def test_infrastructure_failures_have_no_reward_under_any_kind():
         ([step()], 0.0, 0.0),  # no call was made
         ([step(OK), step()], 2.0, 2.0),
         ([step(OK), step(error="bad")], 0.5 + 1.0, 0.5 + 1.0),
-        ([step(OK), step(error="bad JSON", in_call=True)], 0.5 + 1.0, 1.0 + 0.5),  # a schema error (004 Appendix H)
+        # a schema error (004 Appendix H)
+        ([step(OK), step(error="bad JSON", in_call=True)], 0.5 + 1.0, 1.0 + 0.5),
         ([step(error="bad JSON", in_call=True)], 0.0, 1.0 + 0.0),  # a call was tried
         ([step(OK, WRONG), step()], 1.0 + 0.5, 1.0 + 0.0),
-        ([step(REFUSED), step()], 1.0 + 1.0, 1.0 + 0.0),  # a refused call is well formed, but did not execute
-        ([step(UNKNOWN), step()], 1.0 + 0.0, 1.0 + 0.0),  # neither correct nor wrong arguments: 0/0 is 0
+        # a refused call is well formed, but did not execute
+        ([step(REFUSED), step()], 1.0 + 1.0, 1.0 + 0.0),
+        # neither correct nor wrong arguments: 0/0 is 0
+        ([step(UNKNOWN), step()], 1.0 + 0.0, 1.0 + 0.0),
     ],
 )
 def test_format_rewards(steps, format_reward, codes):
@@ -63,16 +77,20 @@ def test_a_reply_that_was_cut_is_malformed_whatever_rewards_form(end):
     assert score(cut, "format").reward == score(cut, "format_codes").reward == 0.5 + 1.0
     assert score(cut, "progress_format").reward == pytest.approx(0.1 * 0.5)
     assert score(cut, "toolrl", ((),)).reward == pytest.approx(0 + 6 * 0 / 1 - 3)
-    assert score(trace(([step()], None), end=end), "format_codes").reward == 0.0  # no call was tried
+    # no call was tried
+    assert score(trace(([step()], None), end=end), "format_codes").reward == 0.0
 
 
 def test_every_kind_names_its_function_and_range_and_no_other_is_scored():
-    assert set(REWARDS) == set(RANGES) == set(REWARD_KINDS) - {"value"}  # that one is a trainer's own
+    # that one is a trainer's own
+    assert set(REWARDS) == set(RANGES) == set(REWARD_KINDS) - {"value"}
     played = trace(([step(OK)], YES))
     for kind, (low, high) in RANGES.items():
         reward = score(played, kind, ((Call("f"),),)).reward
         assert reward is not None and low <= reward <= high
-    with pytest.raises(ValueError, match="unknown reward kind 'praise'; there are progress, binary, "):
+    with pytest.raises(
+        ValueError, match="unknown reward kind 'praise'; there are progress, binary, "
+    ):
         score(played, "praise")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown reward kind 'value'"):
         score(played, "value")  # type: ignore[arg-type]
@@ -92,7 +110,8 @@ def test_progress_with_a_tenth_of_format(turns, reward):
     assert found.reward == pytest.approx(reward)
 
 
-F, G = Call("f", {"a": 1, "b": 2}), Call("g", {"c": 3})
+F = Call("f", {"a": 1, "b": 2})
+G = Call("g", {"c": 3})
 
 
 @pytest.mark.parametrize(
@@ -106,7 +125,8 @@ F, G = Call("f", {"a": 1, "b": 2}), Call("g", {"c": 3})
         ([G], [F], 0, 4),
         ([], [F], 0, 4),
         ([F, G], [F], 1 / 2 + 1 + 2, 4),
-        ([Call("f", {"a": 7}), F], [F], 1 / 2 + 1 + 2, 4),  # the better of two, and one name too many
+        # the better of two, and one name too many
+        ([Call("f", {"a": 7}), F], [F], 1 / 2 + 1 + 2, 4),
         ([], [], 1, 1),
         ([F], [], 0, 1),
     ],

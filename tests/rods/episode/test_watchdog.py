@@ -53,7 +53,9 @@ def test_a_call_that_hangs_fails_and_another_lane_takes_its_place(over: threadin
         assert lanes.lost == 1
 
 
-def test_when_too_many_hang_the_rest_fails_at_once(over: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_too_many_hang_the_rest_fails_at_once(
+    over: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MOST_HANGING", 2)
     with Lanes(1, patience=0.05) as lanes:
         for one in [lanes.submit(over.wait) for _ in range(2)]:
@@ -116,7 +118,8 @@ def test_a_rollout_whose_environment_hangs_is_an_infrastructure_failure_and_the_
     monkeypatch.setattr(drivers, "ALARM", Alarm(0.3))
     monkeypatch.setattr(hanging, "over", over)
     bad = load("tests.daemon.hanging_environment:environment")
-    good, task = load("desk"), desk.generate(1, 1, 0)[0]
+    good = load("desk")
+    task = desk.generate(1, 1, 0)[0]
     dialect = Compact()
     jobs = [
         Job(one, where, dialect, GroundTruth(where, one))
@@ -146,9 +149,11 @@ def test_a_ground_truth_that_hangs_costs_its_rollouts_once(
 ) -> None:
     monkeypatch.setattr(drivers, "ALARM", Alarm(0.3))
     monkeypatch.setattr(hanging, "over", over)
-    bad, good = load("tests.daemon.hanging_environment:environment"), load("desk")
+    bad = load("tests.daemon.hanging_environment:environment")
+    good = load("desk")
     task = desk.generate(1, 1, 0)[0]
-    hung, sound = SharedGroundTruth(bad, replace(task, environment=reference(bad), id="")), GroundTruth(good, task)
+    hung = SharedGroundTruth(bad, replace(task, environment=reference(bad), id=""))
+    sound = GroundTruth(good, task)
     jobs = [Job(task, good, Compact(), goal) for goal in (hung, hung, sound)]
     hanging.hangs.set()
     try:

@@ -1,4 +1,5 @@
-"""The rules refuse nearly every task that was spoilt in one of seven ways, and nearly none that was not."""
+"""The rules refuse nearly every task that was spoilt in one of seven ways, and nearly none that was
+not."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from tests.environments import load
 from tests.worlds.bfcl import writing
 
 ENVIRONMENTS = ("desk", pytest.param("bfcl", marks=pytest.mark.slow))  # its variants take a minute
-REFUSED, KEPT = 0.95, 0.05
+REFUSED = 0.95
+KEPT = 0.05
 
 
 @cache
@@ -30,7 +32,9 @@ def accepted(name: str) -> Sequence[Task]:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_untouched_tasks_pass(name: str) -> None:
     tasks = accepted("bfcl") if name == "bfcl" else desk.generate(5, 48, 0)
-    refused = [objections(load(name), task, catalogue_for(load(name))) - {"missing"} for task in tasks]
+    refused = [
+        objections(load(name), task, catalogue_for(load(name))) - {"missing"} for task in tasks
+    ]
     assert sum(map(bool, refused)) <= KEPT * len(tasks), refused
 
 
@@ -38,8 +42,14 @@ def test_untouched_tasks_pass(name: str) -> None:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_spoilt_tasks_are_refused(name: str, kind: str) -> None:
     corruptions = Corruptions(load(name), accepted(name))
-    spoilt = [corruptions.corrupt(task, kind, keyed_random(2, kind, task.id)) for task in accepted(name)]
-    found = [objections(load(name), task, catalogue_for(load(name))) for task in spoilt if task is not None]
+    spoilt = [
+        corruptions.corrupt(task, kind, keyed_random(2, kind, task.id)) for task in accepted(name)
+    ]
+    found = [
+        objections(load(name), task, catalogue_for(load(name)))
+        for task in spoilt
+        if task is not None
+    ]
     assert len(found) >= 24
     assert sum(map(bool, found)) >= REFUSED * len(found)
     if kind in ("name leaked", "raw JSON"):

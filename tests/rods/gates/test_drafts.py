@@ -1,4 +1,5 @@
-"""The judge by rules: accepts what was composed, objects to every corruption, and says whether words may mend it."""
+"""The judge by rules: accepts what was composed, objects to every corruption, and says whether
+words may mend it."""
 
 from __future__ import annotations
 
@@ -42,7 +43,12 @@ def _judged(task: Task, draft: Draft) -> list[Defect]:
 def test_what_desk_composes_is_accepted() -> None:
     for task, draft in itertools.islice(desk_environment.fresh_tasks(4, "judged"), 40):
         assert _judged(task, draft) == []
-    for task, draft in ((TASK, DRAFT), (MISS_FUNC, FUNC_DRAFT), (MISS_PARAM, PARAM_DRAFT), (LONG, LONG_DRAFT)):
+    for task, draft in (
+        (TASK, DRAFT),
+        (MISS_FUNC, FUNC_DRAFT),
+        (MISS_PARAM, PARAM_DRAFT),
+        (LONG, LONG_DRAFT),
+    ):
         assert _judged(task, draft) == []
 
 
@@ -57,7 +63,11 @@ AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
         (2, lambda text: text.replace(AMOUNT, "420"), "nobody says amount"),
         (2, lambda text: text.replace(AMOUNT, f"{AMOUNT} or 60"), "nobody asks for add_income"),
         (2, lambda text: f"{text} Also tell launch.", "'launch' is asked about"),
-        (2, lambda text: f"Thanks a lot. {AMOUNT}, {DRAFT.turns[2][0].call.arguments['account']}.", "nobody asks for"),
+        (
+            2,
+            lambda text: f"Thanks a lot. {AMOUNT}, {DRAFT.turns[2][0].call.arguments['account']}.",
+            "nobody asks for",
+        ),
         (2, lambda text: f"{text} Use add_income.", "the text names 'add_income'"),
         (0, lambda text: f"{text} Thought process: none.", "artefact"),
         (0, lambda text: f'{text} {{"name": "x"}}.', "artefact"),
@@ -69,7 +79,9 @@ AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
         (0, lambda text: f"{text} {'Well then. ' * 12}".strip(), "words long"),
     ],
 )
-def test_corrupted_text_is_a_query_fault_of_its_turn(turn: int, change: Callable[[str], str], reason: str) -> None:
+def test_corrupted_text_is_a_query_fault_of_its_turn(
+    turn: int, change: Callable[[str], str], reason: str
+) -> None:
     faults = _judged(_text(TASK, turn, change), DRAFT)
     assert any(reason in fault.reason for fault in faults), faults
     assert {(fault.verdict, fault.turn) for fault in faults} == {("query_fixable", turn)}
@@ -96,7 +108,9 @@ def test_changed_calls_are_a_fault_of_the_calls() -> None:
 def test_flows_that_lie_are_faults_of_the_calls() -> None:
     def lying(turn: int, index: int, **flows: Flow) -> Draft:
         turns = [list(calls) for calls in DRAFT.turns]
-        turns[turn][index] = replace(turns[turn][index], flows={**turns[turn][index].flows, **flows})
+        turns[turn][index] = replace(
+            turns[turn][index], flows={**turns[turn][index].flows, **flows}
+        )
         return replace(DRAFT, turns=tuple(map(tuple, turns)))
 
     for draft in (

@@ -26,7 +26,10 @@ def task(**changes):
         "environment": reference(TOY),
         "type": "base",
         "script": ("Write a note called milk that says two bottles.", "Read it to me, please."),
-        "calls": ((Call("write", {"title": "milk", "body": "two bottles"}),), (Call("read", {"note_id": 101}),)),
+        "calls": (
+            (Call("write", {"title": "milk", "body": "two bottles"}),),
+            (Call("read", {"note_id": 101}),),
+        ),
         "tools": ("write", "read", "count"),
     }
     return Task(**{**fields, **changes})
@@ -39,7 +42,10 @@ def test_replay_passes_what_runs_and_names_what_fails():
 
 
 def test_replay_starts_from_the_tasks_own_state_each_time():
-    own = task(calls=((), (Call("read", {"note_id": 7}),)), state={"notes": {"7": {"title": "a", "body": "b"}}})
+    own = task(
+        calls=((), (Call("read", {"note_id": 7}),)),
+        state={"notes": {"7": {"title": "a", "body": "b"}}},
+    )
     assert replay(TOY, own) == replay(TOY, own) == []
     assert "is rejected" in replay(TOY, task(state={"other": 1}))[0].text
 
@@ -48,18 +54,33 @@ def test_replay_must_reproduce_recorded_results():
     recorded = [['{"note_id":101}'], ['{"title":"milk","body":"two bottles"}']]
     assert replay(TOY, task(provenance={"results": recorded})) == []
     assert "recorded was" in replay(TOY, task(provenance={"results": [recorded[0], ["x"]]}))[0].text
-    assert "recorded was nothing" in replay(TOY, task(provenance={"results": [recorded[0]]}))[0].text
-    long = task(calls=((Call("write", {"title": "milk", "body": "b" * 60}),), (Call("read", {"note_id": 101}),)))
+    assert (
+        "recorded was nothing" in replay(TOY, task(provenance={"results": [recorded[0]]}))[0].text
+    )
+    long = task(
+        calls=(
+            (Call("write", {"title": "milk", "body": "b" * 60}),),
+            (Call("read", {"note_id": 101}),),
+        )
+    )
     texts = [[result.text for result in turn] for turn in run(TOY, long)]
     kept = abridged(replace(long, provenance={"results": texts, "seed": "s"}))
     assert kept.id == long.id and kept.provenance["seed"] == "s"
     assert kept.provenance["results"][0] == texts[0]  # short ones stay
     assert kept.provenance["results"][1][0].startswith("sha256:") and replay(TOY, kept) == []
-    other = replace(long, calls=((Call("write", {"title": "milk", "body": "c" * 60}),), long.calls[1]), id="")
-    assert "recorded was 'sha256:" in replay(TOY, replace(other, provenance=kept.provenance))[0].text
+    other = replace(
+        long, calls=((Call("write", {"title": "milk", "body": "c" * 60}),), long.calls[1]), id=""
+    )
+    assert (
+        "recorded was 'sha256:" in replay(TOY, replace(other, provenance=kept.provenance))[0].text
+    )
     assert "one list of texts" in replay(TOY, task(provenance={"results": 5}))[0].text
     honest = load("tests.rods.toy_environment:honestly_nondeterministic")
-    drifting = task(environment=reference(honest), calls=((), (Call("total"),)), provenance={"results": [[], ["1"]]})
+    drifting = task(
+        environment=reference(honest),
+        calls=((), (Call("total"),)),
+        provenance={"results": [[], ["1"]]},
+    )
     assert replay(honest, drifting) == []
 
 
@@ -79,12 +100,16 @@ def test_broken_machinery_is_not_the_tasks_fault():
 
 def test_tools_must_be_visible_in_their_turn():
     assert tools(TOY, task()) == []
-    assert tools(TOY, task(tools=("write", "count"))) == [Reason("read is not among the task's tools", 1, 0)]
+    assert tools(TOY, task(tools=("write", "count"))) == [
+        Reason("read is not among the task's tools", 1, 0)
+    ]
     missing = task(type="miss_func", held_out={1: ("read",)})
     assert tools(TOY, missing) == []
     early = replace(missing, held_out={1: ("write",)}, id="")
     assert tools(TOY, early) == [Reason("write is held out until turn 1", 0, 0)]
-    assert tools(TOY, task(tools=("write", "read", "fly"))) == [Reason("the environment has no tool 'fly'")]
+    assert tools(TOY, task(tools=("write", "read", "fly"))) == [
+        Reason("the environment has no tool 'fly'")
+    ]
 
 
 def test_arguments_are_bounded_however_deep():
@@ -94,7 +119,9 @@ def test_arguments_are_bounded_however_deep():
         return arguments(task(calls=((Call("write", {"title": value}),), ())), gates)
 
     assert asked("x" * 10) == [] and asked([1, 2]) == []
-    assert asked("x" * 11) == [Reason("write: title has 11 characters, at most 10 are allowed", 0, 0)]
+    assert asked("x" * 11) == [
+        Reason("write: title has 11 characters, at most 10 are allowed", 0, 0)
+    ]
     assert len(asked([1, 2, "x" * 11])) == 2
     assert len(asked({"deep": [["a", "b", "c"]]})) == 1
 
@@ -112,7 +139,12 @@ TOTAL = (Call("total"),)
 WRONG = {
     "type": "miss_func",
     "script": ("one", "two {}", "Read it to me, please.", "Read it to me, please!"),
-    "calls": ((Call("write", {"title": "a", "body": "x" * 79}),), (Call("read", {"note_id": 7}),), TOTAL, TOTAL),
+    "calls": (
+        (Call("write", {"title": "a", "body": "x" * 79}),),
+        (Call("read", {"note_id": 7}),),
+        TOTAL,
+        TOTAL,
+    ),
 }
 
 
@@ -124,14 +156,19 @@ def test_check_gives_every_rejection_in_the_papers_order():
 
 @pytest.mark.parametrize("gate", ORDER)
 def test_every_gate_has_a_switch(gate):
-    rejected = ask(task(**WRONG), gates=Gates(max_string=70, **{gate: False}), held_out=[task(**WRONG)])
+    rejected = ask(
+        task(**WRONG), gates=Gates(max_string=70, **{gate: False}), held_out=[task(**WRONG)]
+    )
     assert [each.gate for each in rejected] == [each for each in ORDER if each != gate]
 
 
 def test_a_good_variant_passes_all_gates():
     variant = task(
         script=("Put up a note named rent, it must say pay on monday.", "Show me that note again."),
-        calls=((Call("write", {"title": "rent", "body": "pay on monday"}),), (Call("read", {"note_id": 101}),)),
+        calls=(
+            (Call("write", {"title": "rent", "body": "pay on monday"}),),
+            (Call("read", {"note_id": 101}),),
+        ),
     )
     assert ask(variant, held_out=[task(type="miss_param")]) == []
 
@@ -144,7 +181,8 @@ def test_check_answers_with_the_results_and_the_profile_of_its_one_run():
             worlds.append(state)
             return super().reset(state)
 
-    nothing, gates = SimilarityIndex(), Gates(leaks=False, grounding=False, requests=False, missing=False)
+    nothing = SimilarityIndex()
+    gates = Gates(leaks=False, grounding=False, requests=False, missing=False)
     counted = Counted("environment", World)
     checked = check(counted, task(), profile(TOY, task()), gates, nothing)
     assert len(worlds) == 1 and checked.rejections == ()
@@ -156,7 +194,8 @@ def test_check_answers_with_the_results_and_the_profile_of_its_one_run():
 
 def test_what_cannot_run_has_no_profile():
     rejected = ask(
-        task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False, leaks=False)
+        task(calls=((Call("fly"),), ()), tools=("fly",)),
+        gates=Gates(replay=False, tools=False, leaks=False),
     )
     reason = Reason("its ground truth does not run here, so it has no profile")
     assert rejected == [GateRejection("profile", (reason,))]
@@ -180,7 +219,9 @@ def test_look_ups_are_calls_that_only_feed_a_later_one_and_are_asked_for_by_a_cl
         state={"today": "monday", "calendar": {"events": {"e13": event}, "next": 26}},
     )
     assert look_ups(desk, moved) == {(0, 0): False}
-    told = replace(moved, script=("Find the launch by its title, and move it to monday at 17.",), id="")
+    told = replace(
+        moved, script=("Find the launch by its title, and move it to monday at 17.",), id=""
+    )
     assert look_ups(desk, told) == {(0, 0): True}
     alone = replace(moved, script=("Find the launch.",), calls=(moved.calls[0][:1],), id="")
     assert look_ups(desk, alone) == {}, "what feeds nothing is what the user wants"

@@ -21,7 +21,9 @@ from tests.environments import load
 
 CAR: dict[str, Any] = {
     "classes": ["VehicleControlAPI"],
-    "config": {"VehicleControlAPI": {"random_seed": 7, "fuelLevel": 20.0, "engine_state": "stopped"}},
+    "config": {
+        "VehicleControlAPI": {"random_seed": 7, "fuelLevel": 20.0, "engine_state": "stopped"}
+    },
     "long_context": False,
 }
 DESK: dict[str, Any] = {
@@ -33,15 +35,25 @@ DESK: dict[str, Any] = {
     },
     "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1},
 }
-LITERS, AUTO = Call("gallon_to_liter", {"gallon": 21}), Call("setHeadlights", {"mode": "auto"})
+LITERS = Call("gallon_to_liter", {"gallon": 21})
+AUTO = Call("setHeadlights", {"mode": "auto"})
 SPEED = Call("get_current_speed")
-ADDRESS, CANCEL = Call("find_contact", {"name": "ada"}), Call("cancel_event", {"event": "e1"})
+ADDRESS = Call("find_contact", {"name": "ada"})
+CANCEL = Call("cancel_event", {"event": "e1"})
 FIND = Call("find_event", {"title": "picnic"})
 TRADE = (
     Call("get_stock_info", {"symbol": "AAPL"}),
     Call("place_order", {"order_type": "Buy", "symbol": "AAPL", "price": 227.16, "amount": 40}),
 )
-STOCKS = {"AAPL": {"price": 227.16, "percent_change": 0.17, "volume": 2.552, "MA(5)": 227.11, "MA(20)": 227.09}}
+STOCKS = {
+    "AAPL": {
+        "price": 227.16,
+        "percent_change": 0.17,
+        "volume": 2.552,
+        "MA(5)": 227.11,
+        "MA(20)": 227.09,
+    }
+}
 ACCOUNT = {"account_id": 12345, "balance": 10000.0, "binding_card": 1974202140965533}
 MARKET: dict[str, Any] = {
     "classes": ["TradingBot"],
@@ -59,10 +71,13 @@ MISS_FUNC: TaskType = "miss_func"
 HEADLIGHTS = "set the headlights to auto"
 
 
-def task(type: TaskType, texts: tuple[str, str], calls: Sequence[Call], held: Sequence[str] = ()) -> Task:
+def task(
+    type: TaskType, texts: tuple[str, str], calls: Sequence[Call], held: Sequence[str] = ()
+) -> Task:
     """The first turn asks in vain for what the second serves."""
     name = "bfcl" if calls[0].name in environment().tools() else "desk"
-    world, state = load(name), MARKET if calls[0].name == "get_stock_info" else CAR
+    world = load(name)
+    state = MARKET if calls[0].name == "get_stock_info" else CAR
     return Task(
         environment=reference(world),
         type=type,
@@ -87,7 +102,9 @@ def wheel() -> None:
 def test_a_request_that_is_fully_specified_beside_the_vague_one_is_refused() -> None:
     asked = f"Tell me how many liters some gallons are. Then {HEADLIGHTS}."
     both = task("miss_param", (asked, "I mean 21."), (LITERS, AUTO))
-    assert found(both) == ["setHeadlights(mode='auto') can be made in the turn that is to be declined"]
+    assert found(both) == [
+        "setHeadlights(mode='auto') can be made in the turn that is to be declined"
+    ]
     assert found(both, fair=False) == []
     assert unfair(load("bfcl"), both, run(load("bfcl"), both)) == [True]
 
@@ -97,7 +114,10 @@ def test_what_is_asked_for_only_after_the_value_is_no_part_of_the_blank() -> Non
     apart = task("miss_param", (vague, f"I mean 21. Then {HEADLIGHTS}."), (LITERS, AUTO))
     assert found(apart) == []
     assert unfair(load("bfcl"), apart, run(load("bfcl"), apart)) == [False]
-    for texts in ((f"{vague} Check my current speed.", "I mean 21."), (vague, "I mean 21. Check my current speed.")):
+    for texts in (
+        (f"{vague} Check my current speed.", "I mean 21."),
+        (vague, "I mean 21. Check my current speed."),
+    ):
         speed = found(task("miss_param", texts, (LITERS, SPEED)))
         assert bool(speed) == ("speed" in texts[0]), speed
 
@@ -107,13 +127,18 @@ def test_each_part_of_a_request_needs_a_function_that_is_held_out() -> None:
     calls = (LITERS, Call("lockDoors", {"unlock": False, "door": ["driver"]}))
     (reason,) = found(task("miss_func", (asked, RETURN_SENTENCE), calls, ("gallon_to_liter",)))
     assert reason.startswith("lockDoors(")
-    assert found(task("miss_func", (asked, RETURN_SENTENCE), calls, ("gallon_to_liter", "lockDoors"))) == []
+    assert (
+        found(task("miss_func", (asked, RETURN_SENTENCE), calls, ("gallon_to_liter", "lockDoors")))
+        == []
+    )
 
 
 def test_every_function_that_is_held_out_must_be_irreplaceable() -> None:
     moving = Call("transfer_money", {"amount": 80, "source": "cash", "target": "office"})
     texts = ("Find out where ada gets mail. Also move 80 from cash to office.", RETURN_SENTENCE)
-    (reason,) = found(task("miss_func", texts, (ADDRESS, moving), ("find_contact", "transfer_money")))
+    (reason,) = found(
+        task("miss_func", texts, (ADDRESS, moving), ("find_contact", "transfer_money"))
+    )
     assert reason.startswith("transfer_money(") and "can be done without it" in reason
 
 
@@ -128,7 +153,12 @@ def test_a_look_up_that_only_serves_what_cannot_be_done_is_none_of_the_user_s_re
 @pytest.mark.parametrize(
     ("asked", "calls", "held", "sought"),
     [
-        ("Buy 40 shares of AAPL at the current price, look it up first.", TRADE, "place_order", True),
+        (
+            "Buy 40 shares of AAPL at the current price, look it up first.",
+            TRADE,
+            "place_order",
+            True,
+        ),
         ("Check the price of AAPL and buy 40 shares at that price.", TRADE, "place_order", True),
         ("Buy 40 shares of AAPL at the current price.", TRADE, "place_order", False),
         ("Find the picnic and cancel it.", (FIND, CANCEL), "cancel_event", True),
@@ -147,11 +177,16 @@ def test_a_look_up_that_the_turn_itself_asks_for_is_one_of_its_requests(
 
 @pytest.mark.slow
 def test_no_request_of_forty_blank_turns_can_be_carried_out() -> None:
-    """What the texts ask for is read here without the gate: phrases of BFCL's catalogue, and the tool that serves."""
+    """What the texts ask for is read here without the gate: phrases of BFCL's catalogue, and the
+    tool that serves."""
     for variant in accepted("bfcl", 40, types=(MISS_FUNC,)):
         for turn in (turn for turn, calls in enumerate(variant.calls) if not calls):
-            following = {call.name for call in variant.calls[turn + 1]} & set(variant.tools_at(turn))
-            asked = {tool for phrase, tool in SERVED.items() if re.search(phrase, variant.script[turn])}
+            following = {call.name for call in variant.calls[turn + 1]} & set(
+                variant.tools_at(turn)
+            )
+            asked = {
+                tool for phrase, tool in SERVED.items() if re.search(phrase, variant.script[turn])
+            }
             assert not asked & following, variant.script[turn]
 
 

@@ -31,20 +31,20 @@ from rods.gates.referents import mentions, referent
 from rods.gates.similarity import SimilarityIndex
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
-FIND, SEE = Call("find_flights", {"origin": "Oslo"}), Call("see_flight", {"flight_id": "RA101"})
+FIND = Call("find_flights", {"origin": "Oslo"})
+SEE = Call("see_flight", {"flight_id": "RA101"})
 OTHER = Call("see_flight", {"flight_id": "RA118"})
 REBOOK = Call("rebook", {"booking_id": 537, "flight_id": "RA118"})
-ACCOUNT, REDEEM = (
-    Call("find_account", {"member": "Maren Oduya"}),
-    Call("redeem_points", {"account_id": 318, "points": 9000}),
-)
+ACCOUNT = Call("find_account", {"member": "Maren Oduya"})
+REDEEM = Call("redeem_points", {"account_id": 318, "points": 9000})
 BOOKED = Call("find_booking", {"passenger": "Tobias Lind"})
 BAGS = Call("add_bags", {"booking_id": 537, "bags": 2})
 
 
 def told(*turns: tuple[str, tuple[Call, ...]], environment: Any = airline.WORLD) -> list[str]:
     """What the gate says of a conversation."""
-    script, calls = tuple(text for text, _ in turns), tuple(made for _, made in turns)
+    script = tuple(text for text, _ in turns)
+    calls = tuple(made for _, made in turns)
     task = replace(airline.seed(), script=script, calls=calls, id="")
     return [reason.text for reason in referents(environment, task, run(environment, task))]
 
@@ -70,7 +70,9 @@ def test_words_that_say_a_value_or_refer_to_the_one_that_was_shown_determine_it(
     assert told(ASKED, (text, (REDEEM,))) == []
 
 
-def test_one_of_several_is_referred_to_by_a_name_beside_it_and_by_no_bare_number_or_status() -> None:
+def test_one_of_several_is_referred_to_by_a_name_beside_it_and_by_no_bare_number_or_status() -> (
+    None
+):
     shown = [
         {"customer": 502, "name": "Theo Brandt", "status": "open", "owes": 12},
         {"customer": 504, "name": "Lena Fuchs"},
@@ -81,7 +83,9 @@ def test_one_of_several_is_referred_to_by_a_name_beside_it_and_by_no_bare_number
         meant = referent("customer", 502, {502}, met, set())
         assert meant is not None and meant.rival == 504 and meant.words == words
     met = mentions(0, Call("show"), Result("", {"customers": {"502": {"owes": 12}}}))
-    assert (meant := referent("number", 502, {502}, met, {502})) is not None and meant.words == "that customer"
+    assert (
+        meant := referent("number", 502, {502}, met, {502})
+    ) is not None and meant.words == "that customer"
 
 
 def test_a_look_up_of_the_same_turn_needs_no_word_but_how_much_is_meant_does() -> None:
@@ -111,7 +115,8 @@ def test_of_two_results_the_words_must_tell_which_one_is_meant(text: str, clear:
 
 def test_that_one_means_the_last_and_the_only_one_of_its_turn() -> None:
     onto = ("Move booking 537 to that flight.", (REBOOK,))
-    see, other = ("Show me RA101.", (SEE,)), ("Show me RA118.", (OTHER,))
+    see = ("Show me RA101.", (SEE,))
+    other = ("Show me RA118.", (OTHER,))
     assert told(see, other, onto) == []
     assert "'RA101' fits" in told(other, see, onto)[0]
     assert "fits the words as well" in told(("Show me RA101 and RA118.", (SEE, OTHER)), onto)[0]
@@ -124,7 +129,8 @@ def test_an_indefinite_phrase_or_the_noun_of_another_thing_does_not_refer() -> N
     for text in ("Add 2 bags to a booking.", "Add 2 bags for that passenger.", "Add 2 bags."):
         assert "do not refer to it" in told(found, (text, (BAGS,)))[0]
     assert (
-        "do not refer to it" in told(("Find the booking of Tobias Lind. Add 2 bags to a booking.", (BOOKED, BAGS)))[0]
+        "do not refer to it"
+        in told(("Find the booking of Tobias Lind. Add 2 bags to a booking.", (BOOKED, BAGS)))[0]
     )
 
 
@@ -137,7 +143,9 @@ def test_an_indefinite_phrase_or_the_noun_of_another_thing_does_not_refer() -> N
         ("Tell me of a booking and of its flights.", False),  # the booking's
     ],
 )
-def test_its_number_is_none_of_what_has_no_number_and_what_is_new_is_meant_rather(text: str, clear: bool) -> None:
+def test_its_number_is_none_of_what_has_no_number_and_what_is_new_is_meant_rather(
+    text: str, clear: bool
+) -> None:
     seen = ("What is RA101?", (SEE,))  # from Oslo to Lisbon
     assert (told(seen, (text, (FIND,))) == []) is clear
 
@@ -152,7 +160,8 @@ def with_phrase_book() -> Any:
     """The airline, with recipes of which one gives a flight out of a list."""
     search = RecipeStep("find_flights", {"origin": FromUser("city", "city")})
     move = RecipeStep(
-        "rebook", {"booking_id": FromUser("booking", "booking"), "flight_id": FromEarlierRecipe("flight")}
+        "rebook",
+        {"booking_id": FromUser("booking", "booking"), "flight_id": FromEarlierRecipe("flight")},
     )
     gift = {"flight": ProducedEntity(FromResult(0, (1, "flight_id")), "")}
     recipes = {
@@ -177,21 +186,31 @@ def with_phrase_book() -> Any:
 
 
 def test_what_the_phrase_book_explains_refers_to_no_one_of_several_either() -> None:
-    shown, environment = ("Please list the flights from Oslo.", (FIND,)), with_phrase_book()
-    vague = told(shown, ("Please move booking 537 to that flight.", (REBOOK,)), environment=environment)
+    shown = ("Please list the flights from Oslo.", (FIND,))
+    environment = with_phrase_book()
+    vague = told(
+        shown, ("Please move booking 537 to that flight.", (REBOOK,)), environment=environment
+    )
     assert "'RA101' fits the words as well" in vague[0]
     clear = ("Please move booking 537 to the second flight.", (REBOOK,))
     assert told(shown, clear, environment=environment) == []
 
 
 def test_the_gate_has_a_switch_and_its_objections_may_be_mended_by_other_words() -> None:
-    task = replace(airline.seed(1), script=("Which booking has Tobias Lind?", "Add 2 bags to a booking."), id="")
+    task = replace(
+        airline.seed(1),
+        script=("Which booking has Tobias Lind?", "Add 2 bags to a booking."),
+        id="",
+    )
     world: Any = airline.WORLD
-    index, shape = SimilarityIndex(), profile(world, task)
+    index = SimilarityIndex()
+    shape = profile(world, task)
 
     def refused(gates: Gates) -> list[tuple[str, str]]:
         checked = check(world, task, shape, gates, index)
-        return [(rejection.gate, verdict_of_gate(rejection.gate)) for rejection in checked.rejections]
+        return [
+            (rejection.gate, verdict_of_gate(rejection.gate)) for rejection in checked.rejections
+        ]
 
     assert refused(Gates()) == [("referents", "query_fixable")]
     assert refused(Gates(referents=False)) == []

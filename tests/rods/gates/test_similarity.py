@@ -13,7 +13,15 @@ import pytest
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.gates.records import Reason
-from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps, repeats
+from rods.gates.similarity import (
+    Match,
+    SimilarityIndex,
+    contamination,
+    duplicates,
+    held_out_index,
+    overlaps,
+    repeats,
+)
 from rods.tasks import RETURN_SENTENCE, EnvironmentRef, Task
 
 LONG = "please move the quarterly report from the drafts folder into the archive before noon"
@@ -36,27 +44,35 @@ def test_equal_ground_truth_matches_whatever_is_said():
     asked = task(["quite another"], [(Call("count", {"amount": 2, "name": "a"}),)])
     assert found(known, asked) == Match("ground_truth", known.id)
     assert found(known, task(["x"], [(Call("count", {"name": "a", "amount": 2.0}),)])) is None
-    assert found(task(["x", "y"], [(), ()]), task(["v", "w"], [(), ()])) is None  # nothing is called in either
+    # nothing is called in either
+    assert found(task(["x", "y"], [(), ()]), task(["v", "w"], [(), ()])) is None
 
 
 def test_a_turn_repeats_another_by_its_words_and_its_calls():
-    again, other = Call("count", {"name": "x"}), Call("count", {"name": "y"})
+    again = Call("count", {"name": "x"})
+    other = Call("count", {"name": "y"})
     why = Reason("asks again, in the words of turn 0, for the calls that it had", 2)
     for text, same in ((LONG, f"{LONG} and tell me"), ("Count x, please.", "count x please")):
         assert repeats(task([text, "y", same], [(again,), (other,), (again,)])) == [why]
-        assert repeats(task([text, "y", same], [(again,), (other,), (other,)])) == [], "in the same words, for another"
+        assert repeats(task([text, "y", same], [(again,), (other,), (other,)])) == [], (
+            "in the same words, for another"
+        )
         assert repeats(task([text, "y", same], [(), (other,), ()])) == [], "twice in vain"
-    assert repeats(task([LONG, "y", "Is it still there?"], [(again,), (other,), (again,)])) == [], "in other words"
-    both, short = (
-        "Please count what the folder called x has and then y.",
-        "Please count what the folder called x has, I mean x.",
+    assert repeats(task([LONG, "y", "Is it still there?"], [(again,), (other,), (again,)])) == [], (
+        "in other words"
     )
+    both = "Please count what the folder called x has and then y."
+    short = "Please count what the folder called x has, I mean x."
     asked = task([both, short], [(again, other), (again,)])
     (told,) = repeats(asked, [(Result("1", 1), Result("2", 2)), (Result("1", 1),)])
     assert told.turn == 1 and "in the words of turn 0" in told.text, "a part of what was asked"
-    assert repeats(asked, [(Result("1", 1), Result("2", 2)), (Result("3", 3),)]) == [], "it has another answer now"
+    assert repeats(asked, [(Result("1", 1), Result("2", 2)), (Result("3", 3),)]) == [], (
+        "it has another answer now"
+    )
     returns = (LONG, LONG, RETURN_SENTENCE)
-    assert repeats(task(returns, [(other,), (), (again,)])) == [], "what is asked in vain is asked anew"
+    assert repeats(task(returns, [(other,), (), (again,)])) == [], (
+        "what is asked in vain is asked anew"
+    )
 
 
 def test_equal_states_match_unless_empty():
@@ -78,12 +94,15 @@ def test_half_of_the_eight_grams_make_a_match():
 
 def test_exactly_one_half_is_a_match():
     words = LONG.split()
-    assert found(task([" ".join(words[:11])]), task([" ".join(words[:9])])).rule == "query"  # 2 of 4
+    # 2 of 4
+    assert found(task([" ".join(words[:11])]), task([" ".join(words[:9])])).rule == "query"
     assert found(task([" ".join(words[:11])]), task([" ".join(words[:8])])) is None  # 1 of 4
 
 
 def test_a_short_query_needs_equal_calls():
-    known = task(["Do it now.", "x"], [(Call("count", {"name": "a"}),), (Call("count", {"name": "b"}),)])
+    known = task(
+        ["Do it now.", "x"], [(Call("count", {"name": "a"}),), (Call("count", {"name": "b"}),)]
+    )
     same = task(["y", "do it NOW"], [(), (Call("count", {"name": "a"}),)])
     other = task(["y", "do it NOW"], [(), (Call("count", {"name": "c"}),)])
     assert found(known, same) == Match("query", known.id, 1)
@@ -116,7 +135,9 @@ def test_the_first_match_is_by_rule_then_by_id_whatever_was_added_first():
         for each in order:
             index.add(each)
         assert index.find(task(["x", LONG], state={"n": 2})) == Match("state", tasks[2].id)
-        assert index.find(task(["x", LONG], state={"n": 9})) == Match("query", min(each.id for each in tasks), 1)
+        assert index.find(task(["x", LONG], state={"n": 9})) == Match(
+            "query", min(each.id for each in tasks), 1
+        )
 
 
 def test_what_was_removed_leaves_nothing_behind():
@@ -129,7 +150,9 @@ def test_what_was_removed_leaves_nothing_behind():
         index.add(each)
     for each in others:
         index.remove(each.id)
-    assert {name: len(table) for name, table in vars(index).items() if isinstance(table, dict)} == before
+    assert {
+        name: len(table) for name, table in vars(index).items() if isinstance(table, dict)
+    } == before
     assert {match.other for match in index.matches(others[0])} == {stays.id}
 
 
@@ -159,9 +182,16 @@ def test_an_index_answers_in_another_process_whose_hashes_have_another_seed():
         "import pickle, sys; index, asked = pickle.load(sys.stdin.buffer); "
         "sys.stdout.buffer.write(pickle.dumps([index.find(task) for task in asked]))"
     )
-    given, env = pickle.dumps((index, asked)), {**os.environ, "PYTHONHASHSEED": "7"}
-    told = subprocess.run([sys.executable, "-c", code], input=given, env=env, stdout=subprocess.PIPE, check=True).stdout
-    assert pickle.loads(told) == [index.find(each) for each in asked] and index.find(asked[0]) and index.find(asked[1])
+    given = pickle.dumps((index, asked))
+    env = {**os.environ, "PYTHONHASHSEED": "7"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], input=given, env=env, stdout=subprocess.PIPE, check=True
+    ).stdout
+    assert (
+        pickle.loads(told) == [index.find(each) for each in asked]
+        and index.find(asked[0])
+        and index.find(asked[1])
+    )
 
 
 @pytest.mark.slow
@@ -176,11 +206,16 @@ def test_the_index_agrees_with_comparing_every_pair(random_seed):
         start = rng.randrange(3)
         return " ".join(words[start : len(words) - rng.randrange(4)])
 
-    bases = [[rng.choice("abcdefghijklmnopqrst") for _ in range(rng.randrange(11, 30))] for _ in range(12)]
-    tasks = [
-        task([text(rng.choice(bases)) for _ in range(2)], [(Call("count", {"amount": n}),), ()]) for n in range(160)
+    bases = [
+        [rng.choice("abcdefghijklmnopqrst") for _ in range(rng.randrange(11, 30))]
+        for _ in range(12)
     ]
-    index, given = SimilarityIndex(), SimilarityIndex(tasks[:80])
+    tasks = [
+        task([text(rng.choice(bases)) for _ in range(2)], [(Call("count", {"amount": n}),), ()])
+        for n in range(160)
+    ]
+    index = SimilarityIndex()
+    given = SimilarityIndex(tasks[:80])
     hits = 0
     for number, each in enumerate(tasks):
         expected = {known.id for known in tasks[:number] if reference_match(each, known)}
@@ -212,5 +247,7 @@ def test_gates_tell_which_task_and_why():
 
 
 def test_overlaps_of_given_splits_are_listed_from_the_training_side():
-    held, near, free = task([LONG], split="validation"), task(["hello", LONG]), task(["unrelated"])
+    held = task([LONG], split="validation")
+    near = task(["hello", LONG])
+    free = task(["unrelated"])
     assert overlaps([free, held, near]) == [(near.id, Match("query", held.id, 1))]

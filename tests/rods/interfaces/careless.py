@@ -1,4 +1,5 @@
-"""A policy that makes mistakes: ground-truth calls left out, misnamed, or with spoilt arguments, keyed by a seed."""
+"""A policy that makes mistakes: ground-truth calls left out, misnamed, or with spoilt arguments,
+keyed by a seed."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ from tests.environments import load
 
 def spoilt(call: Call, task: Task, rng: random.Random) -> Call:
     """`call` with one mistake, or as it is."""
-    name, arguments = call.name, dict(call.arguments)
-    values: list[Any] = [value for turn in task.calls for one in turn for value in one.arguments.values()]
+    name = call.name
+    arguments = dict(call.arguments)
+    values: list[Any] = [
+        value for turn in task.calls for one in turn for value in one.arguments.values()
+    ]
     kind = rng.randrange(7)
     if kind == 0:
         name = rng.choice([f"get_{name}", name.replace("_", ""), f"{name}s", "open_window"])
@@ -42,14 +46,24 @@ def replies(task: Task, dialect: Any, rng: random.Random) -> list[list[str]]:
     return turns
 
 
-def play(tasks: Sequence[Task], interface: Interface = IDENTITY, dialect: str = "tags", seed: int = 0) -> list[Trace]:
-    """One careless episode a task; what the policy does depends on the seed alone, never on what it is shown."""
+def play(
+    tasks: Sequence[Task], interface: Interface = IDENTITY, dialect: str = "tags", seed: int = 0
+) -> list[Trace]:
+    """One careless episode a task; what the policy does depends on the seed alone, never on what it
+    is shown."""
     form = dialects.load(dialect)  # type: ignore[arg-type]
-    jobs, scripts = [], []
+    jobs = []
+    scripts = []
     for number, task in enumerate(tasks):
         world = load(task.environment.name)
         jobs.append(Job(task, world, form, GroundTruth(world, task), interface=interface))
-        scripts.append([text for turn in replies(task, form, random.Random(f"{seed}-{number}")) for text in turn])
+        scripts.append(
+            [
+                text
+                for turn in replies(task, form, random.Random(f"{seed}-{number}"))
+                for text in turn
+            ]
+        )
 
     def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         return [Reply(scripts[index].pop(0)) for index, _ in waiting]

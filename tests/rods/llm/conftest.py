@@ -1,4 +1,5 @@
-"""One stub for a whole module, told anew what to do by each test; and waits short enough for tests."""
+"""One stub for a whole module, told anew what to do by each test; and waits short enough for
+tests."""
 
 from __future__ import annotations
 
@@ -36,7 +37,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def endpoint(stub: Stub, **settings: Any) -> Endpoint:
-    return Endpoint(**{"model": "stub", "urls": (stub.url,), "read_seconds": 5.0, "retry_seconds": 60.0, **settings})
+    return Endpoint(
+        **{
+            "model": "stub",
+            "urls": (stub.url,),
+            "read_seconds": 5.0,
+            "retry_seconds": 60.0,
+            **settings,
+        }
+    )
 
 
 def ask(text: str = "hello", **fields: Any) -> Request:

@@ -32,7 +32,10 @@ async def asked(content: bytes) -> tuple[str, int]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+        head = (
+            f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(content)}\r\n"
+        )
         writer.write(f"{head}Content-Encoding: gzip\r\n\r\n".encode() + content)
         try:
             await writer.drain()
@@ -45,7 +48,12 @@ async def asked(content: bytes) -> tuple[str, int]:
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         done = await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-c", ASK, url], capture_output=True, text=True, timeout=100, check=True
+            subprocess.run,
+            [sys.executable, "-c", ASK, url],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
         )
     said, megabytes = done.stdout.strip().split("|")
     return said, int(megabytes)

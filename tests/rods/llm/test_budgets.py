@@ -1,4 +1,5 @@
-"""Budgets stop the work cleanly: nothing over the limit is sent, nothing that was sent is cut off."""
+"""Budgets stop the work cleanly: nothing over the limit is sent, nothing that was sent is cut
+off."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ async def test_requests_end_at_the_limit_repeated_ones_included(stub: Stub) -> N
     stub.use(Script(faults={"429": 0.3}, random_seed=1))
     budget = Budget(Budgets(requests=50), requests=10)
     async with Client([endpoint(stub)], budget=budget) as client:
-        found = await asyncio.gather(*(client.complete(ask()) for _ in range(60)), return_exceptions=True)
+        found = await asyncio.gather(
+            *(client.complete(ask()) for _ in range(60)), return_exceptions=True
+        )
     assert stub.counts()["requests"] == 40
     assert sum(isinstance(one, BudgetSpent) for one in found) == 60 - stub.counts()["good"]
     assert budget.spent
@@ -28,7 +31,8 @@ async def test_requests_end_at_the_limit_repeated_ones_included(stub: Stub) -> N
 async def test_the_requests_of_the_budget_are_those_of_the_log_refused_schemas_included(
     stub: Stub, tmp_path: Path
 ) -> None:
-    """One attempt with a schema that is refused is two requests, for the server, the budget and the next start."""
+    """One attempt with a schema that is refused is two requests, for the server, the budget and the
+    next start."""
     stub.use(Script(rules=[("odd", "400")], faults={"429": 0.2}, random_seed=1))
     odd = {"type": "object", "title": "odd"}
     async with UsageLog(tmp_path, "daemon") as usage:
@@ -47,20 +51,26 @@ async def test_the_requests_of_the_budget_are_those_of_the_log_refused_schemas_i
 
 async def test_tokens_are_never_overspent_and_hardly_any_are_left(stub: Stub) -> None:
     stub.use(Script(latency=0.01))  # 260 tokens an answer
-    budget, used = Budget(Budgets(tokens=20_000)), list[Usage]()
+    budget = Budget(Budgets(tokens=20_000))
+    used = list[Usage]()
     async with Client([endpoint(stub)], budget=budget, sink=used.append) as client:
         request = ask(max_tokens=300)
-        found = await asyncio.gather(*(client.complete(request) for _ in range(200)), return_exceptions=True)
+        found = await asyncio.gather(
+            *(client.complete(request) for _ in range(200)), return_exceptions=True
+        )
     answered = [one for one in found if not isinstance(one, BaseException)]
     assert all(isinstance(one, BudgetSpent) for one in found if isinstance(one, BaseException))
-    assert budget.tokens == sum(one.tokens_in + one.tokens_out for one in used) == 260 * len(answered)
+    assert (
+        budget.tokens == sum(one.tokens_in + one.tokens_out for one in used) == 260 * len(answered)
+    )
     assert 20_000 - 400 < budget.tokens <= 20_000
     assert stub.counts()["hung_up"] == 0
 
 
 async def test_a_variant_may_make_so_many_calls(stub: Stub) -> None:
     async with Client([endpoint(stub)], budget=Budget(Budgets(variant_calls=3))) as client:
-        account, other = client.account("7-abc"), client.account("7-def")
+        account = client.account("7-abc")
+        other = client.account("7-def")
         for _ in range(3):
             await client.complete(ask(account=account))
         with pytest.raises(BudgetSpent, match="7-abc: 3 calls"):

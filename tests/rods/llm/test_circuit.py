@@ -1,4 +1,5 @@
-"""An endpoint that is down pauses the work: calls wait, are not lost, and go on when it is back, even elsewhere."""
+"""An endpoint that is down pauses the work: calls wait, are not lost, and go on when it is back,
+even elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def begin(client: Client, number: int) -> list[asyncio.Task[Completion]]:
 
 
 @pytest.mark.parametrize("fault", ["503", "reset", "401", "404", "redirect", "html"])
-async def test_calls_wait_for_an_endpoint_that_is_down_and_go_on_when_it_is_back(stub: Stub, fault: str) -> None:
+async def test_calls_wait_for_an_endpoint_that_is_down_and_go_on_when_it_is_back(
+    stub: Stub, fault: str
+) -> None:
     stub.use(Script(faults={fault: 1.0}))
     async with Client([endpoint(stub, retry_seconds=5.0, concurrency=16)]) as client:
         waiting = begin(client, 40)
@@ -77,14 +80,18 @@ async def test_a_file_system_that_does_not_answer_stops_no_other_endpoint(
 ) -> None:
     monkeypatch.setattr("rods.llm.backbone.PATIENCE", 0.05)
     file = tmp_path / "address"
-    os.mkfifo(file)  # whoever opens it waits for someone who writes, as on a network file system that has gone
-    waiting, well = endpoint(stub, urls=(), url_file=str(file), name="waiting"), endpoint(stub, name="well")
+    # whoever opens it waits for someone who writes, as on a network file system that has gone
+    os.mkfifo(file)
+    waiting = endpoint(stub, urls=(), url_file=str(file), name="waiting")
+    well = endpoint(stub, name="well")
     async with Client([waiting, well]) as client:
         found = await asyncio.wait_for(asyncio.gather(*begin(client, 20)), 120)
         assert all(one.whole and one.backbone == "well" for one in found)
         assert client.status()[0]["servers"] == []
         file.write_text(f"{stub.url}\n")
-        pinned = client.complete(Request("test", [{"role": "user", "content": "hello"}], backbone="waiting"))
+        pinned = client.complete(
+            Request("test", [{"role": "user", "content": "hello"}], backbone="waiting")
+        )
         assert (await asyncio.wait_for(pinned, 120)).whole
 
 
@@ -103,7 +110,9 @@ async def test_calls_that_are_not_pinned_go_to_the_backbone_that_is_up(stub: Stu
     dead.stop()
     both = [endpoint(stub, name="dead", urls=(dead.url,), weight=9.0), endpoint(stub, name="alive")]
     async with Client(both) as client:
-        found = await asyncio.wait_for(asyncio.gather(*(client.complete(ask()) for _ in range(60))), 120)
+        found = await asyncio.wait_for(
+            asyncio.gather(*(client.complete(ask()) for _ in range(60))), 120
+        )
     assert {one.backbone for one in found} == {"alive"}
 
 
@@ -125,7 +134,9 @@ async def test_a_request_that_alone_is_refused_stops_nobody_for_long(stub: Stub)
     assert stub.counts()["404"] <= 6, "its two, and the trials that fell to it"
 
 
-async def test_answers_that_were_on_their_way_do_not_turn_an_outage_into_the_fault_of_single_calls(stub: Stub) -> None:
+async def test_answers_that_were_on_their_way_do_not_turn_an_outage_into_the_fault_of_single_calls(
+    stub: Stub,
+) -> None:
     stub.use(Script(latency=(0.3, 1.2)))
     async with Client([endpoint(stub, concurrency=12)]) as client:
         waiting = begin(client, 40)

@@ -30,7 +30,9 @@ ECHO = "tests.rods.llm.test_client:echo"
 
 def open_sockets() -> int:
     return sum(
-        link.readlink().name.startswith("socket:") for link in Path("/proc/self/fd").iterdir() if link.is_symlink()
+        link.readlink().name.startswith("socket:")
+        for link in Path("/proc/self/fd").iterdir()
+        if link.is_symlink()
     )
 
 
@@ -46,7 +48,9 @@ async def test_a_request_arrives_as_it_was_meant(stub: Stub) -> None:
         tools=({"type": "function", "function": {"name": "look"}},),
         extra={"min_p": 0.1},
     )
-    async with Client([endpoint(stub, extra={"chat_template_kwargs": {"enable_thinking": False}})]) as client:
+    async with Client(
+        [endpoint(stub, extra={"chat_template_kwargs": {"enable_thinking": False}})]
+    ) as client:
         found = json.loads((await client.complete(request)).text)
     assert found == {
         "model": "stub",
@@ -68,7 +72,9 @@ async def test_a_request_arrives_as_it_was_meant(stub: Stub) -> None:
 async def test_a_prompt_goes_to_plain_completion(stub: Stub) -> None:
     stub.use(Script(answer=ECHO))
     async with Client([endpoint(stub)]) as client:
-        found = json.loads((await client.complete(Request("test", prompt=[1, 2, 3], max_tokens=4))).text)
+        found = json.loads(
+            (await client.complete(Request("test", prompt=[1, 2, 3], max_tokens=4))).text
+        )
     assert found["prompt"] == [1, 2, 3]
     assert "messages" not in found
 
@@ -95,7 +101,10 @@ async def test_every_call_is_handed_to_the_sink_once_with_what_it_cost(stub: Stu
         account = client.account("3-abc#0")
         for stage in ("plan", "judge"):
             await asyncio.gather(
-                *(client.complete(ask(stage=stage, template="t@1", account=account)) for _ in range(10))
+                *(
+                    client.complete(ask(stage=stage, template="t@1", account=account))
+                    for _ in range(10)
+                )
             )
         with pytest.raises(EndpointError):
             await client.complete(ask("bad", stage="plan"))
@@ -103,7 +112,12 @@ async def test_every_call_is_handed_to_the_sink_once_with_what_it_cost(stub: Stu
     assert Counter(one.outcome for one in used) == {"stop": 20, "refused": 1}
     assert sum(one.retries for one in used) == stub.counts()["500"] > 0
     first = used[0]
-    assert (first.model, first.backbone, first.tokens_in, first.tokens_out) == ("stub", "stub", 10, 250)
+    assert (first.model, first.backbone, first.tokens_in, first.tokens_out) == (
+        "stub",
+        "stub",
+        10,
+        250,
+    )
     assert (first.template, first.account) == ("t@1", "3-abc#0")
     assert all(one.seconds > 0.01 for one in used[:20])
 
@@ -166,7 +180,8 @@ async def test_memory_is_flat_over_many_calls(stub: Stub) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rods.llm.client.FIRST_WAIT", 0.001)
         async with Client([endpoint(stub, concurrency=50)]) as client:
-            objects, memory = await calls(client, 5000), _resident()
+            objects = await calls(client, 5000)
+            memory = _resident()
             after = await calls(client, 15_000)
             assert after < objects + 500
             assert _resident() < memory + (8 << 20)  # half a kilobyte a call would be more

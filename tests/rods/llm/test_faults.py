@@ -1,4 +1,5 @@
-"""Whatever an endpoint does, a call ends well or with a typed error, and what the model did wrong is told apart."""
+"""Whatever an endpoint does, a call ends well or with a typed error, and what the model did wrong
+is told apart."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ async def answers(client: Client, number: int, request: Request | None = None) -
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("fault", MACHINERY)
-async def test_a_failing_machine_is_asked_again_until_every_call_is_answered(stub: Stub, fault: str) -> None:
+async def test_a_failing_machine_is_asked_again_until_every_call_is_answered(
+    stub: Stub, fault: str
+) -> None:
     stub.use(Script(faults={fault: 0.3}, random_seed=5))
     async with Client([endpoint(stub, concurrency=16, read_seconds=1.5)]) as client:
         found = await answers(client, 40)
@@ -32,7 +35,8 @@ async def test_a_failing_machine_is_asked_again_until_every_call_is_answered(stu
 @pytest.mark.usefixtures("quick")
 async def test_all_faults_together_lose_and_double_nothing(stub: Stub) -> None:
     stub.use(Script(faults=dict.fromkeys(MACHINERY, 0.05 / len(MACHINERY)), latency=(0.001, 0.01)))
-    async with Client([endpoint(stub, read_seconds=3.0)]) as client:  # what is answered is not given up meanwhile
+    # what is answered is not given up meanwhile
+    async with Client([endpoint(stub, read_seconds=3.0)]) as client:
         found = await answers(client, 1000)
     assert len(found) == stub.counts()["good"] == 1000
     assert all(one.whole for one in found)
@@ -40,9 +44,16 @@ async def test_all_faults_together_lose_and_double_nothing(stub: Stub) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "finish"),
-    [("empty_choices", "empty"), ("null_content", "empty"), ("length", "length"), ("no_room", "context")],
+    [
+        ("empty_choices", "empty"),
+        ("null_content", "empty"),
+        ("length", "length"),
+        ("no_room", "context"),
+    ],
 )
-async def test_a_model_that_was_wrong_is_data_and_not_asked_again(stub: Stub, fault: str, finish: str) -> None:
+async def test_a_model_that_was_wrong_is_data_and_not_asked_again(
+    stub: Stub, fault: str, finish: str
+) -> None:
     stub.use(Script(faults={fault: 1.0}))
     async with Client([endpoint(stub)]) as client:
         found = await client.complete(ask())
@@ -50,7 +61,9 @@ async def test_a_model_that_was_wrong_is_data_and_not_asked_again(stub: Stub, fa
     assert stub.counts()["requests"] == 1
 
 
-@pytest.mark.parametrize("fault", ["surrogates", "not_utf8", "huge", "big_numbers", "chunked", "close", "parts"])
+@pytest.mark.parametrize(
+    "fault", ["surrogates", "not_utf8", "huge", "big_numbers", "chunked", "close", "parts"]
+)
 async def test_odd_answers_are_read_and_can_be_written(stub: Stub, fault: str) -> None:
     stub.use(Script(faults={fault: 1.0}))
     async with Client([endpoint(stub)]) as client:
@@ -83,8 +96,12 @@ async def test_a_request_that_the_server_calls_wrong_is_not_repeated(stub: Stub)
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("fault", "said"), [("429", "slow down"), ("500", "engine fell over"), ("reset", "reset")])
-async def test_a_call_that_never_succeeds_is_given_up_and_the_others_are_not(stub: Stub, fault: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "said"), [("429", "slow down"), ("500", "engine fell over"), ("reset", "reset")]
+)
+async def test_a_call_that_never_succeeds_is_given_up_and_the_others_are_not(
+    stub: Stub, fault: str, said: str
+) -> None:
     stub.use(Script(rules=[("poison", fault)], latency=0.01))
     async with Client([endpoint(stub, retry_seconds=2.0)]) as client:
         async with asyncio.timeout(120), asyncio.TaskGroup() as group:
@@ -122,13 +139,18 @@ async def test_a_refused_schema_is_left_out_and_soon_not_sent_at_all(stub: Stub)
     assert stub.counts()["requests"] == 28, "eight schemas are tried, then no more"
 
 
-async def test_a_server_that_takes_some_schemas_is_soon_sent_none_of_a_kind_that_it_refuses(stub: Stub) -> None:
+async def test_a_server_that_takes_some_schemas_is_soon_sent_none_of_a_kind_that_it_refuses(
+    stub: Stub,
+) -> None:
     stub.use(Script(rules=[("odd", "400")]))
-    good, odd = {"type": "object"}, {"type": "object", "title": "odd"}
+    good = {"type": "object"}
+    odd = {"type": "object", "title": "odd"}
     async with Client([endpoint(stub)]) as client:
         for number in range(20):
             assert (await client.complete(ask(schema=good, template="plan@1"))).constrained
-            assert not (await client.complete(ask(schema={**odd, "n": number}, template="judge@1"))).constrained
+            assert not (
+                await client.complete(ask(schema={**odd, "n": number}, template="judge@1"))
+            ).constrained
     assert stub.counts()["requests"] == 20 + 8 * 2 + 12
 
 

@@ -1,4 +1,5 @@
-"""How many calls are in flight: never more than allowed, fewer under overload, all again after it."""
+"""How many calls are in flight: never more than allowed, fewer under overload, all again after
+it."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def test_a_queue_in_the_server_lowers_it_to_what_keeps_the_server_busy() -> None
 
 
 def test_a_slow_endpoint_gets_fewer_calls_only_while_that_makes_it_quicker() -> None:
-    queueing, steady = Limiter(64, 10), Limiter(64, 10)
+    queueing = Limiter(64, 10)
+    steady = Limiter(64, 10)
     for _ in range(60):
         rounds(queueing, 1, seconds=queueing.limit)  # latency grows with the calls in flight
         rounds(steady, 1, seconds=40.0)  # a slow model; the calls in flight are not why

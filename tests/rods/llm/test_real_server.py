@@ -1,4 +1,5 @@
-"""The client against a real vLLM with a real, small model. `make llm-smoke` runs these; `make test` does not."""
+"""The client against a real vLLM with a real, small model. `make llm-smoke` runs these; `make test`
+does not."""
 
 from __future__ import annotations
 
@@ -44,7 +45,13 @@ async def test_many_constrained_answers_at_once_all_keep_the_schema(served: Endp
         asked = [
             Request(
                 "plan",
-                [{"role": "user", "content": f"Plan office task number {number}: pick a tool, an hour, a short note."}],
+                [
+                    {
+                        "role": "user",
+                        "content": f"Plan office task number {number}: pick a tool, an hour, a "
+                        f"short note.",
+                    }
+                ],
                 schema=SCHEMA,
                 max_tokens=80,
                 temperature=1.0,
@@ -66,20 +73,26 @@ async def test_many_constrained_answers_at_once_all_keep_the_schema(served: Endp
 
 async def test_a_prompt_that_does_not_fit_is_said_to_be_so(served: Endpoint) -> None:
     async with Client([served]) as client:
-        found = await client.complete(Request("plan", [{"role": "user", "content": "word " * 9000}]))
+        found = await client.complete(
+            Request("plan", [{"role": "user", "content": "word " * 9000}])
+        )
     assert (found.finish, found.whole) == ("context", False)
 
 
 async def test_token_ids_come_back(served: Endpoint) -> None:
     async with Client([served]) as client:
-        asked = Request("rollout", prompt=[1, 4093, 198], max_tokens=8, extra={"return_token_ids": True})
+        asked = Request(
+            "rollout", prompt=[1, 4093, 198], max_tokens=8, extra={"return_token_ids": True}
+        )
         found = await client.complete(asked)
     assert len(found.token_ids) == found.tokens_out
 
 
 async def test_cancelled_calls_stop_generating(served: Endpoint, tmp_path: Path) -> None:
     async with Client([served]) as client:
-        asked = Request("plan", [{"role": "user", "content": "Tell a very long story."}], max_tokens=4000)
+        asked = Request(
+            "plan", [{"role": "user", "content": "Tell a very long story."}], max_tokens=4000
+        )
         tasks = [asyncio.create_task(client.complete(asked)) for _ in range(32)]
         await asyncio.sleep(2)
         for task in tasks:

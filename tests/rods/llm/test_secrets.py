@@ -34,7 +34,8 @@ FOLDERS = ("urls", "keys")
 
 @asynccontextmanager
 async def serving(bodies: Sequence[tuple[str, bytes]]) -> AsyncIterator[str]:
-    """The address of a server that answers with these types and bodies, in turn, and then with the last one."""
+    """The address of a server that answers with these types and bodies, in turn, and then with the
+    last one."""
     left = list(bodies)
 
     async def answer(request: web.Request) -> web.Response:
@@ -59,12 +60,22 @@ def tell(request: dict[str, Any]) -> str:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("fault", ["", "401", "500", "reset", "html", "400", "redirect", "truncated"])
+@pytest.mark.parametrize(
+    "fault", ["", "401", "500", "reset", "html", "400", "redirect", "truncated"]
+)
 async def test_a_planted_key_is_found_nowhere(
-    stub: Stub, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stub: Stub,
+    fault: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY)
-    stub.use(Script(key=KEY, faults={fault: 1.0} if fault else {}, answer="tests.rods.llm.test_secrets:tell"))
+    stub.use(
+        Script(
+            key=KEY, faults={fault: 1.0} if fault else {}, answer="tests.rods.llm.test_secrets:tell"
+        )
+    )
     settings = endpoint(stub, key_env="PLANTED_KEY", retry_seconds=0.3, patience_seconds=0.2)
     folder = tmp_path / "run"
     folder.mkdir()
@@ -95,7 +106,9 @@ def test_the_doctor_keeps_it_to_itself(
     file.write_text("sk-another-0123456789\n")
     stub.use(Script(key=KEY))
     config = tmp_path / "run.toml"
-    config.write_text(f'[[operation.endpoints]]\nmodel = "stub"\nurls = ["{stub.url}"]\nkey_file = "{file}"\n')
+    config.write_text(
+        f'[[operation.endpoints]]\nmodel = "stub"\nurls = ["{stub.url}"]\nkey_file = "{file}"\n'
+    )
     assert run(["doctor", "--config", str(config)]) == 1
     assert run(["doctor", "--config", str(config), "--json"]) == 1
     output = capsys.readouterr()
@@ -111,7 +124,9 @@ def test_a_key_has_no_text_form() -> None:
     assert KEY not in f"{key} {key!r} {[key]}"
     with pytest.raises(TypeError):
         pickle.dumps(key)
-    assert key.heard(f"Incorrect API key provided: {KEY}.", 300) == "Incorrect API key provided: ***."
+    assert (
+        key.heard(f"Incorrect API key provided: {KEY}.", 300) == "Incorrect API key provided: ***."
+    )
 
 
 SENT = Completion("", "other", "asked-for", "main")
@@ -123,12 +138,16 @@ def quoted(text: str, escaped: bool) -> str:
 
 
 @given(
-    st.text(ascii_letters + digits + "-_+/\"'\\<&", min_size=20, max_size=40).map(lambda text: "K" + text),
+    st.text(ascii_letters + digits + "-_+/\"'\\<&", min_size=20, max_size=40).map(
+        lambda text: "K" + text
+    ),
     st.integers(0, 5_000) | st.integers(0, 400),
     st.integers(0, 50),
     st.booleans(),
 )
-def test_no_part_of_a_key_is_left_wherever_a_text_is_cut(word: str, before: int, after: int, escaped: bool) -> None:
+def test_no_part_of_a_key_is_left_wherever_a_text_is_cut(
+    word: str, before: int, after: int, escaped: bool
+) -> None:
     """Of what a server may say, in every place from which something is kept or shown."""
     key = Key(word)
     said = quoted("~" * before + word + "~" * after, escaped)
@@ -138,7 +157,13 @@ def test_no_part_of_a_key_is_left_wherever_a_text_is_cut(word: str, before: int,
     whole = f'{{"model": {said}, "choices": [{choice}], "usage": {{"prompt_tokens": {said}}}}}'
     kept = [repr(wire.decode(whole.encode(), SENT, 0.1, key))]
     text = json.loads(said)
-    complaints = [f'{{"error": {{"message": {said}}}}}', f'{{"what": {said}}}', f"[{said}]", text, repr(text)]
+    complaints = [
+        f'{{"error": {{"message": {said}}}}}',
+        f'{{"what": {said}}}',
+        f"[{said}]",
+        text,
+        repr(text),
+    ]
     for body in complaints:
         told = wire.complaint(body.encode(), key)
         assert len(told) <= MOST_COMPLAINT
@@ -149,9 +174,17 @@ def test_no_part_of_a_key_is_left_wherever_a_text_is_cut(word: str, before: int,
         with pytest.raises(wire.NotAnAnswer) as caught:
             wire.decode_embeddings(body.encode(), SENT, 1, 0.1, key)
         kept.append(str(caught.value))
-    kept += [reason(ValueError(text), key), reason(ValueError(text[: before + 10]), key), key.complaint(text)]
+    kept += [
+        reason(ValueError(text), key),
+        reason(ValueError(text[: before + 10]), key),
+        key.complaint(text),
+    ]
     for told in kept:
-        assert word[:7] not in told and json.dumps(word)[1:-1] not in told and repr(word)[1:-1] not in told
+        assert (
+            word[:7] not in told
+            and json.dumps(word)[1:-1] not in told
+            and repr(word)[1:-1] not in told
+        )
 
 
 @pytest.mark.usefixtures("quick")
@@ -171,7 +204,9 @@ async def test_neither_calls_nor_headers_repeat_a_key_and_what_is_recorded_is_bo
             answer = await client.complete(ask())
             with pytest.raises(EndpointError) as caught:
                 await client.complete(ask())
-    assert [(given.name, given.arguments) for given in answer.tool_calls] == [("***", '{"at": "***"}')]
+    assert [(given.name, given.arguments) for given in answer.tool_calls] == [
+        ("***", '{"at": "***"}')
+    ]
     assert len(answer.model) == wire.MOST_NAME
     assert KEY[:8] not in str(caught.value)
     assert (tmp_path / "usage.daemon.jsonl").stat().st_size < 2_000
@@ -179,12 +214,17 @@ async def test_neither_calls_nor_headers_repeat_a_key_and_what_is_recorded_is_bo
 
 def test_an_answer_without_an_end_was_cut() -> None:
     text = "x" * (wire.MOST_TEXT + 1)
-    cut = wire.decode(json.dumps({"choices": [{"text": text, "finish_reason": "stop"}]}).encode(), SENT, 0.1)
+    cut = wire.decode(
+        json.dumps({"choices": [{"text": text, "finish_reason": "stop"}]}).encode(), SENT, 0.1
+    )
     assert (cut.finish, len(cut.text)) == ("length", wire.MOST_TEXT)
     calls = [{"function": {"name": "a", "arguments": "x" * (1 << 20)}}] * 9
     reply = {"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}
     cut = wire.decode(json.dumps(reply).encode(), SENT, 0.1)
-    assert (cut.finish, sum(len(call.arguments) for call in cut.tool_calls)) == ("length", wire.MOST_TEXT)
+    assert (cut.finish, sum(len(call.arguments) for call in cut.tool_calls)) == (
+        "length",
+        wire.MOST_TEXT,
+    )
 
 
 async def test_a_missing_key_says_where_it_was_looked_for(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Connections over TLS: who is not the one that the address names gets neither request nor key; the run waits, as for
-any server that is down, and says why in a line."""
+"""Connections over TLS: who is not the one that the address names gets neither request nor key; the
+run waits, as for any server that is down, and says why in a line."""
 
 from __future__ import annotations
 
@@ -23,11 +23,17 @@ from tests.rods.llm.test_circuit import begin, until_down
 
 pytestmark = [
     pytest.mark.usefixtures("quick"),
-    pytest.mark.skipif(not which("openssl"), reason="needs the program `openssl`, which makes certificates"),
+    pytest.mark.skipif(
+        not which("openssl"), reason="needs the program `openssl`, which makes certificates"
+    ),
 ]
 
 KEY = "sk-0123456789abcdef"
-SAID = {"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": {}, "model": "stub"}
+SAID = {
+    "choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}],
+    "usage": {},
+    "model": "stub",
+}
 AUTHORITY = """
 [ca]
 default_ca = own
@@ -51,10 +57,13 @@ def certificate(folder: Path, name: str = "IP:127.0.0.1", until: str = "21000101
     folder.mkdir()
     (folder / "index").touch()
     (folder / "settings").write_text(AUTHORITY.format(folder=folder, name=name))
-    key, made, both = folder / "key.pem", folder / "made.pem", folder / "both.pem"
+    key = folder / "key.pem"
+    made = folder / "made.pem"
+    both = folder / "both.pem"
     for command in (
         f"req -new -newkey rsa:2048 -nodes -subj /CN=test -keyout {key} -out {folder}/asked",
-        f"ca -batch -selfsign -notext -rand_serial -config {folder}/settings -in {folder}/asked -keyfile {key} "
+        f"ca -batch -selfsign -notext -rand_serial -config {folder}/settings -in {folder}/asked "
+        f"-keyfile {key} "
         f"-startdate 20200101000000Z -enddate {until} -out {made}",
     ):
         subprocess.run(["openssl", *command.split()], check=True, capture_output=True)
@@ -72,13 +81,18 @@ class Server:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         body = json.dumps(SAID).encode()
         try:
-            if (begun := await reader.read(1)) == b"\x16":  # a greeting of TLS, where none is spoken
-                writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            # a greeting of TLS, where none is spoken
+            if (begun := await reader.read(1)) == b"\x16":
+                writer.write(
+                    b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                )
                 return
             while head := begun + await reader.readuntil(b"\r\n\r\n"):
                 begun = b""
                 length = next(
-                    int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+                    int(line[15:])
+                    for line in head.split(b"\r\n")
+                    if line.lower().startswith(b"content-length:")
                 )
                 self.heard += head + await reader.readexactly(length)
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
@@ -96,7 +110,8 @@ class Server:
 
 @asynccontextmanager
 async def serving(pem: Path | None, port: int = 0, *, cut: bool = False) -> AsyncIterator[Server]:
-    server, context = Server(), None
+    server = Server()
+    context = None
     if pem is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pem)
@@ -110,14 +125,21 @@ async def serving(pem: Path | None, port: int = 0, *, cut: bool = False) -> Asyn
 
 
 def trusting(monkeypatch: pytest.MonkeyPatch, pem: Path) -> None:
-    """What a user does who has an authority of one's own: SSL_CERT_FILE, read when a context is made."""
+    """What a user does who has an authority of one's own: SSL_CERT_FILE, read when a context is
+    made."""
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
     monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", ssl.create_default_context())
 
 
 def endpoint(url: str, **settings: object) -> Endpoint:
     return Endpoint.model_validate(
-        {"model": "stub", "urls": (url,), "key_env": "RODS_TEST_KEY", "read_seconds": 2.0, "connect_seconds": 2.0}
+        {
+            "model": "stub",
+            "urls": (url,),
+            "key_env": "RODS_TEST_KEY",
+            "read_seconds": 2.0,
+            "connect_seconds": 2.0,
+        }
         | settings
     )
 
@@ -145,7 +167,10 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_nothing_and_is_waited_f
     if spoilt != "self-signed":
         trusting(monkeypatch, bad)
     pem = None if spoilt in ("no TLS", "cut") else bad
-    async with serving(pem, cut=spoilt == "cut") as server, Client([endpoint(server.url)]) as client:
+    async with (
+        serving(pem, cut=spoilt == "cut") as server,
+        Client([endpoint(server.url)]) as client,
+    ):
         waiting = begin(client, 5)
         said = await until_down(client)
         await asyncio.sleep(0.3)
@@ -157,7 +182,8 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_nothing_and_is_waited_f
 async def test_one_whose_certificate_is_mended_goes_on_with_the_same_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good, other = certificate(tmp_path), certificate(tmp_path)
+    good = certificate(tmp_path)
+    other = certificate(tmp_path)
     trusting(monkeypatch, good)
     async with serving(other) as server:
         port = int(server.url.rpartition(":")[2].partition("/")[0])
@@ -171,7 +197,12 @@ async def test_one_whose_certificate_is_mended_goes_on_with_the_same_calls(
             assert server.heard.count(KEY.encode()) == 5
 
 
-async def test_a_call_that_may_wait_no_longer_ends_as_a_failure_of_the_machinery(tmp_path: Path) -> None:
-    async with serving(certificate(tmp_path)) as server, Client([endpoint(server.url, retry_seconds=0.3)]) as client:
+async def test_a_call_that_may_wait_no_longer_ends_as_a_failure_of_the_machinery(
+    tmp_path: Path,
+) -> None:
+    async with (
+        serving(certificate(tmp_path)) as server,
+        Client([endpoint(server.url, retry_seconds=0.3)]) as client,
+    ):
         with pytest.raises(EndpointError, match="self-signed certificate"):
             await asyncio.wait_for(client.complete(ask()), 30)

@@ -1,4 +1,5 @@
-"""JSON's edges, where models live: what cannot be written, what must not be rounded, what is not an answer."""
+"""JSON's edges, where models live: what cannot be written, what must not be rounded, what is not an
+answer."""
 
 from __future__ import annotations
 
@@ -16,13 +17,21 @@ HALF = "\ud83d"  # half of a surrogate pair
 
 
 def body(**fields: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(wire.encode(Request("test", **fields), "m", {}, constrained=True))
+    found: dict[str, Any] = json.loads(
+        wire.encode(Request("test", **fields), "m", {}, constrained=True)
+    )
     return found
 
 
 def test_lone_surrogates_are_replaced_on_the_way_out() -> None:
-    assert body(messages=[{"role": "user", "content": f"a{HALF}b ☃"}])["messages"][0]["content"] == "a�b ☃"
-    assert body(messages=[{"role": "user", "content": "\ud83d\ude00"}])["messages"][0]["content"] == "😀"
+    assert (
+        body(messages=[{"role": "user", "content": f"a{HALF}b ☃"}])["messages"][0]["content"]
+        == "a�b ☃"
+    )
+    assert (
+        body(messages=[{"role": "user", "content": "\ud83d\ude00"}])["messages"][0]["content"]
+        == "😀"
+    )
 
 
 def test_large_integers_in_a_schema_arrive_exactly() -> None:
@@ -70,7 +79,9 @@ def test_what_is_no_completion_is_said_to_be_none(reply: bytes) -> None:
     ],
 )
 def test_a_choice_of_any_shape_without_text_is_an_empty_answer(choice: Any) -> None:
-    found = wire.decode(json.dumps({"choices": [choice], "model": 3, "usage": [1]}).encode(), SENT, 0.1)
+    found = wire.decode(
+        json.dumps({"choices": [choice], "model": 3, "usage": [1]}).encode(), SENT, 0.1
+    )
     assert (found.text, found.finish, found.model, found.tool_calls) == ("", "empty", "asked", ())
 
 
@@ -105,14 +116,32 @@ def test_a_complaint_is_found_in_every_form(said: Any) -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        {"message": "This model's maximum context length is 4096 tokens. However, you requested 9000"},  # vLLM
-        {"message": "request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it"},
-        {"message": "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."},  # SGLang
+        # vLLM
+        {
+            "message": "This model's maximum context length is 4096 tokens. However, you requested "
+            "9000"
+        },
+        {
+            "message": "request (4390 tokens) exceeds the available context size (4096 tokens), "
+            "try increasing it"
+        },
+        # SGLang
+        {
+            "message": "Input length (160062 tokens) exceeds the maximum allowed length (59862 "
+            "tokens)."
+        },
         {"message": "zu lang", "type": "exceed_context_size_error", "code": 400},  # llama.cpp
-        {"message": "too many words", "type": "invalid_request_error", "code": "context_length_exceeded"},  # OpenAI
+        # OpenAI
+        {
+            "message": "too many words",
+            "type": "invalid_request_error",
+            "code": "context_length_exceeded",
+        },
     ],
 )
-def test_a_prompt_that_does_not_fit_is_known_by_the_words_or_the_kind_of_the_error(error: Any) -> None:
+def test_a_prompt_that_does_not_fit_is_known_by_the_words_or_the_kind_of_the_error(
+    error: Any,
+) -> None:
     assert wire.no_room(json.dumps({"error": error}).encode())
     assert wire.no_room(json.dumps(error).encode())
 
@@ -122,7 +151,8 @@ def test_a_prompt_that_does_not_fit_is_known_by_the_words_or_the_kind_of_the_err
     [
         b"",
         b"[]",
-        b'{"error": {"message": "the name of a tool exceeds the maximum allowed length", "type": null, "code": 400}}',
+        b'{"error": {"message": "the name of a tool exceeds the maximum allowed length", "type": '
+        b'null, "code": 400}}',
         b'{"error": {"message": "schema not supported", "type": "invalid_request_error"}}',
         b'{"error": "no such model", "type": ["context_length"]}',
     ],
@@ -134,14 +164,29 @@ def test_another_refusal_is_not_taken_for_a_prompt_that_does_not_fit(reply: byte
 def test_texts_are_sent_as_they_are_and_their_embeddings_read() -> None:
     assert body(texts=[f"a{HALF}", "b"]) == {"model": "m", "input": ["a�", "b"]}
     assert wire.path(Request("test", texts=["a"])) == "/embeddings"
-    reply = {"data": [{"embedding": [1, 0.5]}, {"embedding": [0, 2]}], "usage": {"prompt_tokens": 7}}
+    reply = {
+        "data": [{"embedding": [1, 0.5]}, {"embedding": [0, 2]}],
+        "usage": {"prompt_tokens": 7},
+    }
     found = wire.decode_embeddings(json.dumps(reply).encode(), SENT, 2, 0.1)
-    assert (found.embeddings, found.tokens_in, found.finish) == (((1.0, 0.5), (0.0, 2.0)), 7, "stop")
+    assert (found.embeddings, found.tokens_in, found.finish) == (
+        ((1.0, 0.5), (0.0, 2.0)),
+        7,
+        "stop",
+    )
 
 
 @pytest.mark.parametrize(
     "data",
-    [None, [], [{"embedding": [1.0]}], [{"embedding": []}] * 2, [{"embedding": ["1"]}] * 2, [{}, {}], [[1.0]] * 2],
+    [
+        None,
+        [],
+        [{"embedding": [1.0]}],
+        [{"embedding": []}] * 2,
+        [{"embedding": ["1"]}] * 2,
+        [{}, {}],
+        [[1.0]] * 2,
+    ],
 )
 def test_a_reply_without_an_embedding_for_each_text_is_no_answer(data: Any) -> None:
     with pytest.raises(NotAnAnswer, match="an embedding for each text"):

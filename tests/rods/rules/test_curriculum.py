@@ -7,7 +7,9 @@ from rods.rules.curriculum import Course, scheduled, stage_rules, variation
 
 
 def test_epochs_run_on_across_stages() -> None:
-    curriculum = Curriculum(stages=(Stage(epochs=2, reward="format", expand=False), Stage(epochs=1), Stage(epochs=0)))
+    curriculum = Curriculum(
+        stages=(Stage(epochs=2, reward="format", expand=False), Stage(epochs=1), Stage(epochs=0))
+    )
     assert [scheduled(curriculum, epoch) for epoch in range(6)] == [1, 1, 2, 3, 3, 3]
     assert stage_rules(curriculum, 1).reward == "format"
 
@@ -17,12 +19,18 @@ def test_a_curriculum_with_bounded_stages_ends() -> None:
     assert [scheduled(curriculum, epoch) for epoch in range(5)] == [1, 2, 2, None, None]
 
 
-PLATEAU = Curriculum(stages=(Stage(until="plateau", reward="format", expand=False), Stage(epochs=2)))
+PLATEAU = Curriculum(
+    stages=(Stage(until="plateau", reward="format", expand=False), Stage(epochs=2))
+)
 
 
-def _through(scores: list[float], norms: list[float], rules: Curriculum = PLATEAU) -> list[tuple[int, str]]:
-    """(stage of the next epoch, why it changed) after each epoch; every epoch has the same gradient norms."""
-    course, seen = Course(), []
+def _through(
+    scores: list[float], norms: list[float], rules: Curriculum = PLATEAU
+) -> list[tuple[int, str]]:
+    """(stage of the next epoch, why it changed) after each epoch; every epoch has the same gradient
+    norms."""
+    course = Course()
+    seen = []
     for score in scores:
         for norm in norms:
             course = course.stepped(norm)
@@ -46,13 +54,18 @@ def test_unstable_gradients_keep_a_stage_going() -> None:
 
 def test_a_score_that_falls_is_no_plateau() -> None:
     assert [number for number, _ in _through([0.5, 0.4, 0.3, 0.305], [1.0])] == [1, 1, 1, 2]
-    assert [number for number, _ in _through([0.5, 0.51, 0.519], [1.0])] == [1, 1, 2]  # 1 % is not less than 1 %
+    # 1 % is not less than 1 %
+    assert [number for number, _ in _through([0.5, 0.51, 0.519], [1.0])] == [1, 1, 2]
 
 
 def test_an_epoch_without_a_score_ends_no_stage() -> None:
     course = Course(scores=(0.3, 0.305), norms=(1.0, 1.0))
     following, why = course.epoch_over(PLATEAU, None)
-    assert following is not None and (following.stage, following.scores, why) == (1, (0.3, 0.305), "")
+    assert following is not None and (following.stage, following.scores, why) == (
+        1,
+        (0.3, 0.305),
+        "",
+    )
 
 
 def test_a_norm_that_is_not_finite_is_not_stable_also_after_a_checkpoint() -> None:
@@ -67,7 +80,8 @@ def test_a_norm_that_is_not_finite_is_not_stable_also_after_a_checkpoint() -> No
 def test_an_epoch_on_record_decides_about_its_stage() -> None:
     """Validated again after a kill, a score may differ where arithmetic is not deterministic."""
     course = Course(epochs=3, scores=(0.4,), norms=(1.0,))
-    stays, moves = course.epoch_over(PLATEAU, 0.4, recorded=1), course.epoch_over(PLATEAU, 0.9, recorded=2)
+    stays = course.epoch_over(PLATEAU, 0.4, recorded=1)
+    moves = course.epoch_over(PLATEAU, 0.9, recorded=2)
     assert stays == (Course(1, 4, (0.4, 0.4)), "")
     assert moves == (Course(2), "as recorded")
 

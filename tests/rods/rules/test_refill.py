@@ -13,7 +13,8 @@ SLOTS = slots(0, 0, [f"t{number}" for number in range(20)], ["r1", "r2"])
 
 def group(task: str, *rewards: float | None) -> Group:
     played = tuple(
-        Rollout(0, 1, 0, 0.0, reward, "infrastructure" if reward is None else "finished") for reward in rewards
+        Rollout(0, 1, 0, 0.0, reward, "infrastructure" if reward is None else "finished")
+        for reward in rewards
     )
     return Group(task, 1, "identity", "progress", (0.0, 1.0), played)
 
@@ -26,7 +27,11 @@ def of(pattern: str, first: int = 0) -> list[Group]:
 
 def test_a_group_disagrees_by_its_rewards_and_failures_have_none() -> None:
     assert group("t", 0.0, 1.0).varied
-    assert not group("t", 0.5, 0.5).varied and not group("t", 0.5, None).varied and not group("t", None, None).varied
+    assert (
+        not group("t", 0.5, 0.5).varied
+        and not group("t", 0.5, None).varied
+        and not group("t", None, None).varied
+    )
     assert not group("t", 0.1 + 0.2, 0.3).varied
 
 
@@ -36,10 +41,15 @@ def test_a_round_has_as_many_groups_as_are_missing_of_other_active_tasks() -> No
     assert len(chosen) == 2 and all(slot.role == "active" for slot in chosen)
     assert not {slot.task_id for slot in chosen} & {one.task for one in groups}
     assert further(0, 1, SLOTS, of("vvvv"), 4) == []
-    assert further(0, 1, SLOTS, [*groups, *of("vu", 4)], 4)[0].task_id not in {one.task for one in of("vuuvvu")}
+    assert further(0, 1, SLOTS, [*groups, *of("vu", 4)], 4)[0].task_id not in {
+        one.task for one in of("vuuvvu")
+    }
     assert len({tuple(further(0, step, SLOTS, groups, 4)) for step in range(8)}) > 2
     assert further(1, 1, SLOTS, groups, 4) != chosen and further(0, 1, SLOTS, groups, 4) == chosen
-    assert len(further(0, 1, SLOTS, of("u" * 18), 18)) == 2 and further(0, 1, SLOTS, of("u" * 20), 20) == []
+    assert (
+        len(further(0, 1, SLOTS, of("u" * 18), 18)) == 2
+        and further(0, 1, SLOTS, of("u" * 20), 20) == []
+    )
     assert further(0, 1, [EpochSlot("r1", "retest")], of("u"), 1) == []
 
 
@@ -53,7 +63,9 @@ def test_a_round_has_as_many_groups_as_are_missing_of_other_active_tasks() -> No
         ("uuuvuv", 2, "0124"),
     ],
 )
-def test_those_are_replaced_that_others_stand_in_for(pattern: str, size: int, replaced: str) -> None:
+def test_those_are_replaced_that_others_stand_in_for(
+    pattern: str, size: int, replaced: str
+) -> None:
     done = marked(of(pattern), size)
     assert "".join(str(at) for at, one in enumerate(done) if one.replaced) == replaced
     assert sum(not one.replaced for one in done) == size and marked(done, size) == done
@@ -61,7 +73,8 @@ def test_those_are_replaced_that_others_stand_in_for(pattern: str, size: int, re
 
 
 def test_what_refills_a_recorded_step_is_derived_round_by_round() -> None:
-    groups, earned = of("vuu"), iter("uvv")
+    groups = of("vuu")
+    earned = iter("uvv")
     for _ in range(3):
         rewards = [0.0, 1.0]
         groups += [

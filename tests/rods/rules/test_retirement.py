@@ -13,7 +13,9 @@ from rods.rules.tracker import RetirementStats
 RULES = PoolRules()
 
 
-def standing(mean: float, groups: int = 2, variance: float = 0.1, latest: str | None = "boundary") -> RetirementStats:
+def standing(
+    mean: float, groups: int = 2, variance: float = 0.1, latest: str | None = "boundary"
+) -> RetirementStats:
     entries = tuple((step, 1, mean, mean**2, 1) for step in range(groups))
     return RetirementStats(groups, mean, variance, latest, entries=entries)  # type: ignore[arg-type]
 
@@ -51,15 +53,23 @@ def test_drift_retires_both_ends_after_enough_groups() -> None:
 def test_drift_looks_at_the_last_groups_and_not_at_what_they_followed() -> None:
     def seen(*means: float, pooled: bool = False) -> RetirementStats:
         entries = tuple((step, 4, 4 * mean, 0.0, 1) for step, mean in enumerate(means, 1))
-        return RetirementStats(len(means), sum(means) / len(means), 0.1, "mastered", entries=entries, pooled=pooled)
+        return RetirementStats(
+            len(means), sum(means) / len(means), 0.1, "mastered", entries=entries, pooled=pooled
+        )
 
     assert drift("v", seen(0.5, 1.0, 1.0), RULES) is None
     found = drift("v", seen(0.5, 1.0, 1.0, 1.0), RULES)
-    assert found is not None and (found.rule, found.groups, found.mean) == ("drift_mastered", 3, 1.0)
+    assert found is not None and (found.rule, found.groups, found.mean) == (
+        "drift_mastered",
+        3,
+        1.0,
+    )
     paper = PoolRules(drift_groups=8)
     assert drift("v", seen(0.5, *[1.0] * 7), paper) is None
     assert drift("v", seen(*[1.0] * 7, 0.5), PoolRules(drift_groups=1)) is None
-    assert drift("v", seen(0.5, 1.0, 1.0, 1.0, pooled=True), RULES) is None, "one rollout a group says nothing"
+    assert drift("v", seen(0.5, 1.0, 1.0, 1.0, pooled=True), RULES) is None, (
+        "one rollout a group says nothing"
+    )
 
 
 def test_a_truncated_task_is_never_retired_as_too_hard() -> None:
@@ -69,7 +79,8 @@ def test_a_truncated_task_is_never_retired_as_too_hard() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latest", "back"), [("boundary", True), ("too_hard", False), ("mastered", False), (None, False)]
+    ("latest", "back"),
+    [("boundary", True), ("too_hard", False), ("mastered", False), (None, False)],
 )
 def test_only_a_boundary_result_revives(latest: str | None, back: bool) -> None:
     assert (revived("v", standing(0.5, latest=latest)) is not None) == back
@@ -85,6 +96,9 @@ def test_what_was_active_for_three_epochs_without_a_group_goes() -> None:
 
 
 def test_over_capacity_the_lowest_variance_goes_first_and_ties_go_by_id() -> None:
-    observed = [(name, standing(0.5, variance=variance)) for name, variance in (("c", 0.1), ("a", 0.2), ("b", 0.1))]
+    observed = [
+        (name, standing(0.5, variance=variance))
+        for name, variance in (("c", 0.1), ("a", 0.2), ("b", 0.1))
+    ]
     assert [decision.task for decision in capacity(observed, 2)] == ["b", "c"]
     assert capacity(observed, 0) == capacity(observed, -3) == []

@@ -1,4 +1,5 @@
-"""Seed selection: which tasks are picked, in which order, and which never are (004 §3.2, Appendix R)."""
+"""Seed selection: which tasks are picked, in which order, and which never are (004 §3.2, Appendix
+R)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ def group(task: str, resolved: list[int], expected: int = 4, **changes: Any) -> 
         Rollout(count, expected, int(count == expected), 0.0, count / expected, end)
         for count, end in zip(resolved, ends, strict=True)
     )
-    values: dict[str, Any] = {"stage": 1, "interface": "identity", "reward": "progress", "range": (0.0, 1.0)}
+    values: dict[str, Any] = {
+        "stage": 1,
+        "interface": "identity",
+        "reward": "progress",
+        "range": (0.0, 1.0),
+    }
     return Group(task, rollouts=rollouts, **{**values, **changes})
 
 
@@ -39,8 +45,12 @@ def base(*names: str) -> dict[str, TaskFacts]:
     return {name: TaskFacts("base") for name in names}
 
 
-def picked(groups: list[Group], active: dict[str, TaskFacts], rules: Config, step: int = 1, **last: int) -> list[str]:
-    return [pick.task for pick in select(step, signals(groups, rules.selection), active, last, rules)]
+def picked(
+    groups: list[Group], active: dict[str, TaskFacts], rules: Config, step: int = 1, **last: int
+) -> list[str]:
+    return [
+        pick.task for pick in select(step, signals(groups, rules.selection), active, last, rules)
+    ]
 
 
 def test_only_the_boundary_zone_is_picked_and_the_midpoint_comes_first() -> None:
@@ -65,7 +75,11 @@ def test_the_bounds_belong_to_the_boundary_even_where_floats_would_miss_them() -
 def test_ties_are_broken_by_task_id_whatever_the_order_of_slots() -> None:
     groups = [group(name, [1, 3]) for name in ("c", "a", "b")]
     active = base("a", "b", "c")
-    assert picked(groups, active, config()) == picked(groups[::-1], active, config()) == ["a", "b", "c"]
+    assert (
+        picked(groups, active, config())
+        == picked(groups[::-1], active, config())
+        == ["a", "b", "c"]
+    )
 
 
 def test_variance_order_prefers_disagreement_over_the_midpoint() -> None:
@@ -110,17 +124,31 @@ def test_retests_and_retired_tasks_are_no_candidates() -> None:
 
 
 def test_format_rewards_are_no_evidence_of_a_boundary() -> None:
-    assert picked([group("a", [1, 3], reward="format", range=(0.0, 2.0))], base("a"), config()) == []
-    stages = [{"expand": True, "reward": "format", "epochs": 1}, {"expand": False, "epochs": 1}, {"expand": True}]
+    assert (
+        picked([group("a", [1, 3], reward="format", range=(0.0, 2.0))], base("a"), config()) == []
+    )
+    stages = [
+        {"expand": True, "reward": "format", "epochs": 1},
+        {"expand": False, "epochs": 1},
+        {"expand": True},
+    ]
     rules = parse_config({"curriculum": {"stages": stages}}, where="test")
-    assert [selects(stage_rules(rules.curriculum, number)) for number in (1, 2, 3, 9)] == [False, False, True, True]
+    assert [selects(stage_rules(rules.curriculum, number)) for number in (1, 2, 3, 9)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_each_group_of_types_has_its_quota_and_unused_places_are_not_passed_on() -> None:
-    active = {f"b{i}": TaskFacts("base") for i in range(5)} | {f"l{i}": TaskFacts("long_context") for i in range(5)}
+    active = {f"b{i}": TaskFacts("base") for i in range(5)} | {
+        f"l{i}": TaskFacts("long_context") for i in range(5)
+    }
     active |= {"f0": TaskFacts("miss_func")}
     groups = [group(name, [1, 3]) for name in active]
-    assert picked(groups, active, config(seeds_per_step=6)) == ["b0", "b1", "f0"]  # ceil(6 / 3) = 2 a group
+    # ceil(6 / 3) = 2 a group
+    assert picked(groups, active, config(seeds_per_step=6)) == ["b0", "b1", "f0"]
     passed = picked(groups, active, config(seeds_per_step=6, pass_on_quota=True))
     assert len(passed) == 6 and "f0" in passed
     assert len(picked(groups, active, config(seeds_per_step=16, quota=4))) == 5
@@ -141,17 +169,23 @@ def test_a_task_rests_for_the_exclusion_window() -> None:
     assert picked(groups, base("a"), config(exclusion_steps=0), step=2, a=1) == ["a"]
 
 
-PPO: dict[str, Any] = {"training": {"advantage_scale": "batch"}, "selection": {"order": "advantage"}}
+PPO: dict[str, Any] = {
+    "training": {"advantage_scale": "batch"},
+    "selection": {"order": "advantage"},
+}
 
 
 def estimated(task: str, resolved: list[int], advantages: list[float], **changes: Any) -> Group:
     made = group(task, resolved, **changes)
     rollouts = zip(made.rollouts, advantages, strict=True)
-    return replace(made, rollouts=tuple(replace(one, advantage=advantage) for one, advantage in rollouts))
+    return replace(
+        made, rollouts=tuple(replace(one, advantage=advantage) for one, advantage in rollouts)
+    )
 
 
 def test_advantage_order_ranks_by_what_is_trained_on_whatever_the_rewards_variance() -> None:
-    """A critic may know what the rewards do not show; the boundary stays the mean reward's (004 Appendix K)."""
+    """A critic may know what the rewards do not show; the boundary stays the mean reward's (004
+    Appendix K)."""
     groups = [
         estimated("known", [0, 4, 0, 4], [0.0, 0.0, 0.0, 0.0]),
         estimated("doubtful", [2, 2, 2, 2], [3.0, -3.0, 3.0, -3.0]),
@@ -173,10 +207,18 @@ def test_advantages_of_single_rollouts_are_read_from_the_window() -> None:
     values["training"] = {"advantage_baseline": "batch", "advantage_scale": "batch"}
     rules = parse_config(values, where="test")
     tracker = Tracker(rules.zones)
-    for step, (wild, calm) in enumerate([(2.0, 0.1), (-2.0, -0.1), (2.0, 0.1), (-2.0, -0.1)], start=1):
-        for made in (estimated("wild", [2], [wild]), estimated("calm", [2], [calm]), group("unreported", [2])):
+    for step, (wild, calm) in enumerate(
+        [(2.0, 0.1), (-2.0, -0.1), (2.0, 0.1), (-2.0, -0.1)], start=1
+    ):
+        for made in (
+            estimated("wild", [2], [wild]),
+            estimated("calm", [2], [calm]),
+            group("unreported", [2]),
+        ):
             tracker.apply([{"kind": "group", "step": step, **made.as_json()}])
-    windows = [window for task in ("wild", "calm", "unreported") if (window := tracker.window(task))]
+    windows = [
+        window for task in ("wild", "calm", "unreported") if (window := tracker.window(task))
+    ]
     found = [window.signal("window") for window in windows]
     assert [signal.advantage for signal in found] == [4.0, 0.01, None]
     again = Tracker(rules.zones)
@@ -184,7 +226,8 @@ def test_advantages_of_single_rollouts_are_read_from_the_window() -> None:
     assert list(again.windows()) == list(tracker.windows())
     picks = select(9, found, base("wild", "calm", "unreported"), {}, rules)
     assert [pick.task for pick in picks] == ["wild", "calm"]
-    assert [window.zone for window in tracker.windows("wild")].count("boundary") == 1  # its advantages have none
+    # its advantages have none
+    assert [window.zone for window in tracker.windows("wild")].count("boundary") == 1
 
 
 def test_advantages_divided_by_their_group_s_deviation_say_nothing() -> None:
@@ -195,7 +238,11 @@ def test_advantages_divided_by_their_group_s_deviation_say_nothing() -> None:
 
 
 def test_seeds_lie_below_the_generation_limit() -> None:
-    active = {"old": TaskFacts("base", 0), "young": TaskFacts("base", 1), "last": TaskFacts("base", 2)}
+    active = {
+        "old": TaskFacts("base", 0),
+        "young": TaskFacts("base", 1),
+        "last": TaskFacts("base", 2),
+    }
     groups = [group(name, [1, 3]) for name in active]
     assert picked(groups, active, config(max_generation=2)) == ["old", "young"]
     assert picked(groups, active, config(max_generation=1)) == ["old"]
@@ -213,8 +260,13 @@ def test_random_selection_ignores_rewards_and_depends_on_nothing_but_its_key() -
     assert picked(groups, active, rules) == picked(groups[::-1], active, rules)
     orders = {tuple(picked(groups, active, rules, step=step)) for step in range(1, 20)}
     assert len(orders) > 3
-    other = parse_config({"selection": rules.selection.model_dump(), "random_seeds": {"daemon": 1}}, where="test")
-    assert any(picked(groups, active, rules, step) != picked(groups, active, other, step) for step in range(1, 9))
+    other = parse_config(
+        {"selection": rules.selection.model_dump(), "random_seeds": {"daemon": 1}}, where="test"
+    )
+    assert any(
+        picked(groups, active, rules, step) != picked(groups, active, other, step)
+        for step in range(1, 9)
+    )
 
 
 def test_random_seeds_have_the_types_of_the_pool_and_no_quotas() -> None:
@@ -223,11 +275,18 @@ def test_random_seeds_have_the_types_of_the_pool_and_no_quotas() -> None:
     active |= {f"never{number}": TaskFacts("miss_param") for number in range(100)}
     unseen = [TaskSignal(task, None) for task in active]
     rules = config(
-        order="random", candidates="pool", seeds_per_step=10, groups=[["base", "long_context"], ["miss_func"]]
+        order="random",
+        candidates="pool",
+        seeds_per_step=10,
+        groups=[["base", "long_context"], ["miss_func"]],
     )
-    drawn = Counter(pick.type for step in range(200) for pick in select(step, unseen, active, {}, rules))
+    drawn = Counter(
+        pick.type for step in range(200) for pick in select(step, unseen, active, {}, rules)
+    )
     assert sum(drawn.values()) == 2000 and drawn["miss_param"] == 0
-    assert abs(drawn["miss_func"] / 2000 - 0.2) < 0.03, "a fifth of the tasks, half of them by quotas"
+    assert abs(drawn["miss_func"] / 2000 - 0.2) < 0.03, (
+        "a fifth of the tasks, half of them by quotas"
+    )
 
 
 def test_a_task_that_occurs_twice_is_read_by_its_last_group_and_picked_once() -> None:
@@ -240,7 +299,9 @@ def test_the_whole_pool_is_read_from_the_trackers_windows() -> None:
     rules = config(candidates="pool")
     tracker = Tracker(rules.zones)
     cut: list[End] = ["length"] * 2
-    for step, one in enumerate([group("a", [4, 4]), group("a", [1, 3]), group("b", [0, 0]), group("c", [1, 3])], 1):
+    for step, one in enumerate(
+        [group("a", [4, 4]), group("a", [1, 3]), group("b", [0, 0]), group("c", [1, 3])], 1
+    ):
         tracker.apply([{"kind": "group", "step": step, **one.as_json()}])
     tracker.apply([{"kind": "group", "step": 5, **group("c", [1, 3], ends=cut).as_json()}])
     candidates = [window.signal() for window in tracker.windows()]
@@ -262,15 +323,24 @@ def test_with_the_window_as_probe_tasks_of_one_rollout_a_step_become_seeds() -> 
         for one in (group("a", [a]), group("b", [b])):
             tracker.apply([{"kind": "group", "step": step, **one.as_json()}])
     seen = [window for task in ("a", "b") if (window := tracker.window(task))]
-    picks = select(4, [window.signal(rules.zones.probe) for window in seen], base("a", "b"), {}, rules)
+    picks = select(
+        4, [window.signal(rules.zones.probe) for window in seen], base("a", "b"), {}, rules
+    )
     assert [(pick.task, pick.why["variance"]) for pick in picks] == [("a", round(2 / 9, 12))]
     assert select(4, [window.signal() for window in seen], base("a", "b"), {}, rules) == []
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 7), st.integers(7, 9)), min_size=1, max_size=16), st.booleans())
-def test_selection_and_tracker_read_a_group_alike(drawn: list[tuple[int, int]], whole: bool) -> None:
-    rollouts = tuple(Rollout(done, of, int(done == of), 0.0, done / of, "finished") for done, of in drawn)
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.integers(7, 9)), min_size=1, max_size=16),
+    st.booleans(),
+)
+def test_selection_and_tracker_read_a_group_alike(
+    drawn: list[tuple[int, int]], whole: bool
+) -> None:
+    rollouts = tuple(
+        Rollout(done, of, int(done == of), 0.0, done / of, "finished") for done, of in drawn
+    )
     one = Group("a", 1, "identity", "progress", (0.0, 1.0), rollouts)
     rules = config(boundary="binary" if whole else "progress")
     tracker = Tracker(rules.zones, rules.selection.boundary)
@@ -282,9 +352,21 @@ def test_selection_and_tracker_read_a_group_alike(drawn: list[tuple[int, int]], 
 
 def test_a_pick_says_why() -> None:
     rules = config()
-    (pick,) = select(7, signals([group("a", [1, 3])], rules.selection), {"a": TaskFacts("miss_func", 1)}, {}, rules)
+    (pick,) = select(
+        7,
+        signals([group("a", [1, 3])], rules.selection),
+        {"a": TaskFacts("miss_func", 1)},
+        {},
+        rules,
+    )
     assert pick.id == "7-a" and pick.type == "miss_func" and pick.score == 1.0
-    assert pick.why == {"order": "proxy", "reward": "progress", "mean": 0.5, "variance": 0.0625, "generation": 1}
+    assert pick.why == {
+        "order": "proxy",
+        "reward": "progress",
+        "mean": 0.5,
+        "variance": 0.0625,
+        "generation": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -311,7 +393,10 @@ def test_the_reachable_maximum_is_what_full_batches_of_these_types_yield(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 30), st.lists(st.integers(0, 3), min_size=2, max_size=6)), max_size=40),
+    st.lists(
+        st.tuples(st.integers(0, 30), st.lists(st.integers(0, 3), min_size=2, max_size=6)),
+        max_size=40,
+    ),
     st.integers(1, 6),
     st.booleans(),
 )

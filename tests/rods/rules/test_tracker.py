@@ -17,7 +17,9 @@ from rods.rules.zones import zone_of
 ZONES = Zones(window=3)
 
 
-def record(step: int, rollouts: list[tuple[int, int, str]], task: str = "t", **changes: Any) -> dict[str, Any]:
+def record(
+    step: int, rollouts: list[tuple[int, int, str]], task: str = "t", **changes: Any
+) -> dict[str, Any]:
     content = {
         "kind": "group",
         "task": task,
@@ -25,7 +27,13 @@ def record(step: int, rollouts: list[tuple[int, int, str]], task: str = "t", **c
         "interface": "identity",
         "reward": {"kind": "progress", "range": [0.0, 1.0]},
         "rollouts": [
-            {"resolved": done, "expected": expected, "binary": int(done == expected), "format": 0.5, "end": end}
+            {
+                "resolved": done,
+                "expected": expected,
+                "binary": int(done == expected),
+                "format": 0.5,
+                "end": end,
+            }
             for done, expected, end in rollouts
         ],
     }
@@ -52,17 +60,25 @@ def test_a_mean_of_exactly_one_fifth_lies_in_the_boundary_whatever_the_group() -
 
 
 @pytest.mark.parametrize(
-    ("done", "zone"), [(19, "too_hard"), (20, "boundary"), (85, "boundary"), (86, "mastered"), (0, "too_hard")]
+    ("done", "zone"),
+    [(19, "too_hard"), (20, "boundary"), (85, "boundary"), (86, "mastered"), (0, "too_hard")],
 )
 def test_zones_have_their_bounds_inside_the_boundary(done: int, zone: str) -> None:
     assert fold(record(1, [(done, 100, "finished")])).zone("t") == zone
 
 
 def test_the_zone_reads_the_latest_group_and_the_mean_the_window() -> None:
-    window = fold(record(1, played([5, 5])), record(2, played([0, 0])), record(7, played([2, 4]))).window("t")
+    window = fold(
+        record(1, played([5, 5])), record(2, played([0, 0])), record(7, played([2, 4]))
+    ).window("t")
     assert window is not None
     assert window.zone == "boundary"
-    assert (window.mean, window.latest_mean, window.last_step, window.count) == (round(8 / 15, 12), 0.6, 7, 3)
+    assert (window.mean, window.latest_mean, window.last_step, window.count) == (
+        round(8 / 15, 12),
+        0.6,
+        7,
+        3,
+    )
     assert window.trend == round(0.6 - 1, 12)
 
 
@@ -117,12 +133,23 @@ def test_what_is_no_count_of_turns_opens_another_window_and_begins_anew() -> Non
     tracker = fold(record(1, played([5, 5])), half, cut)
     window = tracker.window("t")
     assert window is not None
-    assert (window.reward, window.mean, window.count, window.best) == ("value", 0.285714285714, 2, 0.5)
-    assert (tracker.zone("t"), tracker.standing("t", 0).groups) == ("too_hard", 2), "the mastered group is another's"
+    assert (window.reward, window.mean, window.count, window.best) == (
+        "value",
+        0.285714285714,
+        2,
+        0.5,
+    )
+    assert (tracker.zone("t"), tracker.standing("t", 0).groups) == ("too_hard", 2), (
+        "the mastered group is another's"
+    )
     for later, kind, average, count in ((rubric, "rubric", 0.75, 1), (binary, "progress", 0.95, 2)):
         tracker.apply([later])
         window = tracker.window("t")
-        assert window is not None and (window.reward, window.mean, window.count) == (kind, average, count)
+        assert window is not None and (window.reward, window.mean, window.count) == (
+            kind,
+            average,
+            count,
+        )
         assert window.zone == tracker.zone("t") is not None
     again = Tracker(ZONES)
     again.load(tracker.state())
@@ -141,9 +168,11 @@ def test_the_boundary_can_be_read_from_binary_success() -> None:
 
 def test_binary_success_finds_the_boundary_only_and_retirement_still_reads_progress() -> None:
     groups = record(1, played([4, 4, 4, 4])), record(2, played([5, 3, 3, 3]))
-    plain, binary = fold(*groups), fold(*groups, reward="binary")
+    plain = fold(*groups)
+    binary = fold(*groups, reward="binary")
     for after in (0, 1):
-        one, other = plain.standing("t", after), binary.standing("t", after)
+        one = plain.standing("t", after)
+        other = binary.standing("t", after)
         assert (one.groups, one.mean, one.variance) == (other.groups, other.mean, other.variance)
     assert binary.standing("t", 1).latest == binary.zone("t") == "boundary"
     assert [(window.reward, window.zone) for window in binary.windows("t")] == [
@@ -162,9 +191,13 @@ def test_another_interface_opens_another_window() -> None:
 
 
 def test_versions_of_one_lineage_share_a_window_and_retire_what_one_version_would() -> None:
-    """40 variants that the policy masters, 25 groups each: 1,000 versions of one lineage, and one version."""
-    rules, tasks = PoolRules(), [f"t{number:02d}" for number in range(40)]
-    plays = [(step, tasks[step % 40], played([5, 5, 4 if step < 400 else 5])) for step in range(1, 1001)]
+    """40 variants that the policy masters, 25 groups each: 1,000 versions of one lineage, and one
+    version."""
+    rules = PoolRules()
+    tasks = [f"t{number:02d}" for number in range(40)]
+    plays = [
+        (step, tasks[step % 40], played([5, 5, 4 if step < 400 else 5])) for step in range(1, 1001)
+    ]
     many, one, split = (
         fold(*(record(step, done, task, **shown(step)) for step, task, done in plays))
         for shown in (
@@ -175,7 +208,10 @@ def test_versions_of_one_lineage_share_a_window_and_retire_what_one_version_woul
     )
     standings = [[tracker.standing(task, 0) for task in tasks] for tracker in (many, one)]
     assert standings[0] == standings[1] and not any(standing.switched for standing in standings[0])
-    retired = [[drift(task, tracker.standing(task, 0), rules) for task in tasks] for tracker in (many, one, split)]
+    retired = [
+        [drift(task, tracker.standing(task, 0), rules) for task in tasks]
+        for tracker in (many, one, split)
+    ]
     assert retired[0] == retired[1] and None not in retired[0]
     assert retired[2] == [None] * 40, "each version by itself has seen a single group"
     assert [len(tracker.state()["tasks"]) for tracker in (many, one)] == [40, 40]
@@ -201,7 +237,9 @@ def test_a_standing_counts_only_later_steps() -> None:
 
 
 def test_many_tasks_keep_their_own_windows() -> None:
-    tracker = fold(*(record(step, played([step % 6]), task=f"t{step % 500}") for step in range(1, 2001)))
+    tracker = fold(
+        *(record(step, played([step % 6]), task=f"t{step % 500}") for step in range(1, 2001))
+    )
     for number in range(500):
         window = tracker.window(f"t{number}")
         assert window is not None
@@ -210,7 +248,10 @@ def test_many_tasks_keep_their_own_windows() -> None:
 
 
 groups = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from(["finished", "finished", "step_limit", "length", "infrastructure"])),
+    st.tuples(
+        st.integers(0, 4),
+        st.sampled_from(["finished", "finished", "step_limit", "length", "infrastructure"]),
+    ),
     min_size=1,
     max_size=6,
 )
@@ -220,19 +261,25 @@ groups = st.lists(
 @given(st.lists(groups, min_size=1, max_size=8), st.sampled_from([4, 5, 7]))
 def test_statistics_are_those_of_a_slow_exact_model(history: list[Any], expected: int) -> None:
     records = [
-        record(step, [(done, expected, end) for done, end in rollouts]) for step, rollouts in enumerate(history, 1)
+        record(step, [(done, expected, end) for done, end in rollouts])
+        for step, rollouts in enumerate(history, 1)
     ]
     window = fold(*records).window("t")
     counted: list[list[Fraction]] = []
-    truncated, any_zone = False, False
+    truncated = False
+    any_zone = False
     for rollouts in history:
-        valid = [Fraction(done, expected) for done, end in rollouts if end in ("finished", "step_limit")]
+        valid = [
+            Fraction(done, expected) for done, end in rollouts if end in ("finished", "step_limit")
+        ]
         cut = sum(end == "length" for _, end in rollouts)
-        is_counted, is_truncated = 2 * len(valid) >= len(rollouts), 2 * cut >= len(rollouts)
+        is_counted = 2 * len(valid) >= len(rollouts)
+        is_truncated = 2 * cut >= len(rollouts)
         if is_counted:
             counted.append(valid)
         if is_counted or is_truncated:
-            truncated, any_zone = is_truncated, True
+            truncated = is_truncated
+            any_zone = True
     if not any_zone:
         assert window is None
         return
@@ -244,13 +291,18 @@ def test_statistics_are_those_of_a_slow_exact_model(history: list[Any], expected
     for values in kept:
         mean = sum(values) / len(values)
         inside.append(sum((value - mean) ** 2 for value in values) / len(values))
-    assert window.variance == pytest.approx(float(sum(inside) / len(inside)) if inside else 0, abs=1.1e-12)
+    assert window.variance == pytest.approx(
+        float(sum(inside) / len(inside)) if inside else 0, abs=1.1e-12
+    )
     if truncated:
         assert window.zone == "truncated"
     else:
         latest = sum(kept[-1]) / len(kept[-1])
-        low, high = Fraction(1, 5), Fraction(17, 20)
-        assert window.zone == ("too_hard" if latest < low else "boundary" if latest <= high else "mastered")
+        low = Fraction(1, 5)
+        high = Fraction(17, 20)
+        assert window.zone == (
+            "too_hard" if latest < low else "boundary" if latest <= high else "mastered"
+        )
 
 
 def test_uneven_expectations_in_one_group_are_averaged_exactly() -> None:
@@ -265,22 +317,32 @@ single = st.tuples(st.integers(0, 4), st.integers(4, 5))
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(single, min_size=1, max_size=3), min_size=1, max_size=7))
-def test_the_window_probe_reads_all_rollouts_of_the_window(groups: list[list[tuple[int, int]]]) -> None:
+def test_the_window_probe_reads_all_rollouts_of_the_window(
+    groups: list[list[tuple[int, int]]],
+) -> None:
     made = [[(done, of, "finished") for done, of in group] for group in groups]
-    window = fold(*(record(step, group) for step, group in enumerate(made, 1)), zones=WINDOW).window("t")
+    window = fold(
+        *(record(step, group) for step, group in enumerate(made, 1)), zones=WINDOW
+    ).window("t")
     assert window is not None
     values = [Fraction(done, of) for group in groups[-3:] for done, of in group]
     mean = sum(values) / Fraction(len(values))
     variance = sum((value - mean) ** 2 for value in values) / Fraction(len(values))
-    assert window.mean == round(float(mean), 12) and window.variance == pytest.approx(float(variance), abs=1e-11)
+    assert window.mean == round(float(mean), 12) and window.variance == pytest.approx(
+        float(variance), abs=1e-11
+    )
     assert window.zone == zone_of(window.mean, WINDOW)
 
 
 def test_groups_of_one_have_no_variance_but_their_window_has() -> None:
-    """004 Appendix K: what one rollout a task and step says of a boundary, its task's last steps say together."""
+    """004 Appendix K: what one rollout a task and step says of a boundary, its task's last steps
+    say together."""
     ones = [record(step, played([done])) for step, done in enumerate([5, 0, 5], 1)]
     group, window = (fold(*ones, zones=zones) for zones in (ZONES, WINDOW))
-    for tracker, zone, variance in ((group, "mastered", 0.0), (window, "boundary", round(2 / 9, 12))):
+    for tracker, zone, variance in (
+        (group, "mastered", 0.0),
+        (window, "boundary", round(2 / 9, 12)),
+    ):
         found = tracker.window("t")
         assert found is not None
         assert (found.zone, found.variance, found.latest_mean) == (zone, variance, 1.0)

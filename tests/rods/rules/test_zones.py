@@ -1,4 +1,5 @@
-"""The central signal: mean and variance are exact, whatever the rewards, and the bounds belong to the boundary."""
+"""The central signal: mean and variance are exact, whatever the rewards, and the bounds belong to
+the boundary."""
 
 from __future__ import annotations
 
@@ -11,12 +12,22 @@ from hypothesis import strategies as st
 from rods.config import Zones
 from rods.faults import End
 from rods.observations import Group, Rollout
-from rods.rules.zones import counted_and_truncated, group_signal, mean, moments, pooled_variance, share_sums, zone_of
+from rods.rules.zones import (
+    counted_and_truncated,
+    group_signal,
+    mean,
+    moments,
+    pooled_variance,
+    share_sums,
+    zone_of,
+)
 
 FINISHED: End = "finished"
 
 
-def group(drawn: list[tuple[int, int]], ends: list[End] | None = None, reward: str = "progress") -> Group:
+def group(
+    drawn: list[tuple[int, int]], ends: list[End] | None = None, reward: str = "progress"
+) -> Group:
     """One rollout for each (resolved, expected) turns."""
     rollouts = tuple(
         Rollout(done, of, int(done == of), 0.0, done / of, end)
@@ -33,7 +44,9 @@ def test_moments_are_those_of_exact_fractions(drawn: list[tuple[int, int]]) -> N
     spread = sum(((value - middle) ** 2 for value in values), Fraction()) / len(values)
     found = moments(group(drawn), "progress")
     assert found is not None
-    assert found.mean == round(float(middle), 12) and found.variance == pytest.approx(float(spread), abs=1e-12)
+    assert found.mean == round(float(middle), 12) and found.variance == pytest.approx(
+        float(spread), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,8 +65,12 @@ def test_both_bounds_belong_to_the_boundary(value: float, zone: str) -> None:
 
 def test_a_mean_of_exactly_a_fifth_is_in_the_boundary_whatever_the_order_of_summation() -> None:
     for count in range(5, 41, 5):
-        found = moments(group([(1, 1)] * (count // 5) + [(0, 1)] * (count - count // 5)), "progress")
-        assert found is not None and found.mean == 0.2 and zone_of(found.mean, Zones()) == "boundary"
+        found = moments(
+            group([(1, 1)] * (count // 5) + [(0, 1)] * (count - count // 5)), "progress"
+        )
+        assert (
+            found is not None and found.mean == 0.2 and zone_of(found.mean, Zones()) == "boundary"
+        )
 
 
 @pytest.mark.parametrize(
@@ -93,4 +110,8 @@ def test_rewards_of_a_range_are_mapped_to_shares() -> None:
 
 def test_groups_of_one_differ_only_when_they_are_pooled() -> None:
     entries: list[tuple[int, int, float, float, int]] = [(1, 1, 2, 4, 2), (2, 1, 0, 0, 3)]
-    assert mean(entries) == 0.5 and pooled_variance(entries) == 0.25 and mean([]) == pooled_variance([]) == 0.0
+    assert (
+        mean(entries) == 0.5
+        and pooled_variance(entries) == 0.25
+        and mean([]) == pooled_variance([]) == 0.0
+    )

@@ -1,6 +1,6 @@
-"""The interfaces of libraries that want environments of their own, as far as adapters use them: where a library is not
-installed, an adapter is driven by these classes; where it is (`make tinker`, `make verl`, `make verifiers`), by its
-own."""
+"""The interfaces of libraries that want environments of their own, as far as adapters use them:
+where a library is not installed, an adapter is driven by these classes; where it is (`make tinker`,
+`make verl`, `make verifiers`), by its own."""
 
 from __future__ import annotations
 
@@ -44,15 +44,19 @@ class EnvGroupBuilder:
 async def do_group_rollout_and_filter_constant_reward(
     client: Any, group: Any, max_tokens: int, temperature: float, filtered: bool, **_: Any
 ) -> None:
-    """Each environment until its episode is over, then the group's rewards; cleaned up whatever comes."""
+    """Each environment until its episode is over, then the group's rewards; cleaned up whatever
+    comes."""
 
     async def episode(env: Any) -> Any:
         shown, _ = await env.initial_observation()
-        steps, over = list[Any](), False
+        steps = list[Any]()
+        over = False
         while not over:
             said = (await client.sample_async(shown)).sequences[0]._tokens_list
             step = await env.step(said)
-            steps, over, shown = [*steps, step], step.episode_done, step.next_observation
+            steps = [*steps, step]
+            over = step.episode_done
+            shown = step.next_observation
         return SimpleNamespace(transitions=steps)
 
     try:
@@ -63,13 +67,25 @@ async def do_group_rollout_and_filter_constant_reward(
 
 
 class StepResult:
-    def __init__(self, reward: float, episode_done: bool, next_observation: Any, next_stop_condition: Any) -> None:
-        self.reward, self.episode_done, self.next_observation = reward, episode_done, next_observation
+    def __init__(
+        self, reward: float, episode_done: bool, next_observation: Any, next_stop_condition: Any
+    ) -> None:
+        self.reward = reward
+        self.episode_done = episode_done
+        self.next_observation = next_observation
 
 
 class RLHFDataset:
-    def __init__(self, data_files: Any, tokenizer: Any, config: Any, processor: Any = None, max_samples: int = -1):
-        self.data_files, self.config = [data_files], config
+    def __init__(
+        self,
+        data_files: Any,
+        tokenizer: Any,
+        config: Any,
+        processor: Any = None,
+        max_samples: int = -1,
+    ):
+        self.data_files = [data_files]
+        self.config = config
         self.dataframe: Any = None
         self._download()  # type: ignore[attr-defined]
         self._read_files_and_tokenize()  # type: ignore[attr-defined]
@@ -79,10 +95,14 @@ class RLHFDataset:
 
 
 class Loader:
-    """torchdata's StatefulDataLoader without workers: batches in order, and a state that counts them."""
+    """torchdata's StatefulDataLoader without workers: batches in order, and a state that counts
+    them."""
 
     def __init__(self, dataset: Any, batch_size: int, collate_fn: Any, **_: Any) -> None:
-        self.dataset, self.size, self.collate, self.done = dataset, batch_size, collate_fn, 0
+        self.dataset = dataset
+        self.size = batch_size
+        self.collate = collate_fn
+        self.done = 0
 
     def __iter__(self) -> Any:
         while (self.done + 1) * self.size <= len(self.dataset):
@@ -125,7 +145,8 @@ class Task(Generic[First, Second, Third]):
     hash = ""
 
     def __init__(self, data: Any, config: Any = None) -> None:
-        self.data, self.config = data, config
+        self.data = data
+        self.config = config
 
 
 class TasksetConfig(BaseModel):
@@ -151,7 +172,9 @@ class Trace:
     """Of a rollout: its agent, and rewards by name."""
 
     def __init__(self, agent: Any, ok: bool, **_: Any) -> None:
-        self.agent, self.ok, self.rewards = agent, ok, dict[str, Any]()
+        self.agent = agent
+        self.ok = ok
+        self.rewards = dict[str, Any]()
 
     def record_reward(self, name: str, score: float) -> None:
         self.rewards[name] = {"score": score, "weight": 1.0}
@@ -159,7 +182,10 @@ class Trace:
 
 class Episode:
     def __init__(self, task: Any, traces: list[Trace], ok: bool) -> None:
-        self.task, self.traces, self.ok, self.run = task, traces, ok, None
+        self.task = task
+        self.traces = traces
+        self.ok = ok
+        self.run = None
 
     def record_run(self, run: Any) -> None:
         self.run = run
@@ -168,7 +194,9 @@ class Episode:
         policy = {"policy": vars(self.run.work.policy)} if self.run else {}
         return {
             "task": {"data": self.task.data.model_dump(mode="json"), "key": self.task.key},
-            "traces": [{"agent": {"trainable": True}, "rewards": trace.rewards} for trace in self.traces],
+            "traces": [
+                {"agent": {"trainable": True}, "rewards": trace.rewards} for trace in self.traces
+            ],
             "ok": self.ok,
             "run": {"work": {"step": self.run.work.step, **policy}} if self.run else None,
         }
@@ -181,7 +209,11 @@ def named(*classes: Any) -> dict[str, Any]:
 ANY = SimpleNamespace  # where nothing but its attributes is asked for
 LIBRARIES: dict[str, dict[str, dict[str, Any]]] = {
     "tinker_cookbook": {
-        "tinker": {"ModelInput": ANY(from_ints=list), "SampledSequence": ANY, "SampleResponse": ANY},
+        "tinker": {
+            "ModelInput": ANY(from_ints=list),
+            "SampledSequence": ANY,
+            "SampleResponse": ANY,
+        },
         "tinker_cookbook": {},
         "tinker_cookbook.rl": {},
         "tinker_cookbook.rl.types": {

@@ -1,5 +1,6 @@
-"""A policy by rule for two hundred tasks, which plays ground truth and, here and there, what is wrong; and a transcript
-of that by our own engine, with which those of foreign tool loops are compared."""
+"""A policy by rule for two hundred tasks, which plays ground truth and, here and there, what is
+wrong; and a transcript of that by our own engine, with which those of foreign tool loops are
+compared."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def tasks(many: int = 200) -> list[Task]:
 def moves(task: Task) -> list[Call | str]:
     """What the policy does, one thing a reply: calls, and answers, which end turns."""
     chance = keyed_random(0, "scripted", task.id)
-    names, played = [*load("desk").tools()], list[Call | str]()
+    names = [*load("desk").tools()]
+    played = list[Call | str]()
     for turn, calls in enumerate(task.calls):
         right = list(calls) if chance.random() < 0.8 else list(calls[1:])
         wrong = [
@@ -42,7 +44,8 @@ def moves(task: Task) -> list[Call | str]:
 
 def ours(task: Task) -> tuple[list[Line], int]:
     """The transcript by our engine, in which Hermes is spoken, and how many turns were resolved."""
-    environment, dialect = load("desk"), Hermes()
+    environment = load("desk")
+    dialect = Hermes()
     left = iter(moves(task))
 
     def reply(move: Call | str) -> Reply:
@@ -51,7 +54,9 @@ def ours(task: Task) -> tuple[list[Line], int]:
     def complete(waiting: Any) -> list[Reply]:
         return [reply(next(left)) for _ in waiting]
 
-    (trace,) = run_lockstep([Job(task, environment, dialect, goal_of(environment, task), max_steps=100)], complete)
+    (trace,) = run_lockstep(
+        [Job(task, environment, dialect, goal_of(environment, task), max_steps=100)], complete
+    )
     assert trace.end == "finished"
     lines: list[Line] = []
     texts = iter([message.content for message in trace.messages if message.role == "user"])

@@ -1,8 +1,8 @@
 """The same rewards make the same pool, to the byte, whichever way they come.
 
-TRL and slime's calls run in any environment that has torch. Where the Tinker cookbook, verl or verifiers is not
-installed, its adapter is driven by the interface that it has; `make tinker`, `make verl` and `make verifiers` run this
-with the libraries themselves.
+TRL and slime's calls run in any environment that has torch. Where the Tinker cookbook, verl or
+verifiers is not installed, its adapter is driven by the interface that it has; `make tinker`, `make
+verl` and `make verifiers` run this with the libraries themselves.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 STEPS = 6  # the third and the last one open an epoch
 LOST = ((2, 1), (4, 3))  # places whose groups got lost
 RODS = (sys.executable, "-m", "rods.console", "trainer")
-# Each trains a run up to a step with the rewards of a `Job`; with the library that it stands in for, and what else it
-# imports that not every environment has.
+# Each trains a run up to a step with the rewards of a `Job`; with the library that it stands in
+# for, and what else it imports that not every environment has.
 WAYS = {
     "stream": ("tests.trainer.stream_trainers:train", None, ()),
     "shell": (f"{__name__}:by_shell", None, ()),
@@ -45,16 +45,22 @@ WAYS = {
 
 
 def by_shell(job: Job) -> None:
-    """`rods trainer observe` takes the steps, as one attempt, while `rods trainer merge` opens epochs."""
+    """`rods trainer observe` takes the steps, as one attempt, while `rods trainer merge` opens
+    epochs."""
     observing = [*RODS, "observe", job.run]
-    with subprocess.Popen(observing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as taken:
+    with subprocess.Popen(
+        observing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as taken:
         assert taken.stdin and taken.stdout
         begun = threading.Event()
         while not any(record["kind"] == "start" for record in read(Path(job.run) / OBSERVATIONS)):
             begun.wait(0.05)  # what is merged before it belongs to no attempt
-        step, epoch = 0, 0
+        step = 0
+        epoch = 0
         while step < job.steps:
-            told = subprocess.run([*RODS, "merge", job.run, "--epoch", str(epoch)], stdout=subprocess.PIPE, check=True)
+            told = subprocess.run(
+                [*RODS, "merge", job.run, "--epoch", str(epoch)], stdout=subprocess.PIPE, check=True
+            )
             slots = [orjson.loads(line) for line in told.stdout.splitlines()]
             slots += slots[: -len(slots) % 4]  # the last batch is filled from the front
             for at in range(0, min(len(slots), 4 * (job.steps - step)), 4):
@@ -63,7 +69,12 @@ def by_shell(job: Job) -> None:
                     task = slot["task"]["id"]
                     rewards = [{"reward": each} for each in job.rewards(step, place, task) or ()]
                     kind = {"kind": "value", "range": [0, 1]}
-                    group = {"task": task, "role": slot["role"], "reward": kind, "rollouts": rewards}
+                    group = {
+                        "task": task,
+                        "role": slot["role"],
+                        "reward": kind,
+                        "rollouts": rewards,
+                    }
                     taken.stdin.write(orjson.dumps(group).decode() + "\n" if rewards else "")
                 taken.stdin.write(f'{{"end_step": {step}}}\n')
                 taken.stdin.flush()
@@ -89,7 +100,9 @@ class Way(Conformance):
         self.name = name
 
     def process(self, job: Job, env: Any, said: Any) -> Any:
-        return super().process(job, {**env, "RODS_WAY": self.name, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}, said)
+        return super().process(
+            job, {**env, "RODS_WAY": self.name, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}, said
+        )
 
     def pool(self, folder: Path) -> bytes:
         with run_beside_daemon(folder) as job:
@@ -101,7 +114,9 @@ class Way(Conformance):
 def test_the_same_rewards_make_the_same_pool_whichever_way_they_come(tmp_path: Path) -> None:
     ways = [name for name, (*_, wanted) in WAYS.items() if all(find_spec(each) for each in wanted)]
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        pools = dict(zip(ways, threads.map(lambda name: Way(name).pool(tmp_path / name), ways), strict=True))
+        pools = dict(
+            zip(ways, threads.map(lambda name: Way(name).pool(tmp_path / name), ways), strict=True)
+        )
     assert {"stream", "shell", "slime", "tinker", "verifiers", "prime-rl"} <= {*pools}
     assert all(pool == pools["stream"] for pool in pools.values()), [
         name for name, pool in pools.items() if pool != pools["stream"]

@@ -1,5 +1,6 @@
-"""slime's calls of a data source, in slime's order, take part in a run. slime itself is no package of an index, and its
-rollouts need GPUs; its interface is a class of five methods, and a `Sample` whose fields are as here."""
+"""slime's calls of a data source, in slime's order, take part in a run. slime itself is no package
+of an index, and its rollouts need GPUs; its interface is a class of five methods, and a `Sample`
+whose fields are as here."""
 
 from __future__ import annotations
 
@@ -39,12 +40,13 @@ class Sample:
 
 
 def train(job: Job) -> None:
-    """`generate_rollout` and `train.py` of slime, in what they ask of a data source: a batch of four groups in two
-    parts, all groups that ended given back, a checkpoint a rollout."""
+    """`generate_rollout` and `train.py` of slime, in what they ask of a data source: a batch of
+    four groups in two parts, all groups that ended given back, a checkpoint a rollout."""
     from rods.trainer.adapters.slime_source import RunSource, observe
 
     class Source(RunSource):
-        folder, behind = job.run, job.lag
+        folder = job.run
+        behind = job.lag
 
         def sample(self, task: Any) -> Sample:
             return Sample(prompt=task.script[0])
@@ -62,7 +64,8 @@ def train(job: Job) -> None:
             (at,) = {(sample.metadata["place"], sample.metadata["task"]) for sample in group}
             rewards = job.rewards(rollout + 1, *at)
             for sample, reward in zip(group, rewards or (), strict=bool(rewards)):
-                sample.reward, sample.status = {"score": reward}, Status.COMPLETED
+                sample.reward = {"score": reward}
+                sample.status = Status.COMPLETED
             ended += [group] if rewards else []
         observe(args, ended[::-1], source.get_samples)
         source.save(rollout)
@@ -80,7 +83,8 @@ def source(tmp_path: Path) -> Any:
     from rods.trainer.adapters.slime_source import RunSource
 
     class Source(RunSource):
-        folder, config = tmp_path / "run", tmp_path / "run.toml"
+        folder = tmp_path / "run"
+        config = tmp_path / "run.toml"
 
         def sample(self, task: Any) -> Sample:
             return Sample(prompt=task.script[0])
@@ -102,11 +106,13 @@ def test_what_was_aborted_is_no_failure_and_goes_into_no_later_rollout(tmp_path:
         (1, 3),
     ]
     for sample, reward in zip(groups[0], (0.5, None), strict=True):
-        sample.reward, sample.status = reward, Status.COMPLETED if reward else Status.ABORTED
+        sample.reward = reward
+        sample.status = Status.COMPLETED if reward else Status.ABORTED
     with pytest.raises(RefusedError, match="--partial-rollout"):
         made.add_samples(groups)
     made.add_samples([])
-    split = [[groups[0][0], groups[0][0]], groups[0][1]]  # a rollout of several samples, as agents have
+    # a rollout of several samples, as agents have
+    split = [[groups[0][0], groups[0][0]], groups[0][1]]
     observe(made.args, [split], made)
     made.close()
     (step,) = RunState(Run.open(tmp_path / "run")).steps()

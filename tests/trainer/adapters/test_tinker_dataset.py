@@ -1,5 +1,5 @@
-"""The Tinker cookbook's own rollouts take part in a run, in its order and from its checkpoints. `make tinker` installs
-the cookbook in an environment of its own, and runs this there."""
+"""The Tinker cookbook's own rollouts take part in a run, in its order and from its checkpoints.
+`make tinker` installs the cookbook in an environment of its own, and runs this there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs("adapters"),
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(find_spec("tinker_cookbook") is None, reason="needs the Tinker cookbook: make tinker"),
+    pytest.mark.skipif(
+        find_spec("tinker_cookbook") is None, reason="needs the Tinker cookbook: make tinker"
+    ),
 ]
 IMPORTS = ("rods.trainer.conformance", "tests.trainer.adapters.tinker_given")
 

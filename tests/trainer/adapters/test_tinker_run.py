@@ -1,5 +1,5 @@
-"""Thirty steps of a policy through the Tinker API, on a CPU: the cookbook's training, SkyRL's server and the daemon, of
-which trainer and daemon are killed. `make tinker` runs it."""
+"""Thirty steps of a policy through the Tinker API, on a CPU: the cookbook's training, SkyRL's
+server and the daemon, of which trainer and daemon are killed. `make tinker` runs it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from tests.parts import ROOT
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs("adapters"),
-    pytest.mark.skipif(find_spec("tinker_cookbook") is None, reason="needs the Tinker cookbook: make tinker"),
+    pytest.mark.skipif(
+        find_spec("tinker_cookbook") is None, reason="needs the Tinker cookbook: make tinker"
+    ),
 ]
 FOLDER = ROOT / "experiments" / "tinker"
 MINUTE = 60.0
@@ -35,7 +37,13 @@ MINUTE = 60.0
 def reached(run: Path, step: int, *running: subprocess.Popen[bytes]) -> None:
     """Waits until `step` is on record."""
     waiting = threading.Event()
-    while max((record["step"] for record in read(run / OBSERVATIONS) if record["kind"] == "step"), default=0) < step:
+    while (
+        max(
+            (record["step"] for record in read(run / OBSERVATIONS) if record["kind"] == "step"),
+            default=0,
+        )
+        < step
+    ):
         assert all(each.poll() is None for each in running), f"{running} before step {step}"
         waiting.wait(0.2)
 
@@ -57,7 +65,9 @@ def ended(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.timeout(3600)
-def test_a_policy_is_trained_through_the_tinker_api_while_trainer_and_daemon_are_killed(tmp_path: Path) -> None:
+def test_a_policy_is_trained_through_the_tinker_api_while_trainer_and_daemon_are_killed(
+    tmp_path: Path,
+) -> None:
     from rods.trainer.nano.warm_start import SHIPPED
 
     (model,) = SHIPPED.iterdir()
@@ -65,17 +75,34 @@ def test_a_policy_is_trained_through_the_tinker_api_while_trainer_and_daemon_are
     open_or_create(run, FOLDER / "run.toml")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    environment = {**os.environ, "TINKER_BASE_URL": f"http://127.0.0.1:{port}", "TINKER_API_KEY": "tml-dummy"}
-    trains = [sys.executable, str(FOLDER / "train.py"), str(run), str(FOLDER / "run.toml"), str(model), "log"]
+    environment = {
+        **os.environ,
+        "TINKER_BASE_URL": f"http://127.0.0.1:{port}",
+        "TINKER_API_KEY": "tml-dummy",
+    }
+    trains = [
+        sys.executable,
+        str(FOLDER / "train.py"),
+        str(run),
+        str(FOLDER / "run.toml"),
+        str(model),
+        "log",
+    ]
     with ExitStack() as stack:
         said: dict[str, IO[bytes]] = {
-            name: stack.enter_context((tmp_path / f"{name}.txt").open("ab")) for name in ("server", "trainer", "daemon")
+            name: stack.enter_context((tmp_path / f"{name}.txt").open("ab"))
+            for name in ("server", "trainer", "daemon")
         }
 
         def start(name: str, command: list[str]) -> subprocess.Popen[bytes]:
             out = said[name]
             made = subprocess.Popen(
-                command, cwd=tmp_path, env=environment, stdout=out, stderr=out, start_new_session=True
+                command,
+                cwd=tmp_path,
+                env=environment,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
             )
             stack.callback(made.wait, MINUTE)
             stack.callback(ended, made)
@@ -100,5 +127,7 @@ def test_a_policy_is_trained_through_the_tinker_api_while_trainer_and_daemon_are
         assert subprocess.run([sys.executable, "-m", "rods.console", *command]).returncode == 0
     state = read_state(Run.open(run))
     assert (state.last_step, state.attempt) == (30, 2) and state.pool.injected
-    starts = [record["from_step"] for record in state.records(OBSERVATIONS) if record["kind"] == "start"]
+    starts = [
+        record["from_step"] for record in state.records(OBSERVATIONS) if record["kind"] == "start"
+    ]
     assert starts == [0, 5]  # the cookbook takes a checkpoint every five steps

@@ -1,4 +1,5 @@
-"""TRL's own trainer takes part in a run: what any adapter has to hold, and a real policy that is killed and goes on."""
+"""TRL's own trainer takes part in a run: what any adapter has to hold, and a real policy that is
+killed and goes on."""
 
 from __future__ import annotations
 
@@ -49,9 +50,11 @@ def train(job: Job) -> None:
 
     from rods.trainer.adapters.trl_stream import StreamTrainer, last_checkpoint
 
-    own, ranks = Path(job.own), int(os.environ.get("WORLD_SIZE", "1"))
+    own = Path(job.own)
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if not (own / "model").exists():
-        with tempfile.TemporaryDirectory(dir=own) as made, contextlib.suppress(OSError):  # another rank was faster
+        # another rank was faster
+        with tempfile.TemporaryDirectory(dir=own) as made, contextlib.suppress(OSError):
             saved(Path(made) / "model").rename(own / "model")
 
     def reward(
@@ -104,7 +107,9 @@ class TestTrl(Forked):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(tmp_path: Path, ranks: int) -> None:
+def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(
+    tmp_path: Path, ranks: int
+) -> None:
     """In several processes under their launcher, where it is not the first one that is killed."""
     script = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
     for said, meant in (
@@ -119,15 +124,22 @@ def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(tmp
     (tmp_path / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
     (tmp_path / "script.py").write_text("import os\n" + script)
     command = [sys.executable, *(LAUNCH if ranks > 1 else ()), "script.py"]
-    codes = [subprocess.run(command, cwd=tmp_path, env={**os.environ, **OFFLINE}).returncode for _ in range(2)]
+    codes = [
+        subprocess.run(command, cwd=tmp_path, env={**os.environ, **OFFLINE}).returncode
+        for _ in range(2)
+    ]
     assert codes == [-signal.SIGKILL if ranks == 1 else 1, 0]  # the launcher ends all of them
     path = tmp_path / "runs" / "trl"
     state = read_state(Run.open(path))
     assert (state.last_step, state.attempt) == (6, 2) and verify(path).ok
-    starts = [record["from_step"] for record in state.records(OBSERVATIONS) if record["kind"] == "start"]
+    starts = [
+        record["from_step"] for record in state.records(OBSERVATIONS) if record["kind"] == "start"
+    ]
     assert starts == [0, 3]
     (tasks,) = {len(step.groups) for step in RunState(state.run).steps()}
-    assert tasks == 4 and all(len(each.rollouts) == 4 for step in RunState(state.run).steps() for each in step.groups)
+    assert tasks == 4 and all(
+        len(each.rollouts) == 4 for step in RunState(state.run).steps() for each in step.groups
+    )
 
 
 def made(folder: Path, rewards: list[float | None], **options: Any) -> Any:
@@ -164,8 +176,13 @@ def test_evaluation_is_no_observation_and_what_no_rollout_can_earn_is_told(tmp_p
     trainer.train()
     trainer.evaluate()
     (step,) = RunState(Run.open(tmp_path / "run")).steps()
-    assert [[each.reward for each in group.rollouts] for group in step.groups] == [[0.5, None, 0.25, 0.0]] * 2
-    assert {each.end for group in step.groups for each in group.rollouts} == {"finished", "infrastructure"}
+    assert [[each.reward for each in group.rollouts] for group in step.groups] == [
+        [0.5, None, 0.25, 0.0]
+    ] * 2
+    assert {each.end for group in step.groups for each in group.rollouts} == {
+        "finished",
+        "infrastructure",
+    }
     made(tmp_path, [None]).train()  # all got lost, and is on record as that
     (step,) = RunState(Run.open(tmp_path / "run")).steps()
     assert {each.end for group in step.groups for each in group.rollouts} == {"infrastructure"}
@@ -179,8 +196,12 @@ def test_evaluation_is_no_observation_and_what_no_rollout_can_earn_is_told(tmp_p
         ({"gradient_accumulation_steps": 2, "num_iterations": 2, "max_steps": 4}, 2, 4),
     ],
 )
-def test_each_batch_of_generations_is_a_step(tmp_path: Path, options: dict[str, Any], steps: int, tasks: int) -> None:
+def test_each_batch_of_generations_is_a_step(
+    tmp_path: Path, options: dict[str, Any], steps: int, tasks: int
+) -> None:
     made(tmp_path, [0.0, 1.0], **options).train()
     closed = list(RunState(Run.open(tmp_path / "run")).steps())
-    assert [(step.step, len(step.groups)) for step in closed] == [(number, tasks) for number in range(1, steps + 1)]
+    assert [(step.step, len(step.groups)) for step in closed] == [
+        (number, tasks) for number in range(1, steps + 1)
+    ]
     assert verify(tmp_path / "run").ok

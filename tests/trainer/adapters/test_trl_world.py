@@ -1,4 +1,5 @@
-"""A world in TRL's own tool loop: its tools are documented as they are, and an episode there is one of ours."""
+"""A world in TRL's own tool loop: its tools are documented as they are, and an episode there is one
+of ours."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def tokenizer(texts: list[str]) -> Any:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=4000, special_tokens=[*SPECIAL], initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(
+        vocab_size=4000, special_tokens=[*SPECIAL], initial_alphabet=alphabet
+    )
     made.train_from_iterator(texts, trainer)
     named = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
     fast = PreTrainedTokenizerFast(tokenizer_object=made, **named)
@@ -43,7 +46,8 @@ def test_tools_are_documented_as_they_are() -> None:
 
     world = World("desk")
     for name, tool in load("desk").tools().items():
-        made, own = get_json_schema(getattr(world(), name))["function"], tool.schema()
+        made = get_json_schema(getattr(world(), name))["function"]
+        own = tool.schema()
         assert made["name"] == own["name"] and made["description"] == own["description"]
         assert made["parameters"].get("required", []) == own["parameters"]["required"]
         for argument, schema in own["parameters"]["properties"].items():
@@ -57,7 +61,9 @@ def test_tools_are_documented_as_they_are() -> None:
 
 
 @pytest.mark.timeout(1200)
-def test_two_hundred_tasks_are_the_same_in_trls_tool_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_hundred_tasks_are_the_same_in_trls_tool_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
     from datasets import Dataset
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -65,21 +71,22 @@ def test_two_hundred_tasks_are_the_same_in_trls_tool_loop(tmp_path: Path, monkey
 
     from rods.trainer.adapters.trl_world import World
 
-    world, script, found = World("desk"), {task.id: task for task in tasks()}, dict[str, tuple[list[Line], Any]]()
+    world = World("desk")
+    script = {task.id: task for task in tasks()}
+    found = dict[str, tuple[list[Line], Any]]()
     docs = [str(tool.schema()) for tool in load("desk").tools().values()]
     speaks = tokenizer([*docs, *(text for task in script.values() for text in task.script)])
 
     class Scripted(GRPOTrainer):
-        """TRL's trainer, whose policy is the script: the reply is the next one of the task that a prompt names."""
+        """TRL's trainer, whose policy is the script: the reply is the next one of the task that a
+        prompt names."""
 
         def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
             said = []
             for ids in prompt_ids:
                 prompt = speaks.decode(ids)
-                task, made = (
-                    script[re.findall(r"task ([0-9a-f]{20})", prompt)[0]],
-                    prompt.count("<|im_start|>assistant"),
-                )
+                task = script[re.findall(r"task ([0-9a-f]{20})", prompt)[0]]
+                made = prompt.count("<|im_start|>assistant")
                 move = moves(task)[made - 1]
                 last = made == len(moves(task))
                 if isinstance(move, str) and not last:
@@ -93,19 +100,31 @@ def test_two_hundred_tasks_are_the_same_in_trls_tool_loop(tmp_path: Path, monkey
         ) -> Any:
             return torch.zeros(len(ids), keep), torch.zeros(len(ids), keep), None
 
-    def reward(prompts: list[Any], completions: list[Any], environments: list[Any], **more: Any) -> list[float | None]:
+    def reward(
+        prompts: list[Any], completions: list[Any], environments: list[Any], **more: Any
+    ) -> list[float | None]:
         earned = world.reward(completions, environments)
         for prompt, completion, resolved in zip(prompts, completions, earned, strict=True):
             task = prompt[0]["content"].removeprefix("task ")
-            assert found.get(task, (lines(prompt, completion), resolved)) == (lines(prompt, completion), resolved)
+            assert found.get(task, (lines(prompt, completion), resolved)) == (
+                lines(prompt, completion),
+                resolved,
+            )
             found[task] = lines(prompt, completion), resolved
         return earned
 
     rows = []
     for task in script.values():
         row = world.row(task)
-        rows.append({**row, "prompt": [{"role": "system", "content": f"task {task.id}"}, *row["prompt"]]})
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+        rows.append(
+            {**row, "prompt": [{"role": "system", "content": f"task {task.id}"}, *row["prompt"]]}
+        )
+    sizes = {
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+    }
     config = LlamaConfig(vocab_size=len(speaks), max_position_embeddings=32_768, **sizes)
     arguments = {"per_device_train_batch_size": 4, "num_generations": 2, "max_completion_length": 16_384,
                  "per_device_eval_batch_size": 40, "num_generations_eval": 1,
@@ -117,7 +136,9 @@ def test_two_hundred_tasks_are_the_same_in_trls_tool_loop(tmp_path: Path, monkey
         train_dataset=Dataset.from_list(rows[:2]),
         eval_dataset=Dataset.from_list(rows),
         processing_class=speaks,
-        args=GRPOConfig(output_dir=str(tmp_path), use_cpu=True, report_to=[], disable_tqdm=True, **arguments),
+        args=GRPOConfig(
+            output_dir=str(tmp_path), use_cpu=True, report_to=[], disable_tqdm=True, **arguments
+        ),
     )
     monkeypatch.setattr(trainer, "compute_loss", lambda *_, **__: torch.zeros(()))
     trainer.evaluate()
@@ -137,8 +158,13 @@ def lines(prompt: list[Any], completion: list[Any]) -> list[Line]:
             made.append(("user" if message["name"] == "answer" else "result", message["content"]))
             continue
         for call in message.get("tool_calls") or ():
-            name, arguments = call["function"]["name"], call["function"]["arguments"]
-            made.append(("answer", arguments["text"]) if name == "answer" else ("call", Call(name, arguments)))
+            name = call["function"]["name"]
+            arguments = call["function"]["arguments"]
+            made.append(
+                ("answer", arguments["text"])
+                if name == "answer"
+                else ("call", Call(name, arguments))
+            )
         if not message.get("tool_calls"):
             made.append(("answer", message["content"]))
     return made

@@ -1,7 +1,9 @@
-"""verifiers and prime-rl take part in a run: what any adapter has to hold, with traces in verifiers' own classes.
+"""verifiers and prime-rl take part in a run: what any adapter has to hold, with traces in
+verifiers' own classes.
 
-`make verifiers` installs verifiers in an environment of its own, and runs this there. prime-rl is on no package index:
-its sampler, which counts draws and repeats them, and where it writes what, are played by `train`."""
+`make verifiers` installs verifiers in an environment of its own, and runs this there. prime-rl is
+on no package index: its sampler, which counts draws and repeats them, and where it writes what, are
+played by `train`."""
 
 from __future__ import annotations
 
@@ -23,20 +25,31 @@ from rods.trainer.conformance import CONFIG, Job
 from tests.parts import ROOT
 from tests.trainer.forked_trainers import Forked
 
-vf: Any = pytest.importorskip("verifiers.v1", reason="needs verifiers in an environment of its own: make verifiers")
+vf: Any = pytest.importorskip(
+    "verifiers.v1", reason="needs verifiers in an environment of its own: make verifiers"
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
-IMPORTS = ("rods.trainer.conformance", "rods.trainer.adapters.verifiers_stream", "verifiers.v1.episode")
+IMPORTS = (
+    "rods.trainer.conformance",
+    "rods.trainer.adapters.verifiers_stream",
+    "verifiers.v1.episode",
+)
 
 
 def taskset(run: str | Path, traces: Path, **more: Any) -> Any:
     from rods.trainer.adapters.verifiers_stream import StreamConfig, StreamTaskset
 
-    return StreamTaskset(StreamConfig(run=run, traces=traces, **{"group_size": 4, "max_off_policy_steps": 0, **more}))
+    return StreamTaskset(
+        StreamConfig(run=run, traces=traces, **{"group_size": 4, "max_off_policy_steps": 0, **more})
+    )
 
 
-def append(path: Path, task: Any, rewards: list[float | None], step: int | None = None, start: int = 0) -> None:
-    """The episodes of a group as verifiers writes them; with `step` as prime-rl has them, dispatched at that step."""
+def append(
+    path: Path, task: Any, rewards: list[float | None], step: int | None = None, start: int = 0
+) -> None:
+    """The episodes of a group as verifiers writes them; with `step` as prime-rl has them,
+    dispatched at that step."""
     from verifiers.v1.configs.agent import WireAgentConfig
     from verifiers.v1.episode import Episode, GroupInfo, PolicySpan, TrainRunInfo, TrainWorkInfo
     from verifiers.v1.trace import AgentInfo, Trace, TraceTask
@@ -57,8 +70,10 @@ def append(path: Path, task: Any, rewards: list[float | None], step: int | None 
 
 
 def train(job: Job, stepwise: bool = True) -> None:
-    """A trainer that draws, rolls out and takes a checkpoint as prime-rl does, one batch after the other."""
-    own, rollouts = Path(job.own), Path(job.own) / "rollouts"
+    """A trainer that draws, rolls out and takes a checkpoint as prime-rl does, one batch after the
+    other."""
+    own = Path(job.own)
+    rollouts = Path(job.own) / "rollouts"
     saved = own / "checkpoints" / "cursor.json"
     state = json.loads(saved.read_text()) if saved.exists() else {"0": 0}
     at = max(map(int, state)) if job.from_step is None else job.from_step
@@ -69,7 +84,11 @@ def train(job: Job, stepwise: bool = True) -> None:
         for place, task in enumerate(islice(draws, 4)):
             rewards = job.rewards(step, place, task.key)
             if rewards is not None:
-                path = rollouts / f"step_{step}" / "train" / "all" / "traces.jsonl" if stepwise else traces
+                path = (
+                    rollouts / f"step_{step}" / "train" / "all" / "traces.jsonl"
+                    if stepwise
+                    else traces
+                )
                 late = max(0, step - 1 - job.lag) if stepwise else 0
                 append(path, task, list(rewards), step if stepwise else None, late)
         if stepwise:
@@ -79,7 +98,9 @@ def train(job: Job, stepwise: bool = True) -> None:
                 file.write(b"{}\n")
         state[str(step)] = 4 * step
         saved.parent.mkdir(parents=True, exist_ok=True)
-        saved.write_text(json.dumps({key: value for key, value in state.items() if int(key) <= step}))
+        saved.write_text(
+            json.dumps({key: value for key, value in state.items() if int(key) <= step})
+        )
     draws.close()
 
 
@@ -111,24 +132,40 @@ for task in islice(draws, 4):
 def test_a_program_that_ends_by_itself_has_its_last_step_on_record(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
     program = [sys.executable, "-c", ENDS]
-    done = subprocess.run(program, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        program, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE
+    )
     assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr.decode()
     (step,) = RunState(Run.open(tmp_path / "run")).steps()
     assert [len(group.rollouts) for group in step.groups] == [4] * 4 and verify(tmp_path / "run").ok
 
 
-def test_a_trainer_that_draws_ahead_never_waits_and_counts_each_task_of_an_epoch(tmp_path: Path) -> None:
+def test_a_trainer_that_draws_ahead_never_waits_and_counts_each_task_of_an_epoch(
+    tmp_path: Path,
+) -> None:
     """As prime-rl does: five groups are under way at any time, and they end in any order."""
     (tmp_path / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
     rollouts = tmp_path / "rollouts"
-    draws = iter(taskset(tmp_path / "run", rollouts, run_config=tmp_path / "run.toml", max_off_policy_steps=8))
-    flight, step, ended = [], 1, 0
+    draws = iter(
+        taskset(
+            tmp_path / "run", rollouts, run_config=tmp_path / "run.toml", max_off_policy_steps=8
+        )
+    )
+    flight = []
+    step = 1
+    ended = 0
     for number, task in enumerate(islice(draws, 60)):
         flight.append((task, step))
         if len(flight) == 5:
             done, dispatched = flight.pop((3 * number) % 5)
             rewards: list[float | None] = [None] * 4 if number == 17 else [0.25, 0.5, None, 1.0]
-            append(rollouts / f"step_{step}/train/all/traces.jsonl", done, rewards, dispatched, dispatched - 1)
+            append(
+                rollouts / f"step_{step}/train/all/traces.jsonl",
+                done,
+                rewards,
+                dispatched,
+                dispatched - 1,
+            )
             ended += 1
             if ended % 4 == 0:
                 (rollouts / f"step_{step}/train/effective").mkdir(parents=True)

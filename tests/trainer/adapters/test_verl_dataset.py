@@ -1,6 +1,6 @@
-"""verl's own data set and its way to a user's functions take part in a run: `make verl` installs verl in an environment
-of its own, and runs this there. verl's trainer itself needs GPUs; what it asks of a data set is here, in its order,
-from its checkpoints."""
+"""verl's own data set and its way to a user's functions take part in a run: `make verl` installs
+verl in an environment of its own, and runs this there. verl's trainer itself needs GPUs; what it
+asks of a data set is here, in its order, from its checkpoints."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs("adapters"),
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(find_spec("verl") is None, reason="needs verl in an environment of its own: make verl"),
+    pytest.mark.skipif(
+        find_spec("verl") is None, reason="needs verl in an environment of its own: make verl"
+    ),
 ]
-IMPORTS = ("rods.trainer.conformance", "rods.trainer.adapters.verl_dataset", "tests.trainer.adapters.test_verl_dataset")
+IMPORTS = (
+    "rods.trainer.conformance",
+    "rods.trainer.adapters.verl_dataset",
+    "tests.trainer.adapters.test_verl_dataset",
+)
 USER = """
 from rods.trainer.adapters.verl_dataset import RunDataset, observed
 
@@ -56,14 +62,21 @@ def loader(run: Path, own: Path) -> Any:
         }
     )
     data = get_dataset_class(config)(
-        data_files=str(run), tokenizer=Chat.load(own / "model").tokenizer, processor=None, config=config, max_samples=-1
+        data_files=str(run),
+        tokenizer=Chat.load(own / "model").tokenizer,
+        processor=None,
+        config=config,
+        max_samples=-1,
     )
     sampler = SequentialSampler(data)
-    return StatefulDataLoader(data, batch_size=4, num_workers=0, drop_last=True, collate_fn=collate_fn, sampler=sampler)
+    return StatefulDataLoader(
+        data, batch_size=4, num_workers=0, drop_last=True, collate_fn=collate_fn, sampler=sampler
+    )
 
 
 def train(job: Job) -> None:
-    """A step: a batch, a reward for each of its rollouts by verl's way to a user's function, a checkpoint."""
+    """A step: a batch, a reward for each of its rollouts by verl's way to a user's function, a
+    checkpoint."""
     import torch
     from verl.utils.import_utils import load_extern_object
 
@@ -72,13 +85,22 @@ def train(job: Job) -> None:
     score = load_extern_object(str(own / "user.py"), "compute_score")
     states = own / "states"
     states.mkdir(exist_ok=True)
-    done = max((int(each.stem) for each in states.iterdir()), default=0) if job.from_step is None else job.from_step
+    done = (
+        max((int(each.stem) for each in states.iterdir()), default=0)
+        if job.from_step is None
+        else job.from_step
+    )
     if done:
         batches.load_state_dict(torch.load(states / f"{done}.pt", weights_only=False))
     for step, batch in enumerate(itertools.islice(batches, job.steps - done), start=done + 1):
         for extra, model in zip(batch["extra_info"], batch["reward_model"], strict=True):
             for reward in job.rewards(step, extra["rods"]["place"], model["ground_truth"]) or ():
-                score(data_source="rods", solution_str=str(reward), ground_truth=model, extra_info=extra)
+                score(
+                    data_source="rods",
+                    solution_str=str(reward),
+                    ground_truth=model,
+                    extra_info=extra,
+                )
         batches.dataset.on_batch_end(batch=batch)
         saved_now = states / f"{step}.tmp"
         torch.save(batches.state_dict(), saved_now)

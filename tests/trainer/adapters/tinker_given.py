@@ -1,5 +1,5 @@
-"""The cookbook's synchronous training, but for the policy and its update: its groups, strategies and rollouts, with
-rewards that are given."""
+"""The cookbook's synchronous training, but for the policy and its update: its groups, strategies
+and rollouts, with rewards that are given."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Sampling:
     """A sampling client that says one token."""
 
     async def sample_async(self, *_, **__):
-        sequence = tinker.SampledSequence(stop_reason="stop", _tokens_list=[0], _logprobs_list=[0.0])
+        sequence = tinker.SampledSequence(
+            stop_reason="stop", _tokens_list=[0], _logprobs_list=[0.0]
+        )
         return tinker.SampleResponse(sequences=[sequence])
 
 
@@ -64,6 +66,10 @@ async def train_sync(job: Job) -> None:
     data = RunDataset(job.run, lambda task: Group(job.rewards(data.step, next(places), task.id)))
     for index in range(start, job.steps):
         groups = data.get_batch(index)
-        rolled = [rolled_out(Sampling(), group, 4, 1.0, False, enable_logging=False) for group in groups[::-1]]
-        await asyncio.gather(*rolled, return_exceptions=True)  # a strategy that tolerates errors leaves groups out
+        rolled = [
+            rolled_out(Sampling(), group, 4, 1.0, False, enable_logging=False)
+            for group in groups[::-1]
+        ]
+        # a strategy that tolerates errors leaves groups out
+        await asyncio.gather(*rolled, return_exceptions=True)
         saved.write_text(str(index + 1))

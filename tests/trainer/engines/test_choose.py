@@ -14,7 +14,11 @@ def scored(apart: float) -> dict[str, torch.Tensor]:
     """Two rollouts of three tokens, the last of each said by the environment."""
     old = torch.tensor([[-1.0, -2.0, -50.0], [-3.0, -1.0, -60.0]])
     own = torch.tensor([[1, 1, 0], [1, 1, 0]])
-    return {"tool_mask": own, "old_per_token_logps": old, "sampling_per_token_logps": old * own - apart * own}
+    return {
+        "tool_mask": own,
+        "old_per_token_logps": old,
+        "sampling_per_token_logps": old * own - apart * own,
+    }
 
 
 def test_a_vllm_that_draws_from_something_else_than_the_policy_ends_the_run() -> None:

@@ -1,5 +1,6 @@
-"""Rollouts with vLLM in the trainer's processes, as far as they go without it: a fake of its `LLM` answers with nano's
-tokens, since the real one needs an environment of its own (docs/training.md says what of it was run)."""
+"""Rollouts with vLLM in the trainer's processes, as far as they go without it: a fake of its `LLM`
+answers with nano's tokens, since the real one needs an environment of its own (docs/training.md
+says what of it was run)."""
 
 from __future__ import annotations
 
@@ -33,15 +34,22 @@ class Sampling:
 
 
 class FakeLlm:
-    """vLLM's `LLM.generate` for token ids, greedy, with nano. Answers nothing at all when it is `broken`."""
+    """vLLM's `LLM.generate` for token ids, greedy, with nano. Answers nothing at all when it is
+    `broken`."""
 
     def __init__(self, model: Any) -> None:
-        self.model, self.broken = model, False
+        self.model = model
+        self.broken = False
         self.asked: list[Sampling] = []
 
-    def generate(self, prompts: Sequence[Any], sampling_params: Sequence[Sampling], use_tqdm: bool) -> list[Any]:
+    def generate(
+        self, prompts: Sequence[Any], sampling_params: Sequence[Sampling], use_tqdm: bool
+    ) -> list[Any]:
         self.asked += sampling_params
-        return [self._one(one["prompt_token_ids"], how) for one, how in zip(prompts, sampling_params, strict=True)]
+        return [
+            self._one(one["prompt_token_ids"], how)
+            for one, how in zip(prompts, sampling_params, strict=True)
+        ]
 
     def _one(self, prompt: list[int], how: Sampling) -> Any:
         tokens: list[int] = []
@@ -65,9 +73,9 @@ def test_a_colocated_vllm_gives_the_tokens_of_the_trainers_own_engine(vllm: None
     local = engine()
     local.model.eval()
     llm = FakeLlm(local.model)
-    assert ColocatedEngine(local.chat, local.limits, llm).rollouts(jobs(), random_seed=1, greedy=True) == (
-        local.rollouts(jobs(), random_seed=1, greedy=True)
-    )
+    assert ColocatedEngine(local.chat, local.limits, llm).rollouts(
+        jobs(), random_seed=1, greedy=True
+    ) == (local.rollouts(jobs(), random_seed=1, greedy=True))
     assert {one.temperature for one in llm.asked} == {0.0}
 
 
@@ -76,13 +84,17 @@ def test_every_reply_has_its_own_room_seed_and_log_probabilities(vllm: None) -> 
     local.model.eval()
     llm = FakeLlm(local.model)
     full = ColocatedEngine(local.chat, local.limits, llm).rollouts(jobs(), random_seed=1)
-    assert {one.trace.end for one in full} == {"context"} and not llm.asked  # a prompt that overflows is not sent
+    # a prompt that overflows is not sent
+    assert {one.trace.end for one in full} == {"context"} and not llm.asked
     roomy = engine(temperature=0.7)
     found = ColocatedEngine(roomy.chat, roomy.limits, llm).rollouts(jobs(), random_seed=1, first=8)
     assert len({one.seed for one in llm.asked}) == len(llm.asked)
     assert {(one.temperature, one.logprobs) for one in llm.asked} == {(0.7, 0)}
     for one in found:
-        assert all((chance < 0) == bool(own) for chance, own in zip(one.logprobs, one.env_mask, strict=True))
+        assert all(
+            (chance < 0) == bool(own)
+            for chance, own in zip(one.logprobs, one.env_mask, strict=True)
+        )
 
 
 def test_a_reply_without_tokens_is_an_infrastructure_failure(vllm: None) -> None:

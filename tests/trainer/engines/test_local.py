@@ -1,4 +1,5 @@
-"""Rollouts are token in, token out; the cache changes nothing; every rollout has draws of its own."""
+"""Rollouts are token in, token out; the cache changes nothing; every rollout has draws of its
+own."""
 
 import json
 from collections.abc import Iterator
@@ -22,13 +23,16 @@ pytestmark = pytest.mark.numeric
 def test_greedy_rollouts_with_the_cache_equal_a_plain_forward_pass():
     engine = nano_parts.engine()
     samples = engine.rollouts(nano_parts.jobs(2), random_seed=0, greedy=True)
-    assert len({len(sample.spans) for sample in samples}) > 1  # episodes of different length shared the batch
+    # episodes of different length shared the batch
+    assert len({len(sample.spans) for sample in samples}) > 1
     for sample in samples:
         ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
         with torch.inference_mode():
             likeliest = engine.model(input_ids=ids).logits[0].argmax(-1).tolist()
         start = len(sample.prompt_ids)
-        for place, (token, own) in enumerate(zip(sample.completion_ids, sample.env_mask, strict=True)):
+        for place, (token, own) in enumerate(
+            zip(sample.completion_ids, sample.env_mask, strict=True)
+        ):
             assert not own or likeliest[start + place - 1] == token
 
 
@@ -40,11 +44,16 @@ def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
         assert sample.prompt_ids == engine.chat.prompt(messages[: replies[0]])
         assert len(sample.spans) == len(replies)
         shown = 0
-        for (start, end), index, following in zip(sample.spans, replies, [*replies[1:], len(messages)], strict=True):
+        for (start, end), index, following in zip(
+            sample.spans, replies, [*replies[1:], len(messages)], strict=True
+        ):
             assert sample.env_mask[shown:start] == [0] * (start - shown)
             assert sample.env_mask[start:end] == [1] * (end - start)
             cut = sample.trace.end != "finished" and following == len(messages)
-            assert engine.chat.text(sample.completion_ids[start : end if cut else end - 1]) == messages[index].content
+            assert (
+                engine.chat.text(sample.completion_ids[start : end if cut else end - 1])
+                == messages[index].content
+            )
             shown = end
             if following < len(messages):
                 between = engine.chat.continuation(messages[index + 1 : following])
@@ -60,7 +69,9 @@ def test_in_bfloat16_a_weight_is_cast_once_for_a_batch_however_many_tokens_it_ha
         samples = engine.rollouts(nano_parts.jobs(), random_seed=4)
     casts = [event for event in profile.events() if event.name == "aten::_to_copy"]
     assert sum(len(sample.completion_ids) for sample in samples) > 50
-    assert [event.input_shapes[0] for event in casts].count(embeddings) == 1, "the output head's, which are the same"
+    assert [event.input_shapes[0] for event in casts].count(embeddings) == 1, (
+        "the output head's, which are the same"
+    )
 
 
 def test_every_token_carries_the_log_probability_that_it_was_drawn_with():
@@ -90,11 +101,14 @@ def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
 
 
 def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode_begins_with():
-    engine, jobs = nano_parts.engine(), nano_parts.jobs(2)
+    engine = nano_parts.engine()
+    jobs = nano_parts.jobs(2)
     began = engine.rollouts(jobs, random_seed=3)
     needs = {place: NeedText(sample.trace.messages[:2], 0, 0) for place, sample in enumerate(began)}
     replies = engine.replies(needs, random_seed=3)
-    assert [reply.text for reply in replies] == [sample.trace.turns[0].steps[0].text for sample in began]
+    assert [reply.text for reply in replies] == [
+        sample.trace.turns[0].steps[0].text for sample in began
+    ]
     second = engine.replies({1: needs[1]}, random_seed=3)
     assert second == replies[1:2], "a draw is keyed by its place"
 
@@ -102,7 +116,9 @@ def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode
 def test_replies_cut_by_length_and_by_the_context_end_the_episode_by_name():
     endless = nano_parts.engine(max_reply_tokens=4)
     endless.chat.ends = frozenset()
-    assert {sample.trace.end for sample in endless.rollouts(nano_parts.jobs(), random_seed=0)} == {"length"}
+    assert {sample.trace.end for sample in endless.rollouts(nano_parts.jobs(), random_seed=0)} == {
+        "length"
+    }
     prompt = len(endless.rollouts(nano_parts.jobs()[:1], random_seed=0)[0].prompt_ids)
     cramped = nano_parts.engine(max_context_tokens=prompt + 2)
     cramped.chat.ends = frozenset()
@@ -141,12 +157,15 @@ def test_weights_that_do_not_fit_their_config_are_refused_with_their_path(tmp_pa
 
 
 class OnGpu(torch.Tensor):
-    """Numbers on the CPU that pass for a GPU's, of which torch refuses running sums in deterministic mode."""
+    """Numbers on the CPU that pass for a GPU's, of which torch refuses running sums in
+    deterministic mode."""
 
     is_cuda = True
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if function is torch.Tensor.cpu:
             return args[0].as_subclass(torch.Tensor)
         if function is torch.Tensor.cumsum and torch.are_deterministic_algorithms_enabled():
@@ -168,7 +187,9 @@ def test_tokens_can_be_drawn_on_a_gpu_in_deterministic_mode(monkeypatch: pytest.
     usual = engine.rollouts(nano_parts.jobs(), random_seed=4)
     advance = local._Batch._advance
     monkeypatch.setattr(
-        local._Batch, "_advance", lambda batch, ids, counts: advance(batch, ids, counts).as_subclass(OnGpu)
+        local._Batch,
+        "_advance",
+        lambda batch, ids, counts: advance(batch, ids, counts).as_subclass(OnGpu),
     )
     with deterministic():
         drawn = engine.rollouts(nano_parts.jobs(), random_seed=4)

@@ -1,4 +1,5 @@
-"""Rollouts through a served policy: the tokens of the trainer's own engine, and failures that are nobody's fault."""
+"""Rollouts through a served policy: the tokens of the trainer's own engine, and failures that are
+nobody's fault."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ from tests.trainer.served_stub import Served, served
 
 
 def through(state: Served, local: LocalEngine, **settings: Any) -> ServedEngine:
-    return ServedEngine(local.chat, local.limits, Endpoint(model="nano", urls=(state.url,), **settings))
+    return ServedEngine(
+        local.chat, local.limits, Endpoint(model="nano", urls=(state.url,), **settings)
+    )
 
 
 @pytest.mark.numeric
@@ -55,14 +58,24 @@ def test_every_reply_states_its_own_sampling_and_brings_its_log_probabilities() 
         seeds = [asked["seed"] for asked in state.asked]
         assert len(set(seeds)) == len(seeds)
         asked = state.asked[0]
-    assert (asked["temperature"], asked["top_p"], asked["top_k"], asked["repetition_penalty"]) == (0.7, 0.9, 0, 1.0)
+    assert (asked["temperature"], asked["top_p"], asked["top_k"], asked["repetition_penalty"]) == (
+        0.7,
+        0.9,
+        0,
+        1.0,
+    )
     assert asked["return_token_ids"] is True and asked["stop_token_ids"] == sorted(local.chat.ends)
     for one in found:
-        assert all((chance < 0) == bool(own) for chance, own in zip(one.logprobs, one.env_mask, strict=True))
+        assert all(
+            (chance < 0) == bool(own)
+            for chance, own in zip(one.logprobs, one.env_mask, strict=True)
+        )
 
 
 @pytest.mark.numeric
-@pytest.mark.parametrize("limits", [{"max_context_tokens": 16}, {"max_context_tokens": 64, "max_reply_tokens": 40}])
+@pytest.mark.parametrize(
+    "limits", [{"max_context_tokens": 16}, {"max_context_tokens": 64, "max_reply_tokens": 40}]
+)
 def test_a_full_context_ends_episodes_as_it_does_locally(limits: dict[str, int]) -> None:
     local = engine(**limits)
     with served(deepcopy(local.model).eval()) as state:
@@ -86,7 +99,8 @@ def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
         after = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
     assert stale == before
     assert after == local.rollouts(jobs()[:2], random_seed=1, greedy=True) != before
-    assert len(state.loaded) == 1 and not list(tmp_path.iterdir())  # the weights of a step do not pile up
+    # the weights of a step do not pile up
+    assert len(state.loaded) == 1 and not list(tmp_path.iterdir())
 
 
 def test_a_policy_that_computes_in_bfloat16_sends_half_the_bytes(tmp_path: Path) -> None:
@@ -137,8 +151,11 @@ def test_a_server_that_moves_is_found_by_the_file_that_names_it(
 ) -> None:
     """It may not have started yet, and come back elsewhere."""
     monkeypatch.setattr(served_engine, "WAIT_SECONDS", 0.05)
-    local, file = engine(), tmp_path / "policy.url"
-    moving = ServedEngine(local.chat, local.limits, Endpoint(model="nano", url_file=str(file), retry_seconds=20.0))
+    local = engine()
+    file = tmp_path / "policy.url"
+    moving = ServedEngine(
+        local.chat, local.limits, Endpoint(model="nano", url_file=str(file), retry_seconds=20.0)
+    )
     for _ in range(2):
         with served(deepcopy(local.model).eval()) as state:
             late = threading.Timer(0.3, file.write_text, (f"# of the job\n{state.url}\n",))
@@ -149,7 +166,9 @@ def test_a_server_that_moves_is_found_by_the_file_that_names_it(
         assert found == local.rollouts(jobs()[:2], random_seed=1, greedy=True)
         assert len(state.loaded) == 1
     file.write_text("")
-    nowhere = ServedEngine(local.chat, local.limits, Endpoint(model="nano", url_file=str(file), retry_seconds=0.0))
+    nowhere = ServedEngine(
+        local.chat, local.limits, Endpoint(model="nano", url_file=str(file), retry_seconds=0.0)
+    )
     with pytest.raises(InfrastructureError, match="names no address"):
         by_disk(local, nowhere, tmp_path / "weights")
 
@@ -159,7 +178,8 @@ def test_what_a_restarted_server_says_is_not_taken_for_the_policys(tmp_path: Pat
     with served(deepcopy(local.model).eval()) as state:
         through_server = through(state, local)
         through_server.version = by_disk(local, through_server, tmp_path / "weights")
-        state.restart(after=3)  # in the middle of the batch: each of its episodes asks at least once
+        # in the middle of the batch: each of its episodes asks at least once
+        state.restart(after=3)
         cut = through_server.rollouts(jobs()[:4], random_seed=1)
         through_server.version = by_disk(local, through_server, tmp_path / "weights")
         whole = through_server.rollouts(jobs()[:4], random_seed=1)
@@ -172,7 +192,8 @@ class _Held:
     """An environment that makes no world before it is let go."""
 
     def __init__(self, inner: Any, go: threading.Event) -> None:
-        self.inner, self.go = inner, go
+        self.inner = inner
+        self.go = go
 
     def tools(self) -> Any:
         return self.inner.tools()
@@ -186,7 +207,8 @@ class _Judged:
     """A goal that says when a turn has been judged."""
 
     def __init__(self, inner: Any, go: threading.Event) -> None:
-        self.inner, self.go = inner, go
+        self.inner = inner
+        self.go = go
 
     def verdict(self, instance: Any, need: Any) -> Any:
         self.go.set()
@@ -195,7 +217,8 @@ class _Judged:
 
 @pytest.mark.slow
 def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
-    local, go = engine(), threading.Event()
+    local = engine()
+    go = threading.Event()
     quick = jobs()[4]  # it gets through its first turn
     slow = replace(quick, environment=_Held(quick.environment, go))  # type: ignore[arg-type]
     judged = replace(quick, goal=_Judged(quick.goal, go))
@@ -205,8 +228,12 @@ def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
 
 
 @pytest.mark.slow
-def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    local, never, lanes = engine(), threading.Event(), []
+def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    local = engine()
+    never = threading.Event()
+    lanes = []
 
     def impatient(count: int, name: str) -> Lanes:
         lanes.append(Lanes(count, name, patience=0.5))
@@ -219,7 +246,9 @@ def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(monkey
     unjudged = replace(sound, goal=SharedGroundTruth(world, sound.task))  # type: ignore[arg-type]
     try:
         with served(deepcopy(local.model).eval()) as state:
-            found = through(state, local).rollouts([sound, hung, *[unjudged] * 10], random_seed=1, greedy=True)
+            found = through(state, local).rollouts(
+                [sound, hung, *[unjudged] * 10], random_seed=1, greedy=True
+            )
     finally:
         never.set()
     assert found[0] == local.rollouts([sound], random_seed=1, greedy=True)[0]
@@ -231,5 +260,6 @@ def test_a_server_that_is_gone_is_waited_for_as_long_as_it_says_and_no_longer() 
     local = engine()
     with served(local.model) as state:
         through_server = through(state, local, retry_seconds=1.0)
-    found = through_server.rollouts(jobs()[:8], random_seed=1)  # with no patience of its own it would wait for ever
+    # with no patience of its own it would wait for ever
+    found = through_server.rollouts(jobs()[:8], random_seed=1)
     assert {one.trace.end for one in found} == {"infrastructure"}

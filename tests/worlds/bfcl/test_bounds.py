@@ -1,5 +1,5 @@
-"""Hostile calls: powers with billions of digits, huge precision, deep recursion, results of megabytes. Each must end as
-a typed error within a second, and leave the world usable."""
+"""Hostile calls: powers with billions of digits, huge precision, deep recursion, results of
+megabytes. Each must end as a typed error within a second, and leave the world usable."""
 
 from __future__ import annotations
 
@@ -11,8 +11,19 @@ from rods.calls import Call
 from rods.episode.goals import GroundTruth
 from rods.worlds.bfcl.bounds import MAX_ITEMS, MAX_TEXT
 
-CLASSES = ["GorillaFileSystem", "MathAPI", "TwitterAPI", "TicketAPI", "TradingBot", "VehicleControlAPI", "MessageAPI"]
-STATE = {"classes": CLASSES, "config": {"TwitterAPI": {"authenticated": True}, "TicketAPI": {"current_user": "ada"}}}
+CLASSES = [
+    "GorillaFileSystem",
+    "MathAPI",
+    "TwitterAPI",
+    "TicketAPI",
+    "TradingBot",
+    "VehicleControlAPI",
+    "MessageAPI",
+]
+STATE = {
+    "classes": CLASSES,
+    "config": {"TwitterAPI": {"authenticated": True}, "TicketAPI": {"current_user": "ada"}},
+}
 
 
 def nested(depth, value="x"):
@@ -48,7 +59,11 @@ HOSTILE = [
     ("echo", {"content": "x" * 50_000_000, "file_name": "a"}, "bounds"),
     ("echo", {"content": ["x" * 50_000_000]}, "bounds"),
     ("post_tweet", {"content": "x", "tags": {"a": {"b": ["x" * 100_000]}}}, "bounds"),
-    ("place_order", {"order_type": "Buy", "symbol": "AAPL", "price": 1e308, "amount": 10**18}, "tool"),
+    (
+        "place_order",
+        {"order_type": "Buy", "symbol": "AAPL", "price": 1e308, "amount": 10**18},
+        "tool",
+    ),
     ("fillFuelTank", {"fuelAmount": -1e308}, "tool"),
     ("get_ticket", {"ticket_id": 10**5_000}, "bounds"),
     ("tail", {"file_name": "a", "lines": -(10**18)}, "tool"),
@@ -80,13 +95,18 @@ def test_many_digits_are_computed_in_a_process_that_can_be_killed(bfcl):
     assert few.text[:50] == many.text[:50] and len(many.text) > 2_000 > len(few.text)
     for number, precision in (("x", 2_000), ("x", 20), (-1, 2_000), (-1, 20)):
         failing = world.call(Call("square_root", {"number": number, "precision": precision}))
-        assert failing.error == "tool" and failing.value["error"].startswith(("Input must", "Cannot calculate"))
+        assert failing.error == "tool" and failing.value["error"].startswith(
+            ("Input must", "Cannot calculate")
+        )
 
 
 def test_a_directory_in_itself_hangs_nobody(bfcl):
     """`cp` of a directory into itself makes an endless tree, as the class has it."""
     world = bfcl.reset(STATE)
-    for name, arguments in (("mkdir", {"dir_name": "a"}), ("cp", {"source": "a", "destination": "a"})):
+    for name, arguments in (
+        ("mkdir", {"dir_name": "a"}),
+        ("cp", {"source": "a", "destination": "a"}),
+    ):
         assert world.call(Call(name, arguments)).error is None
     start = time.process_time()
     assert {world.call(Call(name, {})).error for name in ("find", "du")} == {"bounds"}
@@ -98,7 +118,8 @@ def test_a_directory_in_itself_hangs_nobody(bfcl):
 
 def test_doubling_a_directory_forty_times_hangs_nobody(bfcl):
     """Each copy shares its children, so that paths double while memory does not grow."""
-    world, other = bfcl.reset(STATE), bfcl.reset(STATE)
+    world = bfcl.reset(STATE)
+    other = bfcl.reset(STATE)
     start = time.process_time()
     for each in (world, other):
         each.call(Call("mkdir", {"dir_name": "a"}))
@@ -112,7 +133,8 @@ def test_doubling_a_directory_forty_times_hangs_nobody(bfcl):
 
 
 def test_a_thousand_directories_deep_hangs_nobody(bfcl):
-    world, other = bfcl.reset(STATE), bfcl.reset(STATE)
+    world = bfcl.reset(STATE)
+    other = bfcl.reset(STATE)
     start = time.process_time()
     for each in (world, other):
         for _ in range(1_500):
@@ -139,7 +161,9 @@ def test_bounds_are_declared_for_every_argument_that_could_grow(bfcl):
     for tool in bfcl.tools().values():
         for parameter in tool.parameters:
             kind = parameter.schema["type"]
-            assert kind in ("number", "boolean") or parameter.bounds, f"{tool.name}.{parameter.name}"
+            assert kind in ("number", "boolean") or parameter.bounds, (
+                f"{tool.name}.{parameter.name}"
+            )
         assert tool.bounded == (tool.name not in ("logarithm", "square_root"))
 
 

@@ -1,5 +1,5 @@
-"""The catalogue as a whole, and what facts keep from happening: using an account after logging out, going up from the
-top, starting a running engine."""
+"""The catalogue as a whole, and what facts keep from happening: using an account after logging out,
+going up from the top, starting a running engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_it_holds_together(book: Catalogue) -> None:
     assert faults(book, load("bfcl")) == []
 
 
-def test_every_recipe_has_a_purpose_that_can_be_told_before_anything_is_known(book: Catalogue) -> None:
+def test_every_recipe_has_a_purpose_that_can_be_told_before_anything_is_known(
+    book: Catalogue,
+) -> None:
     purposes = {text: recipe.name for recipe in book.recipes.values() for text in recipe.purpose}
     assert all(recipe.purpose for recipe in book.recipes.values())
     assert [text for text in purposes if re.search(r"[{<_]|\b(that (?!my)|the same )", text)] == []
@@ -43,7 +45,11 @@ def test_every_tool_that_can_succeed_is_in_a_recipe(book: Catalogue) -> None:
 def test_every_class_has_recipes_of_its_own_for_all_kinds_of_context(book: Catalogue) -> None:
     groups = {name: tool.group for name, tool in load("bfcl").tools().items()}
     for group in set(groups.values()):
-        own = [each for each in book.recipes.values() if {groups[tool] for tool in each.tools} == {group}]
+        own = [
+            each
+            for each in book.recipes.values()
+            if {groups[tool] for tool in each.tools} == {group}
+        ]
         assert len(own) >= 15 and sum(not each.short for each in own) >= 15
 
 
@@ -84,7 +90,9 @@ def order(plan: Plan) -> list[str]:
     return [name for turn in plan.turns for name in turn.recipes]
 
 
-def test_nobody_logs_in_after_using_an_account_or_uses_it_after_logging_out(book: Catalogue) -> None:
+def test_nobody_logs_in_after_using_an_account_or_uses_it_after_logging_out(
+    book: Catalogue,
+) -> None:
     for plan in plans(book, "TradingBot", 150):
         names = order(plan)
         inside = [name for name in names if "tr_in" in book.recipes[name].makes]

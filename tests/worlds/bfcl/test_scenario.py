@@ -1,4 +1,5 @@
-"""New states: the classes' shapes and invariants, nothing of the seed's, and what the recipes need."""
+"""New states: the classes' shapes and invariants, nothing of the seed's, and what the recipes
+need."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def book() -> Catalogue:
 
 
 def made(book: Catalogue, *names: str, seed: int = 0, avoid: Any = None) -> dict[str, Any]:
-    return book.make_state([book.recipes[name] for name in names], avoid, {"topic": "book fair"}, random.Random(seed))
+    return book.make_state(
+        [book.recipes[name] for name in names], avoid, {"topic": "book fair"}, random.Random(seed)
+    )
 
 
 def test_every_class_gets_the_shape_that_the_benchmark_gives_it(book: Catalogue) -> None:
@@ -43,7 +46,9 @@ def test_every_class_gets_the_shape_that_the_benchmark_gives_it(book: Catalogue)
 
 
 def test_equal_generators_make_equal_worlds(book: Catalogue) -> None:
-    assert made(book, "fs_enter_read", "tr_buy", seed=4) == made(book, "fs_enter_read", "tr_buy", seed=4)
+    assert made(book, "fs_enter_read", "tr_buy", seed=4) == made(
+        book, "fs_enter_read", "tr_buy", seed=4
+    )
     assert made(book, "fs_enter_read", seed=4) != made(book, "fs_enter_read", seed=5)
 
 
@@ -96,7 +101,12 @@ def test_flights_are_known_to_the_class(book: Catalogue) -> None:
         for goal in goals:
             call = Call(
                 "get_flight_cost",
-                {"travel_from": start, "travel_to": goal, "travel_date": "2026-05-05", "travel_class": "first"},
+                {
+                    "travel_from": start,
+                    "travel_to": goal,
+                    "travel_date": "2026-05-05",
+                    "travel_class": "first",
+                },
             )
             assert world.call(call).error is None
 

@@ -1,4 +1,5 @@
-"""Mentions on a tweet posted without mentions: what BFCL's own checker makes of them, and who refuses them here."""
+"""Mentions on a tweet posted without mentions: what BFCL's own checker makes of them, and who
+refuses them here."""
 
 from __future__ import annotations
 
@@ -60,17 +61,29 @@ def task(*turns: Sequence[Call]) -> Task:
 
 
 def official(truth: Task, *policies: Task) -> list[bool]:
-    """The official verdicts on the calls of `policies`, where those of `truth` are the ground truth."""
-    entry = {"id": "multi_turn_base_1000", "initial_config": STATE["config"], "involved_classes": STATE["classes"]}
+    """The official verdicts on the calls of `policies`, where those of `truth` are the ground
+    truth."""
+    entry = {
+        "id": "multi_turn_base_1000",
+        "initial_config": STATE["config"],
+        "involved_classes": STATE["classes"],
+    }
 
     def steps(one: Task) -> list[list[list[str]]]:
         return [[[str(call) for call in turn]] for turn in one.calls]
 
-    return judged([[entry, task_format.answer(truth, 0)["ground_truth"], steps(policy)] for policy in policies])
+    return judged(
+        [
+            [entry, task_format.answer(truth, 0)["ground_truth"], steps(policy)]
+            for policy in policies
+        ]
+    )
 
 
 def refused(one: Task, **gates: Any) -> list[str]:
-    off = dict.fromkeys(("leaks", "grounding", "requests", "missing", "profile", "contamination"), False)
+    off = dict.fromkeys(
+        ("leaks", "grounding", "requests", "missing", "profile", "contamination"), False
+    )
     found = check(load("bfcl"), one, Profile("base", ()), Gates(**off, **gates), SimilarityIndex())
     return [f"{each.gate}: {reason}" for each in found.rejections for reason in each.reasons]
 
@@ -91,7 +104,9 @@ def test_the_official_checker_refuses_the_ground_truth_itself_and_passes_wrong_m
 @pytest.mark.slow
 def test_the_gate_refuses_just_those_whoever_planned_them() -> None:
     (found,) = refused(LEAKING)
-    assert found.startswith("replay: turn 0, call 1: mentions somebody on a tweet posted without mentions")
+    assert found.startswith(
+        "replay: turn 0, call 1: mentions somebody on a tweet posted without mentions"
+    )
     assert refused(task([POST], [mention(2, "@bob")]))
     assert refused(LEAKING, replay=False) == []
     for fair in (

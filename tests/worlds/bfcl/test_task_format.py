@@ -1,4 +1,5 @@
-"""BFCL's own format: what we write is what the benchmark writes, and comes back as the same task."""
+"""BFCL's own format: what we write is what the benchmark writes, and comes back as the same
+task."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def test_the_benchmarks_own_tasks_come_out_as_they_went_in() -> None:
             for key in ("id", "initial_config", "involved_classes", "path"):
                 assert entry[key] == theirs[place][key] or key == "path"
             assert entry.get("missed_function", {}) == theirs[place].get("missed_function", {})
-            assert [bool(turn) for turn in entry["question"]] == [bool(turn) for turn in theirs[place]["question"]]
+            assert [bool(turn) for turn in entry["question"]] == [
+                bool(turn) for turn in theirs[place]["question"]
+            ]
             assert len(task_format.answer(task, place)["ground_truth"]) == len(answers[place])
 
 
@@ -40,7 +43,9 @@ def test_variants_come_back_with_the_same_ids_split_and_provenance(tmp_path: Pat
     back = task_format.read(tmp_path / "out")
     assert sorted(task.id for task in back) == sorted(task.id for task in made)
     ours = {task.id: task for task in made}
-    assert all(task.as_json() == orjson.loads(orjson.dumps(ours[task.id].as_json())) for task in back)
+    assert all(
+        task.as_json() == orjson.loads(orjson.dumps(ours[task.id].as_json())) for task in back
+    )
 
 
 def test_all_800_originals_survive_the_way_out_and_back(tmp_path: Path) -> None:
@@ -54,7 +59,8 @@ def test_documents_are_the_wheels(tmp_path: Path) -> None:
     task_format.write([made], tmp_path)
     (document, *_) = sorted((tmp_path / "multi_turn_func_doc").iterdir())
     assert (
-        document.read_bytes() == wheel.read(fetch(), f"data/multi_turn_func_doc/{document.name}").rstrip(b"\n") + b"\n"
+        document.read_bytes()
+        == wheel.read(fetch(), f"data/multi_turn_func_doc/{document.name}").rstrip(b"\n") + b"\n"
     )
 
 
@@ -87,7 +93,8 @@ def test_what_cannot_be_read_names_file_and_entry(tmp_path: Path, damage: str) -
     _, made = next(pair for pair in variants() if pair[1].type == "base")
     task_format.write([made], tmp_path)
     path, answers = (
-        tmp_path / name for name in ("BFCL_v4_multi_turn_base.json", "possible_answer/BFCL_v4_multi_turn_base.json")
+        tmp_path / name
+        for name in ("BFCL_v4_multi_turn_base.json", "possible_answer/BFCL_v4_multi_turn_base.json")
     )
     if damage == "empty":
         path.unlink()
@@ -97,14 +104,20 @@ def test_what_cannot_be_read_names_file_and_entry(tmp_path: Path, damage: str) -
         answers.write_bytes(b"")
     elif damage == "call":
         answers.write_bytes(
-            orjson.dumps({"id": "multi_turn_base_1000", "ground_truth": [["__import__('os').abort()"]]})
+            orjson.dumps(
+                {"id": "multi_turn_base_1000", "ground_truth": [["__import__('os').abort()"]]}
+            )
         )
     elif damage == "list":
         path.write_bytes(b"[1, 2]\n")
     elif damage == "no truth":
         answers.write_bytes(orjson.dumps({"id": "multi_turn_base_1000"}))
     else:
-        path.write_bytes(path.read_bytes().replace(b'"role":"user","content":"', b'"role":"user","content":"x', 1))
+        path.write_bytes(
+            path.read_bytes().replace(
+                b'"role":"user","content":"', b'"role":"user","content":"x', 1
+            )
+        )
     with pytest.raises(UserError) as error:
         task_format.read(tmp_path)
     assert str(tmp_path) in str(error.value.where)

@@ -10,14 +10,17 @@ from rods.episode.goals import GroundTruth
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, read_tasks, task_lines
 from rods.worlds.bfcl import tasks as all_tasks
 
-# Ids hash the environment's hash and so change with it. A change here means that every run folder with BFCL tasks names
-# other tasks than before: it must be meant.
+# Ids hash the environment's hash and so change with it. A change here means that every run folder
+# with BFCL tasks names other tasks than before: it must be meant.
 IDS = "3c95ef8cd2305a7e812a"
 
 
 def test_there_are_200_tasks_of_every_type_with_18_to_39_tools(tasks):
     assert Counter(task.type for task in tasks) == dict.fromkeys(TASK_TYPES, 200)
-    assert {min(len(task.tools) for task in tasks), max(len(task.tools) for task in tasks)} == {18, 39}
+    assert {min(len(task.tools) for task in tasks), max(len(task.tools) for task in tasks)} == {
+        18,
+        39,
+    }
     assert sum(len(turn) for task in tasks for turn in task.calls) == 4625
 
 
@@ -68,11 +71,15 @@ def test_positional_arguments_are_bound_by_the_signature(tasks, bfcl):
     calls = [call for task in tasks for turn in task.calls for call in turn]
     for call in calls:
         assert set(call.arguments) <= set(bfcl.tools()[call.name].parameter_names)
-    assert any(call.as_json() == {"name": "sort", "arguments": {"file_name": "final_report.pdf"}} for call in calls)
+    assert any(
+        call.as_json() == {"name": "sort", "arguments": {"file_name": "final_report.pdf"}}
+        for call in calls
+    )
 
 
 def test_tasks_survive_a_file_with_their_worlds(tasks, bfcl, tmp_path):
-    """Worlds depend on the order of their keys (the first root counts), ids do not: a file must keep it."""
+    """Worlds depend on the order of their keys (the first root counts), ids do not: a file must
+    keep it."""
     chosen = tasks[::7] + [task for task in tasks if task.provenance["id"].endswith(("_5", "_33"))]
     chosen = list({task.id: task for task in chosen}.values())
     file = tmp_path / "tasks.jsonl"

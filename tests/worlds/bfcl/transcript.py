@@ -1,7 +1,9 @@
-"""BFCL's golden transcript: what the ground truths of one task in twenty gave, and every tool once without arguments.
+"""BFCL's golden transcript: what the ground truths of one task in twenty gave, and every tool once
+without arguments.
 
-Written anew by `python -m tests.worlds.bfcl.transcript` when the behaviour changes on purpose, together with
-a higher `world.BEHAVIOUR`. `--digest` prints one line, so that processes can be compared.
+Written anew by `python -m tests.worlds.bfcl.transcript` when the behaviour changes on purpose,
+together with a higher `world.BEHAVIOUR`. `--digest` prints one line, so that processes can be
+compared.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def transcript() -> dict[str, Any]:
         world = bfcl.reset(task.state)
         results = [world.call(call) for turn in task.calls for call in turn]
         state = json.dumps(world.snapshot(), sort_keys=True)
-        found["tasks"][task.provenance["id"]] = _digest([*(result.text for result in results), state])
+        found["tasks"][task.provenance["id"]] = _digest(
+            [*(result.text for result in results), state]
+        )
     for long_context in (False, True):
         world = bfcl.reset({"classes": list(MODULES), "config": {}, "long_context": long_context})
         for name in bfcl.tools():

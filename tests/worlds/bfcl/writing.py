@@ -1,4 +1,5 @@
-"""Variants of a few BFCL seeds of every type and class, written once for all tests through the daemon's pipeline."""
+"""Variants of a few BFCL seeds of every type and class, written once for all tests through the
+daemon's pipeline."""
 
 from __future__ import annotations
 
@@ -30,11 +31,16 @@ def number(task: Task) -> int:
 
 @cache
 def seeds() -> tuple[Task, ...]:
-    """Ten training tasks of each type, over all four primary classes; not those whose empty turns fit no type."""
+    """Ten training tasks of each type, over all four primary classes; not those whose empty turns
+    fit no type."""
     fetch()
     found: list[Task] = []
     for kind in TASK_TYPES:
-        ours = [task for task in tasks() if task.type == kind and task.split == "train" and number(task) != 167]
+        ours = [
+            task
+            for task in tasks()
+            if task.type == kind and task.split == "train" and number(task) != 167
+        ]
         found += sorted(ours, key=number)[3::9][:10]
     return tuple(found)
 
@@ -46,18 +52,26 @@ def held_out() -> SimilarityIndex:
 
 @cache
 def written() -> tuple[tuple[Task, Task | str], ...]:
-    """Each seed and its variant, or why there is none. They take most of a minute: workers of one run of pytest share
-    them, below pytest's cache."""
+    """Each seed and its variant, or why there is none. They take most of a minute: workers of one
+    run of pytest share them, below pytest's cache."""
     if not (run := os.environ.get("PYTEST_XDIST_TESTRUNUID")):
         return tuple((seed, variant(seed)) for seed in seeds())
     file = CACHE / f"{run}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_suffix(".lock")):
         if not file.exists():
-            made = [each.as_json() if isinstance(each, Task) else each for each in map(variant, seeds())]
+            made = [
+                each.as_json() if isinstance(each, Task) else each for each in map(variant, seeds())
+            ]
             file.write_bytes(orjson.dumps(made))
         known = orjson.loads(file.read_bytes())
-    return tuple(zip(seeds(), (each if isinstance(each, str) else Task.from_json(each) for each in known), strict=True))
+    return tuple(
+        zip(
+            seeds(),
+            (each if isinstance(each, str) else Task.from_json(each) for each in known),
+            strict=True,
+        )
+    )
 
 
 def variants() -> list[tuple[Task, Task]]:

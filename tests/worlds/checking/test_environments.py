@@ -40,7 +40,9 @@ def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, template, numb
         shutil.copy(template / name, tmp_path)
     catalogue = tmp_path / "catalogue.toml"
     whole = catalogue.read_text()
-    catalogue.write_text(whole.replace('lend book=0.book member=1.member"', f'lend book=0.{number} member=1.member"'))
+    catalogue.write_text(
+        whole.replace('lend book=0.book member=1.member"', f'lend book=0.{number} member=1.member"')
+    )
     monkeypatch.chdir(tmp_path)
     report = check_environment("world.py:environment", Environments())
     if number == "book":
@@ -66,7 +68,11 @@ def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkey
     ("line", "why"),
     [
         ("return add(dict(draft.state), spoken, rng)", ""),
-        ('return {**draft.state, "books": {"999": {"title": "x", "shelf": "y"}, **draft.state["books"]}}', "books"),
+        (
+            'return {**draft.state, "books": {"999": {"title": "x", "shelf": "y"}, '
+            '**draft.state["books"]}}',
+            "books",
+        ),
         ('return {"books": 7}', "the padded state is illegal"),
         ('raise KeyError("no more titles")', "pad raised KeyError"),
     ],
@@ -83,7 +89,9 @@ def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, templat
     assert report.ok and bool(notes) == bool(why), report.lines()
     if why == "books":  # what is bought gets another number
         assert (
-            "3 of 15 recipes" in notes[0] and "(buy, lend_it, lend_them)" in notes[0] and "no longer gives" in notes[0]
+            "3 of 15 recipes" in notes[0]
+            and "(buy, lend_it, lend_them)" in notes[0]
+            and "no longer gives" in notes[0]
         )
     elif why:
         assert "15 of 15 recipes" in notes[0] and why in notes[0]
@@ -115,7 +123,9 @@ def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, templat
 )
 def test_a_broken_promise_is_found(name, where, word):
     report = probed(NAME + name, ENVIRONMENTS)
-    assert any(fault.where == where and word in fault.what for fault in report.faults), report.lines()
+    assert any(fault.where == where and word in fault.what for fault in report.faults), (
+        report.lines()
+    )
     assert all(fault.remedy for fault in report.faults)
 
 
@@ -125,10 +135,17 @@ def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(monkeyp
     clock = SimpleNamespace(monotonic=lambda: next(passed), perf_counter=time.perf_counter)
     monkeypatch.setattr("rods.worlds.checking.environments.time", clock)
     report = check_environment(NAME + "alarmed", ENVIRONMENTS, seconds=600.0, tell=told.append)
-    assert "states to try: 1, each about 14 worlds × 6 tools × 11 calls, together 924 calls" in told[0]
+    assert (
+        "states to try: 1, each about 14 worlds × 6 tools × 11 calls, together 924 calls" in told[0]
+    )
     assert "ends within 600 s (--seconds)" in told[0]
-    assert re.fullmatch(r"state 1 of 1, calls, \w+: calls 2, faults \d+, 3 s", told[2]) and len(told) == 62
-    assert [fault.what for fault in report.faults if "raised LookupError" in fault.what], "what was found stands"
+    assert (
+        re.fullmatch(r"state 1 of 1, calls, \w+: calls 2, faults \d+, 3 s", told[2])
+        and len(told) == 62
+    )
+    assert [fault.what for fault in report.faults if "raised LookupError" in fault.what], (
+        "what was found stands"
+    )
     assert "cut short after 600 s in state 1 of 1, calls, " in report.faults[-1].what
     assert report.facts["calls"] == 61
 
@@ -140,7 +157,9 @@ def test_a_factory_that_fails_is_reported():
 
 def test_given_tasks_lend_calls_and_must_hold(tmp_path):
     sound = Task.from_json(record())
-    failing = Task.from_json(record(goal={"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}))
+    failing = Task.from_json(
+        record(goal={"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]})
+    )
     assert check_environment(TOY.name, ENVIRONMENTS, [sound]).ok
     assert "no note 7" in check_environment(TOY.name, ENVIRONMENTS, [sound, failing]).faults[0].what
 
@@ -152,7 +171,8 @@ def test_an_order_of_keys_that_counts_is_noted():
     goal = {"calls": [[], [{"name": "titles", "arguments": {}}]]}
     task = Task.from_json(record(environment=where, goal=goal, state={"notes": notes}))
     assert any(
-        "keys are in another order" in note for note in check_environment(ordered.name, ENVIRONMENTS, [task]).notes
+        "keys are in another order" in note
+        for note in check_environment(ordered.name, ENVIRONMENTS, [task]).notes
     )
 
 
@@ -164,26 +184,40 @@ def test_an_unknown_environment_is_a_user_error():
 def test_a_tool_that_a_given_task_calls_was_reached():
     picky = load(NAME + "picky")
     counting = (Call("count", {"name": "the seventh teapot", "amount": 2}),)
-    other = [Task(reference(picky), "base", (f"Total {n}?",), ((Call("total"),),), ("total",)) for n in range(2)]
-    tasks = [*other, Task(reference(picky), "base", ("Count the seventh teapot, twice.",), (counting,), ("count",))]
-    alone, given = probed(NAME + "picky", ENVIRONMENTS), check_environment(NAME + "picky", ENVIRONMENTS, tasks)
+    other = [
+        Task(reference(picky), "base", (f"Total {n}?",), ((Call("total"),),), ("total",))
+        for n in range(2)
+    ]
+    tasks = [
+        *other,
+        Task(
+            reference(picky), "base", ("Count the seventh teapot, twice.",), (counting,), ("count",)
+        ),
+    ]
+    alone = probed(NAME + "picky", ENVIRONMENTS)
+    given = check_environment(NAME + "picky", ENVIRONMENTS, tasks)
     assert any("never answered without an error: count; give tasks" in note for note in alone.notes)
     assert given.ok and not any("never answered" in note for note in given.notes), given.lines()
 
 
 def test_where_no_tool_works_nothing_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(World, "call", lambda self, call: Result("Error: closed today", error="tool"))
+    monkeypatch.setattr(
+        World, "call", lambda self, call: Result("Error: closed today", error="tool")
+    )
     report = check_environment(NAME + "environment", ENVIRONMENTS)
     (fault,) = [fault for fault in report.faults if fault.field == "tools"]
     assert "no tool answered without an error" in fault.what and "--tasks" in fault.remedy
 
 
 def test_a_worker_that_was_killed_is_no_fault_of_its_world():
-    probe, killed = Probe(environment()), Mock(side_effect=InfrastructureError("a worker process was killed"))
+    probe = Probe(environment())
+    killed = Mock(side_effect=InfrastructureError("a worker process was killed"))
     for act in (killed, lambda: probe.call(Mock(call=killed), Call("titles"))):
         with pytest.raises(InfrastructureError, match="was killed"), probe.guarded("world"):
             act()
     assert not probe.faults
     with probe.guarded("world"):
         raise BrokenEnvironment("environment 'world' raised KeyError")
-    assert [fault.what for fault in probe.faults] == ["raised BrokenEnvironment: environment 'world' raised KeyError"]
+    assert [fault.what for fault in probe.faults] == [
+        "raised BrokenEnvironment: environment 'world' raised KeyError"
+    ]

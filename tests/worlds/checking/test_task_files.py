@@ -26,7 +26,9 @@ TOY = environment()
 
 def check(tmp_path, *lines):
     path = tmp_path / "tasks.jsonl"
-    path.write_bytes(b"\n".join(line if isinstance(line, bytes) else orjson.dumps(line) for line in lines))
+    path.write_bytes(
+        b"\n".join(line if isinstance(line, bytes) else orjson.dumps(line) for line in lines)
+    )
     return check_file(path, ENVIRONMENTS)
 
 
@@ -46,7 +48,10 @@ def test_all_faults_of_all_lines_are_named(tmp_path):
         tmp_path,
         b'{"schema": 1,',
         record(typ="base", type="hard", split="dev", user={"script": ["hello", 5]}),
-        record(goal={"calls": [[{"name": "write", "arguments": []}]]}, tools={"names": ["write", "write"]}),
+        record(
+            goal={"calls": [[{"name": "write", "arguments": []}]]},
+            tools={"names": ["write", "write"]},
+        ),
         b"[]",
         {"schema": 1},
     )
@@ -112,19 +117,31 @@ def test_ground_truth_is_replayed_and_the_environment_asked(tmp_path):
         (8, "goal.calls"),
     }
     text = "\n".join(report.lines())
-    assert "no note 7" in text and "unknown parts ['counter']" in text and "recorded was 'something else'" in text
+    assert (
+        "no note 7" in text
+        and "unknown parts ['counter']" in text
+        and "recorded was 'something else'" in text
+    )
 
 
 def test_an_environment_that_raises_is_reported_not_suffered(tmp_path):
     raising = load(NAME + "raising")
     read_nothing = {"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}
-    report = check(tmp_path, record(environment={"name": raising.name, "hash": raising.hash}, goal=read_nothing))
-    assert "raised LookupError" in report.faults[0].what and "rods env check" in report.faults[0].remedy
+    report = check(
+        tmp_path,
+        record(environment={"name": raising.name, "hash": raising.hash}, goal=read_nothing),
+    )
+    assert (
+        "raised LookupError" in report.faults[0].what
+        and "rods env check" in report.faults[0].remedy
+    )
 
 
 def test_repeated_and_edited_tasks_are_found(tmp_path):
     sound = Task.from_json(record())
-    report = check(tmp_path, record(), record(split="test"), {**record(type="miss_param"), "id": sound.id})
+    report = check(
+        tmp_path, record(), record(split="test"), {**record(type="miss_param"), "id": sound.id}
+    )
     assert fields(report) == {(2, ""), (3, "id")}
     assert "line 1" in report.faults[0].what
 
@@ -141,7 +158,9 @@ def test_an_edited_task_is_told_what_renews_its_id_and_what_else_is_wrong_with_i
 
 def test_a_world_that_has_changed_is_one_fault_with_the_number_of_tasks(tmp_path):
     old = {"name": TOY.name, "hash": "0"}
-    report = check(tmp_path, *(record(environment=old, state={"counters": {"tea": n}}) for n in range(3)))
+    report = check(
+        tmp_path, *(record(environment=old, state={"counters": {"tea": n}}) for n in range(3))
+    )
     assert fields(report) == {(1, "environment.hash")} and len(report.faults) == 1
     assert report.faults[0].what.endswith("(so in 3 tasks)")
 
@@ -149,28 +168,49 @@ def test_a_world_that_has_changed_is_one_fault_with_the_number_of_tasks(tmp_path
 def test_overlaps_of_the_given_splits_are_noted_and_no_fault(tmp_path):
     report = check(tmp_path, record(), record(split="test", type="miss_param"))
     assert report.ok
-    assert [overlap["rule"] for overlap in report.facts["overlaps"]] == ["ground_truth", "state", "query", "query"]
+    assert [overlap["rule"] for overlap in report.facts["overlaps"]] == [
+        "ground_truth",
+        "state",
+        "query",
+        "query",
+    ]
     assert [note.partition(";")[0] for note in report.notes[:3]] == [
-        f"1 training tasks match held-out ones by their {rule}" for rule in ("ground truth", "state", "query")
+        f"1 training tasks match held-out ones by their {rule}"
+        for rule in ("ground truth", "state", "query")
     ]
     assert "first line 1: its ground truth equals that of task" in report.notes[0]
 
 
 def test_a_world_that_many_tasks_share_is_one_note(tmp_path):
-    texts = [{"script": [f"Number {n}: {word * 3}", f"{word} again, number {n}"]} for n, word in enumerate("abcdefgh")]
-    report = check(tmp_path, *(record(user=user, split="train" if n < 4 else "test") for n, user in enumerate(texts)))
+    texts = [
+        {"script": [f"Number {n}: {word * 3}", f"{word} again, number {n}"]}
+        for n, word in enumerate("abcdefgh")
+    ]
+    report = check(
+        tmp_path,
+        *(record(user=user, split="train" if n < 4 else "test") for n, user in enumerate(texts)),
+    )
     assert len(report.facts["overlaps"]) == 32, "4 × 4 pairs, by state and by ground truth"
     assert sum("match held-out ones" in note for note in report.notes) == 2
-    assert any(note.startswith("4 training tasks match held-out ones by their state") for note in report.notes)
+    assert any(
+        note.startswith("4 training tasks match held-out ones by their state")
+        for note in report.notes
+    )
 
 
 def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_path):
     user = {"script": ["Use write: milk, two bottles.", "Read it to me, and note 12, too."]}
     report = check(tmp_path, record(), record(user=user, state={"counters": {"tea": 1}}))
     assert report.ok
-    assert report.facts["refused_as_variants"] == {"leaks": 1, "grounding": 0, "requests": 1, "missing": 0}
-    assert "gate leaks would refuse 1 of these as variants, first line 2: turn 0: the text names the tool" in str(
-        report.notes
+    assert report.facts["refused_as_variants"] == {
+        "leaks": 1,
+        "grounding": 0,
+        "requests": 1,
+        "missing": 0,
+    }
+    assert (
+        "gate leaks would refuse 1 of these as variants, first line 2: turn 0: the text names the "
+        "tool" in str(report.notes)
     )
 
 
@@ -179,24 +219,41 @@ def vary(template, folder, monkeypatch, *gone):
     shutil.copytree(template, folder)
     monkeypatch.chdir(folder)
     parts = re.split(r"(?m)^(?=\[recipes\.)", (folder / "catalogue.toml").read_text())
-    kept = (part for part in parts if not part.startswith(tuple(f"[recipes.{name}]" for name in gone)))
+    kept = (
+        part for part in parts if not part.startswith(tuple(f"[recipes.{name}]" for name in gone))
+    )
     (folder / "catalogue.toml").write_text("".join(kept))
     tasks = folder / "tasks.jsonl"
     tasks.write_bytes(rehashed(tasks, Environments())[1])
     return check_file(tasks, Environments(), variants=True)
 
 
-def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was_near(tmp_path, monkeypatch, template):
+def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was_near(
+    tmp_path, monkeypatch, template
+):
     whole = vary(template, tmp_path / "whole", monkeypatch)
     assert whole.ok and (whole.facts["variable"], whole.facts["training"]) == (10, 10)
     assert not [note for note in whole.notes if "varied" in note]
     report = vary(
-        template, tmp_path / "cut", monkeypatch, "lend_it", "move_it", "reshelve", "more_time", "more_time_for_it"
+        template,
+        tmp_path / "cut",
+        monkeypatch,
+        "lend_it",
+        "move_it",
+        "reshelve",
+        "more_time",
+        "more_time_for_it",
     )
     (note,) = (note for note in report.notes if note.startswith("line 10 cannot be varied"))
-    assert "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans; of 400 plans" in note
+    assert (
+        "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans; of "
+        "400 plans" in note
+    )
     assert "had the seed's very tools" in note
-    assert "recipe take_back, which calls the seed's own find_book, give_back: write one of other tools" in note
+    assert (
+        "recipe take_back, which calls the seed's own find_book, give_back: write one of other "
+        "tools" in note
+    )
     assert report.ok and report.facts["variable"] == 9 and report.facts["training"] == 10
 
 
@@ -208,7 +265,9 @@ def test_a_missing_or_empty_file_is_told(tmp_path):
 
 def test_tasks_are_renewed_for_the_world_as_it_is_now(tmp_path):
     path = tmp_path / "tasks.jsonl"
-    old = Task.from_json(record(environment={"name": TOY.name, "hash": "before"}, provenance={"by": "hand"}))
+    old = Task.from_json(
+        record(environment={"name": TOY.name, "hash": "before"}, provenance={"by": "hand"})
+    )
     unhashed = record(split="test", state={"counters": {"tea": 1}}, environment={"name": TOY.name})
     path.write_bytes(orjson.dumps(old.as_json()) + b"\n\n" + orjson.dumps(unhashed))
     assert not check_file(path, ENVIRONMENTS).ok
@@ -225,11 +284,16 @@ def test_tasks_are_renewed_for_the_world_as_it_is_now(tmp_path):
 def test_a_ground_truth_that_no_longer_holds_is_a_fault_of_its_line(tmp_path):
     path = tmp_path / "tasks.jsonl"
     wrong = record(
-        environment={"name": TOY.name}, goal={"calls": [[{"name": "read", "arguments": {"note_id": 7}}], []]}
+        environment={"name": TOY.name},
+        goal={"calls": [[{"name": "read", "arguments": {"note_id": 7}}], []]},
     )
     path.write_bytes(b"\n".join(map(orjson.dumps, (record(), wrong, {"schema": 1}))) + b"\n{")
     report, _ = rehashed(path, ENVIRONMENTS)
-    assert {(line, field) for line, field in fields(report)} >= {(2, "goal.calls"), (3, "environment"), (4, "")}
+    assert {(line, field) for line, field in fields(report)} >= {
+        (2, "goal.calls"),
+        (3, "environment"),
+        (4, ""),
+    }
 
 
 def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
@@ -243,15 +307,23 @@ def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
         "goal": {"checks": [{"name": "bill_is_paid", "arguments": {"bill": "i13"}}]},
         "tools": {"names": ["pay_bill"]},
     }
-    rubric = {**sound, "user": {"script": ["Hello."]}, "goal": {"rubric": ["It is polite."]}, "system": "Be kind."}
+    rubric = {
+        **sound,
+        "user": {"script": ["Hello."]},
+        "goal": {"rubric": ["It is polite."]},
+        "system": "Be kind.",
+    }
     report = check(tmp_path, sound, rubric, record())
     assert report.ok and report.facts["tasks"] == 3
-    drawn = open_task(draw_task(shipped(), Levels(2, 1, 0, 0, 0, 0, 0), 0, 1, 0), reference(load("repository")))
+    drawn = open_task(
+        draw_task(shipped(), Levels(2, 1, 0, 0, 0, 0, 0), 0, 1, 0), reference(load("repository"))
+    )
     check(tmp_path, sound, rubric, drawn.as_json())
     report = check_file(tmp_path / "tasks.jsonl", ENVIRONMENTS, variants=True)
     assert report.ok and report.facts["variable"] == 1 and report.facts["training"] == 3
-    assert "line 2 cannot be varied: it has no ground truth by turn, no witness, and was not drawn" in " ".join(
-        report.notes
+    assert (
+        "line 2 cannot be varied: it has no ground truth by turn, no witness, and was not drawn"
+        in " ".join(report.notes)
     )
     report = check(
         tmp_path,
@@ -261,7 +333,10 @@ def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
         {**sound, "goal": {"calls": [[]]}},
     )
     assert fields(report) == {(1, "goal"), (2, ""), (3, ""), (4, "")}
-    assert "no check 'bill_is_torn' (it has account_holds, bill_is_entered, bill_is_paid," in report.lines()[0]
+    assert (
+        "no check 'bill_is_torn' (it has account_holds, bill_is_entered, bill_is_paid,"
+        in report.lines()[0]
+    )
     (tmp_path / "tasks.jsonl").write_bytes(orjson.dumps({**sound, "environment": {"name": "desk"}}))
     report, lines = rehashed(tmp_path / "tasks.jsonl", ENVIRONMENTS)
     assert not report.ok or orjson.loads(lines)["environment"]["hash"] == desk.hash
@@ -280,7 +355,10 @@ def test_the_code_of_a_world_that_tasks_name_runs_only_when_it_is_trusted(
     before = Path("tasks.jsonl").read_bytes()
     assert run(["data", verb, "tasks.jsonl"]) == 1
     said = "".join(capsys.readouterr())
-    assert "environment 'world.py:environment': these tasks have its code run" in said and "add --trust" in said
+    assert (
+        "environment 'world.py:environment': these tasks have its code run" in said
+        and "add --trust" in said
+    )
     assert not ran.exists() and Path("tasks.jsonl").read_bytes() == before
     assert run(["data", verb, "tasks.jsonl", "--trust"]) in (0, 1)
     assert ran.exists()

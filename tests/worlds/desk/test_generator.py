@@ -1,4 +1,5 @@
-"""Desk's generator: same seed, same bytes; every task solvable, distinct, and within the small vocabulary."""
+"""Desk's generator: same seed, same bytes; every task solvable, distinct, and within the small
+vocabulary."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_same_seed_gives_the_same_bytes_in_every_process(tasks: list[Task]) -> N
 
 def test_types_stand_in_equal_shares_on_both_sides(tasks: list[Task]) -> None:
     for split, count in (("train", 60), ("test", 40), ("validation", 10)):
-        assert Counter(task.type for task in tasks if task.split == split) == dict.fromkeys(TASK_TYPES, count)
+        assert Counter(task.type for task in tasks if task.split == split) == dict.fromkeys(
+            TASK_TYPES, count
+        )
 
 
 def test_a_third_of_the_tasks_with_regions_is_easy_a_third_small_and_a_third_long() -> None:
@@ -56,7 +59,10 @@ def test_a_third_of_the_tasks_with_regions_is_easy_a_third_small_and_a_third_lon
     depths = {"mastered": 1, "boundary": 2, "hopeless": 3}
     for tasks, each in ((every[:24], 8), (every[24:], 4)):
         assert Counter(task.provenance["region"] for task in tasks) == dict.fromkeys(depths, each)
-        assert Counter((task.provenance["region"], task.type) for task in tasks).most_common()[-1][1] == each // 2
+        assert (
+            Counter((task.provenance["region"], task.type) for task in tasks).most_common()[-1][1]
+            == each // 2
+        )
     for task in every:
         assert profile(load("desk"), task).depth == depths[task.provenance["region"]]
         assert (max(map(len, task.calls)) == 1) == (task.provenance["region"] == "mastered")
@@ -74,8 +80,11 @@ def test_no_two_tasks_are_near_duplicates(tasks: list[Task]) -> None:
     assert len({task.id for task in tasks}) == len(tasks)
 
 
-def test_own_ground_truth_replays_with_its_recorded_results_and_scores_full_marks(tasks: list[Task]) -> None:
-    environment, dialect = load("desk"), dialects.load("compact")
+def test_own_ground_truth_replays_with_its_recorded_results_and_scores_full_marks(
+    tasks: list[Task],
+) -> None:
+    environment = load("desk")
+    dialect = dialects.load("compact")
     plans = [
         [
             reply
@@ -88,18 +97,26 @@ def test_own_ground_truth_replays_with_its_recorded_results_and_scores_full_mark
     def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         return [Reply(plans[job].pop(0)) for job, _ in waiting]
 
-    traces = run_lockstep([Job(task, environment, dialect, GroundTruth(environment, task)) for task in tasks], complete)
+    traces = run_lockstep(
+        [Job(task, environment, dialect, GroundTruth(environment, task)) for task in tasks],
+        complete,
+    )
     for task, trace in zip(tasks, traces, strict=True):
         assert trace.binary == 1 and trace.end == "finished", task.id
-        results = [[result.text for step in turn.steps for result in step.results] for turn in trace.turns]
+        results = [
+            [result.text for step in turn.steps for result in step.results] for turn in trace.turns
+        ]
         assert results == task.provenance["results"]
 
 
 def test_doing_nothing_resolves_only_turns_without_calls(tasks: list[Task]) -> None:
-    environment, dialect = load("desk"), dialects.load("compact")
+    environment = load("desk")
+    dialect = dialects.load("compact")
     jobs = [Job(task, environment, dialect, GroundTruth(environment, task)) for task in tasks[:80]]
     traces = run_lockstep(jobs, lambda waiting: [Reply(dialect.answer("Done."))] * len(waiting))
-    assert [trace.resolved for trace in traces] == [sum(not calls for calls in task.calls) for task in tasks[:80]]
+    assert [trace.resolved for trace in traces] == [
+        sum(not calls for calls in task.calls) for task in tasks[:80]
+    ]
 
 
 def test_every_tool_is_needed_by_some_task_and_all_used_tools_are_shown(tasks: list[Task]) -> None:
@@ -114,7 +131,9 @@ def test_turns_depend_on_each_other(tasks: list[Task]) -> None:
     assert {len(task.script) for task in tasks} == {2, 3, 4}
     for task in tasks:
         assert all(len(calls) <= 3 for calls in task.calls)
-        flows = [flow for turn in task.provenance["flows"] for call in turn for flow in call.values()]
+        flows = [
+            flow for turn in task.provenance["flows"] for call in turn for flow in call.values()
+        ]
         assert any(flow["source"] == "result" for flow in flows)
     across = sum(
         any(
@@ -132,10 +151,18 @@ def test_everything_said_comes_from_a_small_vocabulary(tasks: list[Task]) -> Non
     """Ids such as `m14` are one word each."""
     counts: list[Counter[str]] = []
     for half in (tasks[::2], tasks[1::2]):
-        texts = [text for task in half for text in (*task.script, *itertools.chain(*task.provenance["results"]))]
+        texts = [
+            text
+            for task in half
+            for text in (*task.script, *itertools.chain(*task.provenance["results"]))
+        ]
         texts += [text for task in half for text in task.tools]
         texts += [
-            str(pair) for task in half for calls in task.calls for call in calls for pair in call.arguments.items()
+            str(pair)
+            for task in half
+            for calls in task.calls
+            for call in calls
+            for pair in call.arguments.items()
         ]
         counts.append(Counter(re.findall(r"[a-z_]+[0-9]*|[0-9]+", " ".join(texts).lower())))
     first, second = counts
@@ -146,7 +173,9 @@ def test_everything_said_comes_from_a_small_vocabulary(tasks: list[Task]) -> Non
 def test_texts_and_results_are_short(tasks: list[Task]) -> None:
     for task in tasks:
         assert max(len(text.split()) for text in task.script) <= 27
-        longest = max(len(re.findall(r"\w+", text)) for text in itertools.chain(*task.provenance["results"]))
+        longest = max(
+            len(re.findall(r"\w+", text)) for text in itertools.chain(*task.provenance["results"])
+        )
         assert longest <= (20 if task.type == "long_context" else 9)
 
 
@@ -163,16 +192,23 @@ def test_long_contexts_have_longer_worlds_and_listings(tasks: list[Task]) -> Non
         worlds = [len(orjson.dumps(task.state)) for task in chosen]
         return sum(worlds) / len(worlds), sum(listings) / len(listings)
 
-    (long_world, long_listing), (world, listing) = means("long_context"), means("base")
+    (long_world, long_listing) = means("long_context")
+    (world, listing) = means("base")
     assert long_world > 2 * world and long_listing > 1.3 * listing
 
 
 def test_fresh_tasks_are_endless_keyed_and_of_the_wanted_types() -> None:
     def some(purpose: str) -> list[str]:
-        return [task.id for task, _ in itertools.islice(desk.fresh_tasks(1, purpose, ["miss_func", "base"]), 12)]
+        return [
+            task.id
+            for task, _ in itertools.islice(desk.fresh_tasks(1, purpose, ["miss_func", "base"]), 12)
+        ]
 
     assert some("warm start") == some("warm start") != some("other")
-    types = [task.type for task, _ in itertools.islice(desk.fresh_tasks(1, "x", ["miss_func", "base"]), 4)]
+    types = [
+        task.type
+        for task, _ in itertools.islice(desk.fresh_tasks(1, "x", ["miss_func", "base"]), 4)
+    ]
     assert types == ["miss_func", "base", "miss_func", "base"]
     for task, draft in itertools.islice(desk.fresh_tasks(1, "x"), 8):
         assert task.calls == tuple(tuple(bound.call for bound in turn) for turn in draft.turns)
@@ -182,4 +218,8 @@ def test_small_tasks_are_short_and_show_few_tools() -> None:
     tasks = desk.generate(7, 40, 20, "small")
     assert {len(task.script) for task in tasks} == {2, 3}
     assert max(len(turn) for task in tasks for turn in task.calls) == 2
-    assert max(len(task.tools) for task in tasks) <= 8 < max(len(task.tools) for task in desk.generate(7, 4, 0))
+    assert (
+        max(len(task.tools) for task in tasks)
+        <= 8
+        < max(len(task.tools) for task in desk.generate(7, 4, 0))
+    )

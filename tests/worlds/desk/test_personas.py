@@ -1,4 +1,5 @@
-"""Desk's users who are played: what their query leaves out has to be asked for, and checks say what comes of it."""
+"""Desk's users who are played: what their query leaves out has to be asked for, and checks say what
+comes of it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from rods.worlds.desk.checks import brought
 from rods.worlds.sources import load_tasks
 from tests.environments import load
 
-DESK, COMPACT = load("desk"), dialects.load("compact")
+DESK = load("desk")
+COMPACT = dialects.load("compact")
 BEFORE = {
     "contacts": {"ada": {"address": "box10", "team": "sales"}},
     "calendar": {
@@ -34,7 +36,9 @@ BEFORE = {
         "next": 11,
     },
     "mail": {
-        "inbox": {"m10": {"sender": "box12", "subject": "launch", "text": "not ready", "flagged": False}},
+        "inbox": {
+            "m10": {"sender": "box12", "subject": "launch", "text": "not ready", "flagged": False}
+        },
         "sent": {},
         "next": 11,
     },
@@ -57,18 +61,27 @@ BROUGHT = [
     ("create_event title=launch day=friday hour=8", ["event_is_at title=launch day=friday hour=8"]),
     ("book_room event=e10 room=oak", ["event_has_room title=audit room=oak"]),
     ("invite_guest event=e10 address=box30", ["event_has_guest title=audit address=box30"]),
-    ("send_mail address=box30 subject=audit text=soon", ["mail_was_sent address=box30 subject=audit text=soon"]),
+    (
+        "send_mail address=box30 subject=audit text=soon",
+        ["mail_was_sent address=box30 subject=audit text=soon"],
+    ),
     ("reply_mail mail=m10 text=soon", ["mail_was_sent address=box12 subject=launch text=soon"]),
     ("move_file file=memo folder=old", ["file_is_in file=memo folder=old"]),
     ("write_file file=memo text=soon", ["file_says file=memo text=soon"]),
     ("share_file file=memo address=box30", ["file_is_shared file=memo address=box30"]),
-    ("copy_file file=memo copy=map", ["file_is_in file=map folder=drafts", "file_says file=map text=not_ready"]),
+    (
+        "copy_file file=memo copy=map",
+        ["file_is_in file=map folder=drafts", "file_says file=map text=not_ready"],
+    ),
     (
         "transfer_money amount=40 source=cash target=taxes",
         ["account_holds account=cash amount=60", "account_holds account=taxes amount=90"],
     ),
     ("add_bill vendor=zenith amount=20", ["bill_is_entered vendor=zenith amount=20"]),
-    ("pay_bill bill=i10 account=cash", ["account_holds account=cash amount=80", "bill_is_paid bill=i10"]),
+    (
+        "pay_bill bill=i10 account=cash",
+        ["account_holds account=cash amount=80", "bill_is_paid bill=i10"],
+    ),
 ]
 POOLS: dict[str, Sequence[str | int]] = {
     "address": pools.ADDRESSES,
@@ -80,22 +93,33 @@ POOLS: dict[str, Sequence[str | int]] = {
     "team": pools.TEAMS,
     "text": pools.TEXTS,
 }
-UNSAID = ["remove_contact name=ada", "cancel_event event=e10", "flag_mail mail=m10", "delete_mail mail=m10"]
+UNSAID = [
+    "remove_contact name=ada",
+    "cancel_event event=e10",
+    "flag_mail mail=m10",
+    "delete_mail mail=m10",
+]
 UNSAID += ["lock_file file=memo"]
 
 
 def _call(text: str) -> Call:
     name, *arguments = text.split()
     pairs = (argument.split("=") for argument in arguments)
-    return Call(name, {key: int(value) if value.isdigit() else value.replace("_", " ") for key, value in pairs})
+    return Call(
+        name,
+        {key: int(value) if value.isdigit() else value.replace("_", " ") for key, value in pairs},
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "said"), BROUGHT, ids=lambda value: value.split()[0] if isinstance(value, str) else ""
 )
-def test_what_a_call_changes_is_said_by_checks_that_are_false_before_and_true_after(call: str, said: list[str]) -> None:
+def test_what_a_call_changes_is_said_by_checks_that_are_false_before_and_true_after(
+    call: str, said: list[str]
+) -> None:
     instance = DESK.reset(BEFORE)
-    before, fresh = instance.snapshot(), instance.fork()
+    before = instance.snapshot()
+    fresh = instance.fork()
     assert instance.call(_call(call)).error is None
     found = brought(before, instance.snapshot())
     assert found is not None and list(found) == [_call(text) for text in said]
@@ -118,13 +142,18 @@ def _other(name: str) -> str | int:
     return values.get(name, "x1")
 
 
-def test_every_check_but_that_of_a_file_without_a_content_is_among_them_and_other_changes_are_said_by_none() -> None:
+def test_every_check_but_that_of_a_file_without_a_content_is_among_them_and_other_changes_are_said_by_none() -> (
+    None
+):
     named = {text.split()[0] for _, said in BROUGHT for text in said}
     assert named | {"file_exists"} == checks(DESK).keys()
     for text in UNSAID:
         instance = DESK.reset(BEFORE)
         before = instance.snapshot()
-        assert instance.call(_call(text)).error is None and brought(before, instance.snapshot()) is None
+        assert (
+            instance.call(_call(text)).error is None
+            and brought(before, instance.snapshot()) is None
+        )
     assert brought(before, before) == ()
 
 
@@ -141,15 +170,22 @@ def _persona(task: AnyTask) -> Persona:
 def played(tasks: Sequence[OpenTask], replies: Sequence[Sequence[str]]) -> list[Trace]:
     left = [iter(each) for each in replies]
     jobs = [Job(task, DESK, COMPACT, goal_of(DESK, task)) for task in tasks]
-    return run_lockstep(jobs, lambda waiting: [Reply(next(left[place], "done")) for place, _ in waiting])
+    return run_lockstep(
+        jobs, lambda waiting: [Reply(next(left[place], "done")) for place, _ in waiting]
+    )
 
 
 def _calls(task: OpenTask) -> list[str]:
     return [COMPACT.write([Call.from_json(call)]) for call in task.provenance["calls"]]
 
 
-def test_the_same_arguments_give_the_same_tasks_apart_from_each_other(tasks: list[OpenTask]) -> None:
-    assert desk.generate_personas(3, 60, 20) == tasks and desk.generate_personas(3, 0, 20) == tasks[60:]
+def test_the_same_arguments_give_the_same_tasks_apart_from_each_other(
+    tasks: list[OpenTask],
+) -> None:
+    assert (
+        desk.generate_personas(3, 60, 20) == tasks
+        and desk.generate_personas(3, 0, 20) == tasks[60:]
+    )
     assert [task.split for task in tasks] == ["train"] * 60 + (["validation"] + ["test"] * 4) * 4
     index = SimilarityIndex()
     for task in tasks:
@@ -157,9 +193,14 @@ def test_the_same_arguments_give_the_same_tasks_apart_from_each_other(tasks: lis
         index.add(task)
 
 
-def test_what_is_left_out_is_said_when_it_is_asked_for_and_never_before(tasks: list[OpenTask]) -> None:
+def test_what_is_left_out_is_said_when_it_is_asked_for_and_never_before(
+    tasks: list[OpenTask],
+) -> None:
     asked = [f"which {task.provenance['missing']['domain']} ?" for task in tasks]
-    traces = played(tasks, [[question, *_calls(task), "done"] for question, task in zip(asked, tasks, strict=True)])
+    traces = played(
+        tasks,
+        [[question, *_calls(task), "done"] for question, task in zip(asked, tasks, strict=True)],
+    )
     for task, trace in zip(tasks, traces, strict=True):
         value = str(task.provenance["missing"]["value"])
         texts = [message.content for message in trace.messages if message.role == "user"]
@@ -171,21 +212,32 @@ def test_a_guess_does_not_do(tasks: list[OpenTask]) -> None:
     """Of every task: the same calls with another value of its kind fail a check."""
     guesses = []
     for task in tasks:
-        gap, state, guess = task.provenance["missing"], DESK.reset(task.state).snapshot(), []
+        gap = task.provenance["missing"]
+        state = DESK.reset(task.state).snapshot()
+        guess = []
         there = {"contact": tuple(state["contacts"]), "account": tuple(state["ledger"]["accounts"])}
         other = next(one for one in {**POOLS, **there}[gap["domain"]] if one != gap["value"])
-        right, wrong, instead = DESK.reset(task.state), DESK.reset(task.state), {gap["value"]: other}
+        right = DESK.reset(task.state)
+        wrong = DESK.reset(task.state)
+        instead = {gap["value"]: other}
         for call in task.provenance["calls"]:
             given = call["arguments"]
             changed = {name: instead.get(value, value) for name, value in given.items()}
             guess.append(COMPACT.write([Call(call["name"], changed)]))
-            shown = (world.call(Call(call["name"], made)).value for world, made in ((right, given), (wrong, changed)))
+            shown = (
+                world.call(Call(call["name"], made)).value
+                for world, made in ((right, given), (wrong, changed))
+            )
             expected, seen = shown
             instead |= {
-                _first(value): _first(seen.get(name)) for name, value in expected.items() if value != seen.get(name)
+                _first(value): _first(seen.get(name))
+                for name, value in expected.items()
+                if value != seen.get(name)
             }
         guesses.append([*guess, "done"])
-    assert [task.id for task, trace in zip(tasks, played(tasks, guesses), strict=True) if trace.binary] == []
+    assert [
+        task.id for task, trace in zip(tasks, played(tasks, guesses), strict=True) if trace.binary
+    ] == []
 
 
 def _first(value: Any) -> Any:

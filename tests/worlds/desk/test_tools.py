@@ -22,8 +22,12 @@ def test_behaviour_is_that_of_the_golden_transcript() -> None:
     recorded = json.loads(GOLDEN.read_text())
     now = transcript()
     if now != recorded:
-        changed = [new for new, old in zip(now["calls"], recorded["calls"], strict=False) if new != old]
-        assert now["behaviour"] > recorded["behaviour"], f"raise world.BEHAVIOUR: {changed[:3]} is new"
+        changed = [
+            new for new, old in zip(now["calls"], recorded["calls"], strict=False) if new != old
+        ]
+        assert now["behaviour"] > recorded["behaviour"], (
+            f"raise world.BEHAVIOUR: {changed[:3]} is new"
+        )
         pytest.fail("write the transcript anew: python -m tests.worlds.desk.transcript")
 
 
@@ -37,7 +41,10 @@ def test_hash_is_the_same_in_every_process() -> None:
     code = "from rods.worlds.desk import environment; print(environment().hash)"
     hashes = {
         subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }
@@ -57,7 +64,13 @@ def test_hash_changes_with_behaviour_schemas_and_data(monkeypatch: pytest.Monkey
 def test_has_at_least_24_typed_tools_in_five_classes() -> None:
     tools = load("desk").tools()
     assert len(tools) >= 24
-    assert {tool.group for tool in tools.values()} == {"contacts", "mail", "calendar", "files", "ledger"}
+    assert {tool.group for tool in tools.values()} == {
+        "contacts",
+        "mail",
+        "calendar",
+        "files",
+        "ledger",
+    }
     for tool in tools.values():
         assert tool.bounded and tool.description
         for parameter in tool.parameters:
@@ -72,7 +85,8 @@ def test_refusal_changes_nothing() -> None:
             continue
         from rods.calls import parse_python_call
 
-        fresh, untouched = desk.reset(STATE), desk.reset(STATE)
+        fresh = desk.reset(STATE)
+        untouched = desk.reset(STATE)
         if fresh.call(parse_python_call(line, {})).error == "tool":
             assert fresh.same_state(untouched), line
 
@@ -80,7 +94,8 @@ def test_refusal_changes_nothing() -> None:
 def test_worlds_share_nothing_and_forks_part() -> None:
     desk = environment()
     given = copy.deepcopy(STATE)
-    first, second = desk.reset(given), desk.reset(given)
+    first = desk.reset(given)
+    second = desk.reset(given)
     first.call(Call("write_file", {"file": "memo", "text": "stay calm"}))
     assert given == STATE and not first.same_state(second)
     fork = second.fork()
@@ -102,7 +117,10 @@ def test_snapshot_is_a_copy_that_restores() -> None:
 def test_state_that_leaves_classes_out_is_completed_with_empty_ones() -> None:
     desk = environment()
     assert desk.reset(None).same_state(desk.reset({}))
-    assert desk.reset({"contacts": {}}).call(Call("find_bill", {"vendor": "acme"})).text == '{"error":"no such bill"}'
+    assert (
+        desk.reset({"contacts": {}}).call(Call("find_bill", {"vendor": "acme"})).text
+        == '{"error":"no such bill"}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +136,10 @@ def test_state_that_leaves_classes_out_is_completed_with_empty_ones() -> None:
         (("mail", "next"), 5),
         (("mail", "next"), 24.0),
         (("mail", "inbox", "m11", "flagged"), 1),
-        (("mail", "inbox", "x11"), {"sender": "box12", "subject": "a", "text": "b", "flagged": False}),
+        (
+            ("mail", "inbox", "x11"),
+            {"sender": "box12", "subject": "a", "text": "b", "flagged": False},
+        ),
         (("calendar", "events", "e13", "day"), "sunday"),
         (("calendar", "events", "e13", "hour"), True),
         (("calendar", "events", "e13", "room"), None),
@@ -172,12 +193,16 @@ def test_bad_arguments_are_results_never_exceptions(arguments: dict[str, Any], k
 def test_results_and_worlds_stay_small_whatever_is_called() -> None:
     world = environment().reset({"ledger": {"accounts": {"cash": 0}, "bills": {}, "next": 0}})
     for number in range(2000):
-        world.call(Call("create_file", {"file": f"file{number}", "folder": "old", "text": "x" * 60}))
+        world.call(
+            Call("create_file", {"file": f"file{number}", "folder": "old", "text": "x" * 60})
+        )
         world.call(Call("send_mail", {"address": "box10", "subject": "audit", "text": "x" * 60}))
         world.call(Call("add_bill", {"vendor": "acme", "amount": 100_000}))
         world.call(Call("add_income", {"account": "cash", "amount": 100_000}))
     assert len(world.call(Call("list_folder", {"folder": "old"})).text) < 4000
-    assert world.call(Call("add_income", {"account": "cash", "amount": 100_000})).value == {"error": "too much money"}
+    assert world.call(Call("add_income", {"account": "cash", "amount": 100_000})).value == {
+        "error": "too much money"
+    }
     assert environment().reset(world.snapshot()).same_state(world)
 
 

@@ -33,7 +33,13 @@ STATE: dict[str, Any] = {
     },
     "calendar": {
         "events": {
-            "e13": {"title": "picnic", "day": "tuesday", "hour": 9, "room": "oak", "guests": ["box30"]},
+            "e13": {
+                "title": "picnic",
+                "day": "tuesday",
+                "hour": 9,
+                "room": "oak",
+                "guests": ["box30"],
+            },
             "e10": {"title": "launch", "day": "friday", "hour": 14, "room": "", "guests": []},
         },
         "next": 25,

@@ -1,4 +1,5 @@
-"""Random calls of a world, cut somewhere: a copy made there, and worlds of their own that make the same calls."""
+"""Random calls of a world, cut somewhere: a copy made there, and worlds of their own that make the
+same calls."""
 
 from __future__ import annotations
 
@@ -13,17 +14,20 @@ Draw = Callable[[random.Random, Sequence[Result]], Call]  # the next call, after
 
 
 def agreed(environment: Environment, draw: Draw, sequences: int) -> Counter[bool]:
-    """Asserts for so many sequences that both branches give the results of worlds that were never copied, and are equal
-    to them and to each other when those are. Returns how many branches were equal to each other, and how many not."""
+    """Asserts for so many sequences that both branches give the results of worlds that were never
+    copied, and are equal to them and to each other when those are. Returns how many branches were
+    equal to each other, and how many not."""
     found: Counter[bool] = Counter()
     for number in range(sequences):
         chance = random.Random(number)
         world = environment.reset(None)
         before: list[tuple[Call, Result]] = []
         _go_on(world, draw, chance, before, chance.randrange(5))
-        branches, seed = (world, world.fork()), chance.randrange(10**6)
+        branches = (world, world.fork())
+        seed = chance.randrange(10**6)
         made = (before, list(before))
-        chances = (random.Random(seed), random.Random(seed + number % 2))  # every other copy goes on as its origin does
+        # every other copy goes on as its origin does
+        chances = (random.Random(seed), random.Random(seed + number % 2))
         for which in chance.sample((0, 0, 0, 1, 1, 1), 6):
             _go_on(branches[which], draw, chances[which], made[which], 1)
         alone = (environment.reset(None), environment.reset(None))
@@ -37,7 +41,9 @@ def agreed(environment: Environment, draw: Draw, sequences: int) -> Counter[bool
     return found
 
 
-def _go_on(world: Instance, draw: Draw, chance: random.Random, made: list[tuple[Call, Result]], count: int) -> None:
+def _go_on(
+    world: Instance, draw: Draw, chance: random.Random, made: list[tuple[Call, Result]], count: int
+) -> None:
     for _ in range(count):
         call = draw(chance, [result for _, result in made])
         made.append((call, world.call(call)))

@@ -20,9 +20,14 @@ from rods.environments.loading import Environments
 from rods.tasks import Task, task_lines
 from tests.worlds.mcp.forks import agreed
 
-pytestmark = pytest.mark.skipif(not os.environ.get("RODS_MCP"), reason="needs foreign servers: make mcp-servers")
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("RODS_MCP"), reason="needs foreign servers: make mcp-servers"
+)
 DATE = "2026-01-05T09:00:00Z"
-NODES = Call("create_entities", {"entities": [{"name": "Ada", "entityType": "person", "observations": ["likes tea"]}]})
+NODES = Call(
+    "create_entities",
+    {"entities": [{"name": "Ada", "entityType": "person", "observations": ["likes tea"]}]},
+)
 SERVERS: dict[str, tuple[list[str], list[str], list[Call]]] = {  # options, command, calls that work
     "time": (
         [],
@@ -76,7 +81,14 @@ SERVERS: dict[str, tuple[list[str], list[str], list[Call]]] = {  # options, comm
         ],
     ),
     "everything": (
-        ["--probe", "get-sum(a=1, b=2)", "--without", "trigger-long-running-operation", "--without", "get-env"],
+        [
+            "--probe",
+            "get-sum(a=1, b=2)",
+            "--without",
+            "trigger-long-running-operation",
+            "--without",
+            "get-env",
+        ],
         ["mcp-server-everything"],
         [Call("echo", {"message": "hello"}), Call("get-tiny-image", {})],
     ),
@@ -128,9 +140,14 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_a_server_keeps_the_promises_of_the_seam(name: str, described: Callable[[str], Environment]) -> None:
-    environment, calls = described(name), SERVERS[name][2]
-    task = Task(reference(environment), "base", ("Go.",), (tuple(calls),), tuple(environment.tools()))
+def test_a_server_keeps_the_promises_of_the_seam(
+    name: str, described: Callable[[str], Environment]
+) -> None:
+    environment = described(name)
+    calls = SERVERS[name][2]
+    task = Task(
+        reference(environment), "base", ("Go.",), (tuple(calls),), tuple(environment.tools())
+    )
     Path("tasks.jsonl").write_bytes(task_lines([task]))
     assert run(["env", "check", f"{name}.json", "--tasks", "tasks.jsonl"]) == 0
 
@@ -141,7 +158,9 @@ def memory_call(chance: random.Random, seen: Sequence[Result]) -> Call:
     entity = {"name": one, "entityType": "person", "observations": [fact]}
     some = [
         *[Call("create_entities", {"entities": [entity]})] * 3,
-        Call("create_relations", {"relations": [{"from": one, "to": other, "relationType": "knows"}]}),
+        Call(
+            "create_relations", {"relations": [{"from": one, "to": other, "relationType": "knows"}]}
+        ),
         Call("add_observations", {"observations": [{"entityName": one, "contents": [fact]}]}),
         Call("delete_entities", {"entityNames": [one]}),
         Call("open_nodes", {"names": [one]}),
@@ -159,7 +178,9 @@ def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(
     assert found[True] and found[False] and found.total() == sequences
 
 
-def test_64_interleaved_episodes_never_see_each_others_marks(described: Callable[[str], Environment]) -> None:
+def test_64_interleaved_episodes_never_see_each_others_marks(
+    described: Callable[[str], Environment],
+) -> None:
     environment = described("memory")
     worlds = {number: environment.reset(None) for number in range(64)}
     order = [number for number in worlds for _ in range(3)]
@@ -190,15 +211,27 @@ def test_a_variant_of_a_servers_tasks_is_written_injected_and_replayed(
     for path, (text, other, new) in CHORES.items():
         edit = {"oldText": text.split()[-1], "newText": new}
         turns = {
-            f"Move {path} to {other}.": (Call("move_file", {"source": path, "destination": other}),),
+            f"Move {path} to {other}.": (
+                Call("move_file", {"source": path, "destination": other}),
+            ),
             f"Put '{new}' instead of '{edit['oldText']}' into {other}, then list '/world'.": (
                 Call("edit_file", {"path": other, "edits": [edit]}),
                 Call("list_directory", {"path": "/world"}),
             ),
         }
-        script, calls = tuple(turns), tuple(turns.values())
+        script = tuple(turns)
+        calls = tuple(turns.values())
         state = {"files": {path: text, "ideas.txt": "Paint the fence"}}
-        tasks.append(Task(reference(environment), "base", script, calls, tuple(environment.tools()), state=state))
+        tasks.append(
+            Task(
+                reference(environment),
+                "base",
+                script,
+                calls,
+                tuple(environment.tools()),
+                state=state,
+            )
+        )
     Path("tasks.jsonl").write_bytes(task_lines(tasks))
     with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
         Path("run.toml").write_text(RUN.format(url=stub.url))
@@ -222,5 +255,7 @@ def test_after_many_episodes_no_process_is_left(described: Callable[[str], Envir
     del environment
     gc.collect()
     end_all()
-    found = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "mcp-server"], capture_output=True, check=False)
+    found = subprocess.run(
+        ["pgrep", "-P", str(os.getpid()), "-f", "mcp-server"], capture_output=True, check=False
+    )
     assert not found.stdout

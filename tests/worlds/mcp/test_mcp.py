@@ -1,4 +1,5 @@
-"""MCP servers as environments, against a server of ours in processes of its own (bench/fixtures/mcp_shop.py)."""
+"""MCP servers as environments, against a server of ours in processes of its own
+(bench/fixtures/mcp_shop.py)."""
 
 from __future__ import annotations
 
@@ -69,9 +70,15 @@ def shop(described: Path) -> Iterator[Environment]:
 def _servers() -> list[int]:
     """Processes of the shop that this process has started."""
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    every = {int(each) for task in Path(f"/proc/{os.getpid()}/task").iterdir() for each in _children(task)}
+    every = {
+        int(each)
+        for task in Path(f"/proc/{os.getpid()}/task").iterdir()
+        for each in _children(task)
+    }
     return sorted(
-        pid for pid in every | {int(each) for each in children} if "mcp_shop" in _read(Path(f"/proc/{pid}/cmdline"))
+        pid
+        for pid in every | {int(each) for each in children}
+        if "mcp_shop" in _read(Path(f"/proc/{pid}/cmdline"))
     )
 
 
@@ -92,7 +99,9 @@ def _await(holds: Any, seconds: float = 90.0) -> None:
         time.sleep(0.02)
 
 
-def test_a_description_pins_the_tools_and_says_what_shows_the_state(described: Path, capsys: Any) -> None:
+def test_a_description_pins_the_tools_and_says_what_shows_the_state(
+    described: Path, capsys: Any
+) -> None:
     found = json.loads(described.read_text())
     assert [tool["name"] for tool in found["tools"]][:3] == ["chance", "mark", "open_basket"]
     assert found["reads"] == ["picture", "pid", "read_marks", "read_note", "show"]
@@ -100,7 +109,13 @@ def test_a_description_pins_the_tools_and_says_what_shows_the_state(described: P
     assert add(described) == 2 and "--replace" in capsys.readouterr().err, "not written over"
     assert add(described.with_name("none.json"), command=("no-such-command",)) == 1
     assert "does not start" in capsys.readouterr().err
-    assert add(described.with_name("none.json"), command=(sys.executable, "-c", "raise SystemExit('no licence')")) == 1
+    assert (
+        add(
+            described.with_name("none.json"),
+            command=(sys.executable, "-c", "raise SystemExit('no licence')"),
+        )
+        == 1
+    )
     assert "no licence" in capsys.readouterr().err, "what the server had to say"
 
 
@@ -115,17 +130,27 @@ def test_a_program_named_by_a_relative_path_is_meant_from_the_current_folder(
     assert add(tmp_path / "shop.json", command=("bin/server", *SHOP[1:])) == 0
     assert json.loads((tmp_path / "shop.json").read_text())["command"] == [str(program), *SHOP[1:]]
     (tmp_path / "server.py").write_text(
-        "from runpy import run_module\n\nrun_module('bench.fixtures.mcp_shop', run_name='__main__')\n"
+        "from runpy import run_module\n\nrun_module('bench.fixtures.mcp_shop', "
+        "run_name='__main__')\n"
     )
     assert add(tmp_path / "script.json", command=(sys.executable, "server.py")) == 0
     assert f"started by: {sys.executable} {tmp_path}/server.py" in capsys.readouterr().out
     monkeypatch.chdir("/")
     with Environments() as environments:
-        assert environments.load(str(tmp_path / "shop.json")).reset(None).call(Call("read_marks", {})).error is None
+        assert (
+            environments.load(str(tmp_path / "shop.json"))
+            .reset(None)
+            .call(Call("read_marks", {}))
+            .error
+            is None
+        )
 
 
-def test_a_key_reaches_the_server_and_no_file(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    value, name = "c0ffee-not-for-files", tmp_path / "shop.json"
+def test_a_key_reaches_the_server_and_no_file(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = "c0ffee-not-for-files"
+    name = tmp_path / "shop.json"
     assert add(name, "--env", f"SHOP_KEY={value}") == 2
     assert "SHOP_KEY by secrets" in capsys.readouterr().err and not name.exists()
     assert add(name, "--secret", "SHOP_KEY") == 2
@@ -136,17 +161,27 @@ def test_a_key_reaches_the_server_and_no_file(tmp_path: Path, capsys: Any, monke
     with Environments() as environments:
         world = environments.load(str(name)).reset({})
         server = json.loads(world.call(Call("pid")).text)["pid"]
-        assert f"SHOP_KEY={value}".encode() in Path(f"/proc/{server}/environ").read_bytes().split(b"\0")
-    tells = (sys.executable, "-c", "import os; raise SystemExit('no licence for ' + os.environ['SHOP_KEY'])")
+        assert f"SHOP_KEY={value}".encode() in Path(f"/proc/{server}/environ").read_bytes().split(
+            b"\0"
+        )
+    tells = (
+        sys.executable,
+        "-c",
+        "import os; raise SystemExit('no licence for ' + os.environ['SHOP_KEY'])",
+    )
     capsys.readouterr()
     assert add(tmp_path / "none.json", "--secret", "SHOP_KEY", command=tells) == 1
     told = capsys.readouterr().err
     assert "no licence for ***" in told and value not in told
 
 
-def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server_sees_it(shop: Environment) -> None:
+def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server_sees_it(
+    shop: Environment,
+) -> None:
     world = shop.reset({"files": {"lists/a.txt": "milk"}})
-    assert world.call(Call("mark", {"text": "x"})) == Result('{"result":"1 marks"}', {"result": "1 marks"})
+    assert world.call(Call("mark", {"text": "x"})) == Result(
+        '{"result":"1 marks"}', {"result": "1 marks"}
+    )
     assert world.call(Call("picture")).text == "[image, image/png, 6 bytes]"
     refused = [
         (Call("nothing"), "unknown_tool"),
@@ -158,10 +193,17 @@ def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server
     assert [world.call(call).error for call, _ in refused] == [error for _, error in refused]
     assert "no basket none" in world.call(refused[-1][0]).text
     note = world.call(Call("write_note", {"path": "/world/b.txt", "text": "see /world"}))
-    assert note.value == {"result": "wrote /world/b.txt in /world"}, "nobody sees where the folder lies"
+    assert note.value == {"result": "wrote /world/b.txt in /world"}, (
+        "nobody sees where the folder lies"
+    )
     assert world.call(Call("read_note", {"path": "/world/lists/a.txt"})).value == {"result": "milk"}
-    assert world.call(Call("read_note", {"path": "/world/today.txt"})).value == {"result": "buy tea"}
-    assert shop.tools()["put"].parameter_names == ("basket", "item") and shop.tools()["show"].group == "shop"
+    assert world.call(Call("read_note", {"path": "/world/today.txt"})).value == {
+        "result": "buy tea"
+    }
+    assert (
+        shop.tools()["put"].parameter_names == ("basket", "item")
+        and shop.tools()["show"].group == "shop"
+    )
     illegal: list[Any] = [
         {"rows": []},
         *({"files": {path: ""}} for path in ("../x", "/etc/x", "")),
@@ -173,17 +215,24 @@ def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server
 
 
 def test_worlds_share_nothing_and_clock_and_chance_are_frozen(shop: Environment) -> None:
-    one, other = shop.reset(None), shop.reset(None)
+    one = shop.reset(None)
+    other = shop.reset(None)
     first = one.call(Call("chance"))
     assert first == other.call(Call("chance")) and first.value["dates"] is True
-    assert first.value["now"] == "2026-01-05T09:00:00+00:00" and first.value["today"] == "2026-01-05"
+    assert (
+        first.value["now"] == "2026-01-05T09:00:00+00:00" and first.value["today"] == "2026-01-05"
+    )
     assert first != one.call(Call("chance")), "each draw is another one"
     one.call(Call("mark", {"text": "one"}))
     assert other.call(Call("read_marks")).value == {"marks": []} and not one.same_state(other)
     copy = one.fork()
     basket = one.call(Call("open_basket", {"owner": "Ann"})).value["id"]
-    assert basket.startswith("basket-") and copy.call(Call("show", {"basket": basket})).error == "tool"
-    assert copy.call(Call("open_basket", {"owner": "Ann"})).value["id"] == basket and copy.same_state(one)
+    assert (
+        basket.startswith("basket-") and copy.call(Call("show", {"basket": basket})).error == "tool"
+    )
+    assert copy.call(Call("open_basket", {"owner": "Ann"})).value[
+        "id"
+    ] == basket and copy.same_state(one)
     copy.call(Call("write_note", {"path": "/world/today.txt", "text": "buy milk"}))
     assert not copy.same_state(one), "files that are declared belong to the state"
     assert len({world.call(Call("pid")).text for world in (one, other, copy)}) == 3
@@ -191,8 +240,11 @@ def test_worlds_share_nothing_and_clock_and_chance_are_frozen(shop: Environment)
 
 def shop_call(chance: random.Random, seen: Sequence[Result]) -> Call:
     """Any call, also of baskets that are not there, and of chance."""
-    shown = [each.value["id"] for each in seen if isinstance(each.value, dict) and "id" in each.value]
-    basket, path = chance.choice([*shown[-2:], "none"][:2]), f"/world/{chance.choice('ab')}.txt"
+    shown = [
+        each.value["id"] for each in seen if isinstance(each.value, dict) and "id" in each.value
+    ]
+    basket = chance.choice([*shown[-2:], "none"][:2])
+    path = f"/world/{chance.choice('ab')}.txt"
     some = [
         Call("open_basket", {"owner": chance.choice(["Ann", "Bo"])}),
         *[Call("put", {"basket": basket, "item": chance.choice(["milk", "tea"])})] * 2,
@@ -207,7 +259,9 @@ def shop_call(chance: random.Random, seen: Sequence[Result]) -> Call:
 
 
 @pytest.mark.slow
-def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(described: Path) -> None:
+def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(
+    described: Path,
+) -> None:
     name = described.with_name("forks.json")
     probes = ("--probe", "read_marks()", "--probe", "show(basket='{basket}')", "--compared", "**/*")
     assert add(name, "--files", "notes", *probes) == 0
@@ -218,7 +272,9 @@ def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(desc
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_within_a_call_is_the_machinerys_failure(shop: Environment) -> None:
-    task = Task(reference(shop), "base", ("Wait.",), ((Call("mark", {"text": "x"}),),), ("mark", "wait"))
+    task = Task(
+        reference(shop), "base", ("Wait.",), ((Call("mark", {"text": "x"}),),), ("mark", "wait")
+    )
     killed: list[int] = []
     began: list[float] = []
 
@@ -228,10 +284,19 @@ def test_a_server_that_is_killed_within_a_call_is_the_machinerys_failure(shop: E
         began.append(time.monotonic())
         signal.signal(signal.SIGALRM, lambda *_: os.kill(killed[0], signal.SIGKILL))
         signal.setitimer(signal.ITIMER_REAL, 0.3)
-        return [Reply('<tool_call>{"name": "wait", "arguments": {"seconds": 20}}</tool_call>') for _ in waiting]
+        return [
+            Reply('<tool_call>{"name": "wait", "arguments": {"seconds": 20}}</tool_call>')
+            for _ in waiting
+        ]
 
     worlds: list[Instance] = []
-    job = Job(task, shop, dialects.load("hermes"), goal_of(shop, task), world=lambda: _kept(worlds, shop.reset(None)))
+    job = Job(
+        task,
+        shop,
+        dialects.load("hermes"),
+        goal_of(shop, task),
+        world=lambda: _kept(worlds, shop.reset(None)),
+    )
     (trace,) = run_lockstep([job], complete)
     assert trace.end == "infrastructure" and time.monotonic() - began[0] < 15
     until_gone(killed[0])
@@ -264,7 +329,9 @@ def test_a_changed_tool_list_is_refused(described: Path) -> None:
 
 
 @pytest.mark.slow
-def test_servers_that_wait_for_a_world_unused_longest_end_first(described: Path, monkeypatch: Any) -> None:
+def test_servers_that_wait_for_a_world_unused_longest_end_first(
+    described: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("rods.worlds.mcp.sessions._WAITING", 1)
     found = orjson.loads(described.read_bytes())
     names = [described.with_name(f"warm{number}.json") for number in range(2)]
@@ -283,7 +350,9 @@ def test_servers_that_wait_for_a_world_unused_longest_end_first(described: Path,
 
 
 @pytest.mark.slow
-def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_starts_another(shop: Environment) -> None:
+def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_starts_another(
+    shop: Environment,
+) -> None:
     from rods.worlds.mcp.sessions import _threads
 
     before = set(_servers())
@@ -333,7 +402,9 @@ def test_what_a_server_complains_of_is_shown_without_keys(monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(tmp_path: Path) -> None:
+def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     server = subprocess.Popen([*SHOP, "--http", str(port)], cwd=HERE, stderr=subprocess.DEVNULL)
@@ -344,9 +415,21 @@ def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(t
         assert add(name, "--url", url, "--probe", "show(basket='{basket}')", command=()) == 0
         far = Environments().load(str(name))
         basket = far.reset(None).call(Call("open_basket", {"owner": "Ann"})).value["id"]
-        calls = (Call("open_basket", {"owner": "Ann"}), Call("put", {"basket": basket, "item": "tea"}))
-        results = [[f'{{"id":"{basket}","owner":"Ann"}}', f'{{"basket":"{basket}","items":["tea"]}}']]
-        task = Task(reference(far), "base", ("Go.",), (calls,), ("open_basket", "put"), provenance={"results": results})
+        calls = (
+            Call("open_basket", {"owner": "Ann"}),
+            Call("put", {"basket": basket, "item": "tea"}),
+        )
+        results = [
+            [f'{{"id":"{basket}","owner":"Ann"}}', f'{{"basket":"{basket}","items":["tea"]}}']
+        ]
+        task = Task(
+            reference(far),
+            "base",
+            ("Go.",),
+            (calls,),
+            ("open_basket", "put"),
+            provenance={"results": results},
+        )
         assert not replay(far, task) and not replay(far, task)
         with pytest.raises(ValueError, match="no folder"):
             far.reset({"files": {"a": "b"}})
@@ -380,21 +463,31 @@ def test_tools_that_sleep_and_that_kill_the_server_end_a_probe_in_time(
     capsys.readouterr()
     began = time.monotonic()
     assert run(["env", "check", str(name)]) == 1
-    took, said = time.monotonic() - began, capsys.readouterr().out
+    took = time.monotonic() - began
+    said = capsys.readouterr().out
     assert "sleep took" in said and "die: raised" in said, said
-    assert not [tool for tool in ("open_basket", "put", "show", "read_marks") if f"{tool} took" in said], said
+    assert not [
+        tool for tool in ("open_basket", "put", "show", "read_marks") if f"{tool} took" in said
+    ], said
     assert took < 300, took
 
 
-def test_the_server_of_the_guide_says_why_it_refuses_and_formats_no_traceback(tmp_path: Path) -> None:
+def test_the_server_of_the_guide_says_why_it_refuses_and_formats_no_traceback(
+    tmp_path: Path,
+) -> None:
     from rods.worlds.mcp.description import Description
     from rods.worlds.mcp.sessions import Session
 
     (snippet,) = re.findall(
-        r"^```python\n(.*?)^```$", (Path(HERE) / "docs/mcp.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```python\n(.*?)^```$",
+        (Path(HERE) / "docs/mcp.md").read_text(),
+        re.MULTILINE | re.DOTALL,
     )
     session = Session(Description(command=[sys.executable, "-c", snippet])).wait()
-    answers = [cast(Any, session.call(tool, {"ring": 2})) for tool in ("light", "light", "put_out", "put_out")]
+    answers = [
+        cast(Any, session.call(tool, {"ring": 2}))
+        for tool in ("light", "light", "put_out", "put_out")
+    ]
     assert [answer.is_error for answer in answers] == [False, True, False, True]
     assert "ring 2 is lit already" in answers[1].content[0].text
     assert not (session.place / "errors").read_text(), "of the last, which broke"
@@ -423,12 +516,21 @@ def test_a_signal_in_the_middle_of_a_call_ends_a_check_in_one_line(tmp_path: Pat
     command = [sys.executable, "-m", "rods.console", "env", "check", str(name)]
     ended = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
     begins, *between, interrupted = ended.stderr.splitlines()
-    assert (ended.returncode, ended.stdout, interrupted) == (128 + signal.SIGTERM, "", "rods: interrupted")
-    assert "14 worlds × 2 tools × 11 calls" in begins and all(line.startswith(f"{name}: ") for line in between)
+    assert (ended.returncode, ended.stdout, interrupted) == (
+        128 + signal.SIGTERM,
+        "",
+        "rods: interrupted",
+    )
+    assert "14 worlds × 2 tools × 11 calls" in begins and all(
+        line.startswith(f"{name}: ") for line in between
+    )
     assert not list((tmp_path / "places").iterdir())
 
 
-SLOW = "import runpy, sys, time; time.sleep(4); runpy.run_module('bench.fixtures.mcp_shop', run_name='__main__')"
+SLOW = (
+    "import runpy, sys, time; time.sleep(4); runpy.run_module('bench.fixtures.mcp_shop', "
+    "run_name='__main__')"
+)
 ENDS = """import sys, time
 from rods.environments.loading import Environments
 slow, quick = map(Environments().load, sys.argv[1:])
@@ -439,11 +541,15 @@ worlds.append(quick.reset(None))  # half a second later others are begun: the pr
 
 
 @pytest.mark.slow
-def test_a_program_that_ends_while_servers_are_begun_leaves_no_traceback_and_no_folder(tmp_path: Path) -> None:
+def test_a_program_that_ends_while_servers_are_begun_leaves_no_traceback_and_no_folder(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "places").mkdir()
     names = [tmp_path / f"{which}.json" for which in ("slow", "quick")]
     for name, command in zip(names, ((sys.executable, "-c", SLOW), tuple(SHOP)), strict=True):
         assert add(name, "--warm", "2", command=command) == 0
     given = {**os.environ, "TMPDIR": str(tmp_path / "places"), "PYTHONPATH": HERE}
-    ended = subprocess.run([sys.executable, "-c", ENDS, *names], env=given, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS, *names], env=given, capture_output=True, text=True, check=True
+    )
     assert not ended.stderr and not list((tmp_path / "places").iterdir())

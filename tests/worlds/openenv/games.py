@@ -1,4 +1,5 @@
-"""Environments as others write them: one with OpenEnv's methods, one for TRL's `environment_factory`."""
+"""Environments as others write them: one with OpenEnv's methods, one for TRL's
+`environment_factory`."""
 
 from __future__ import annotations
 
@@ -38,10 +39,12 @@ class GuessGame:
     def __init__(self) -> None:
         assert not GuessGame.living, "another one lives"
         GuessGame.living.append(self)
-        self.number, self.guesses = 0, list[int]()
+        self.number = 0
+        self.guesses = list[int]()
 
     def reset(self, seed: int | None = None, episode_id: str | None = None) -> GuessObservation:
-        self.number, self.guesses = random.Random(seed or 0).randint(1, 9), []
+        self.number = random.Random(seed or 0).randint(1, 9)
+        self.guesses = []
         return GuessObservation(said="Guess a number from 1 to 9.")
 
     def step(self, action: GuessAction) -> GuessObservation:
@@ -50,7 +53,9 @@ class GuessGame:
         self.guesses.append(action.number)
         if action.number == self.number:
             return GuessObservation(said="right", done=True, reward=1.0)
-        return GuessObservation(said="higher" if action.number < self.number else "lower", reward=-0.1)
+        return GuessObservation(
+            said="higher" if action.number < self.number else "lower", reward=-0.1
+        )
 
     @property
     def state(self) -> GuessState:
@@ -68,7 +73,9 @@ class Pantry:
         self.hidden = object()
 
     def reset(self, shelves: dict[str, list[str]] | None = None, **row: object) -> str:
-        self.shelves = {name: list(things) for name, things in (shelves or {"top": ["tea"]}).items()}
+        self.shelves = {
+            name: list(things) for name, things in (shelves or {"top": ["tea"]}).items()
+        }
         return f"There are {len(self.shelves)} shelves."
 
     def put(self, thing: str, shelf: Literal["top", "bottom"] = "top") -> dict[str, int]:

@@ -32,11 +32,15 @@ class Moves(Environment[MoveAction, MoveObservation, MoveState]):
         super().__init__()
         self.at = 0
 
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **given: Any) -> MoveObservation:
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **given: Any
+    ) -> MoveObservation:
         self.at = int(given.get("at", 0))
         return MoveObservation(at=self.at)
 
-    def step(self, action: MoveAction, timeout_s: float | None = None, **given: Any) -> MoveObservation:
+    def step(
+        self, action: MoveAction, timeout_s: float | None = None, **given: Any
+    ) -> MoveObservation:
         if self.at + action.by < 0:
             raise ValueError("no field there")
         self.at += action.by
@@ -73,11 +77,15 @@ class Notes(MCPEnvironment):
             server.tool()(tool)
         super().__init__(server)
 
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **given: Any) -> Observation:
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **given: Any
+    ) -> Observation:
         self.notes.clear()
         return Observation()
 
-    def _step_impl(self, action: Action, timeout_s: float | None = None, **given: Any) -> Observation:
+    def _step_impl(
+        self, action: Action, timeout_s: float | None = None, **given: Any
+    ) -> Observation:
         raise ValueError("tools only")
 
     @property

@@ -46,18 +46,35 @@ def guess(number: int) -> Call:
     return Call("step", {"number": number})
 
 
-def test_an_environment_of_actions_has_one_tool_and_what_it_shows_of_its_state_is_compared(added, capsys):
+def test_an_environment_of_actions_has_one_tool_and_what_it_shows_of_its_state_is_compared(
+    added, capsys
+):
     game = added("game", "--kind", "openenv", "--", f"{GAMES}:GuessGame")
-    assert "Guess a number from 1 to 9." in capsys.readouterr().out, "what a reset shows is said to whoever adds it"
+    assert "Guess a number from 1 to 9." in capsys.readouterr().out, (
+        "what a reset shows is said to whoever adds it"
+    )
     (tool,) = game.tools().values()
-    assert (tool.name, tool.description, tool.parameter_names) == ("step", "Guesses the number.", ("number",))
-    assert tool.parameters[0].schema["maximum"] == 9 and tool.parameters[0].description == "Your guess."
-    one, other = game.reset({"reset": {"seed": 3}}), game.reset({"reset": {"seed": 3}})
+    assert (tool.name, tool.description, tool.parameter_names) == (
+        "step",
+        "Guesses the number.",
+        ("number",),
+    )
+    assert (
+        tool.parameters[0].schema["maximum"] == 9
+        and tool.parameters[0].description == "Your guess."
+    )
+    one = game.reset({"reset": {"seed": 3}})
+    other = game.reset({"reset": {"seed": 3}})
     said = one.call(guess(9))
-    assert said.text == '{"said":"lower"}' and said.value == {"said": "lower"}, "neither reward nor end is told"
+    assert said.text == '{"said":"lower"}' and said.value == {"said": "lower"}, (
+        "neither reward nor end is told"
+    )
     assert not one.same_state(other) and other.call(guess(9)) == said and one.same_state(other)
     assert one.call(guess(9)).text == "Error: you said that" and one.call(guess(9)).error == "tool"
-    assert one.call(guess(10)).error == "bad_arguments" and one.call(Call("jump")).error == "unknown_tool"
+    assert (
+        one.call(guess(10)).error == "bad_arguments"
+        and one.call(Call("jump")).error == "unknown_tool"
+    )
     assert game.reset(one.snapshot()).same_state(one)
     with pytest.raises(ValueError, match="rows"):
         game.reset({"rows": []})
@@ -98,7 +115,9 @@ def test_one_world_at_a_time_is_enough_for_many(added):
 
 def test_an_episode_is_worth_what_the_environment_gave(added):
     game = added("game", "--kind", "openenv", "--", f"{GAMES}:GuessGame")
-    number = next(each for each in range(1, 10) if "right" in game.reset(None).call(guess(each)).text)
+    number = next(
+        each for each in range(1, 10) if "right" in game.reset(None).call(guess(each)).text
+    )
     wrong = number % 9 + 1
     check = Call("rewarded", {"at_least": 0.85})
     assert "rewarded" in checks(game) and "rewarded" not in game.tools()
@@ -123,7 +142,10 @@ def test_a_class_for_trl_has_its_methods_as_tools_with_the_texts_that_trl_shows(
     assert list(pantry.tools()) == ["count", "put"]
     put = pantry.tools()["put"]
     assert put.description == "Puts something on a shelf."
-    assert put.parameters[0].description == "What it is called, in one word." and put.parameters[0].required
+    assert (
+        put.parameters[0].description == "What it is called, in one word."
+        and put.parameters[0].required
+    )
     assert put.parameters[1].schema == {"enum": ["top", "bottom"], "type": "string"}
     assert put.parameters[1].default == "top"
     world = pantry.reset({"reset": {"shelves": {"top": ["tea"], "bottom": []}}})
@@ -147,7 +169,10 @@ def test_its_tools_are_described_as_trl_describes_them(added):
         assert ours["description"] == theirs["description"]
         for parameter, schema in theirs["parameters"]["properties"].items():
             told = ours["parameters"]["properties"][parameter]
-            assert " ".join(schema["description"].split()) == told["description"] and schema["type"] == told["type"]
+            assert (
+                " ".join(schema["description"].split()) == told["description"]
+                and schema["type"] == told["type"]
+            )
             assert schema.get("enum") == told.get("enum")
         assert theirs["parameters"].get("required", []) == ours["parameters"]["required"]
 
@@ -157,7 +182,9 @@ def test_its_tools_are_described_as_trl_describes_them(added):
 def test_the_promises_of_the_seam_are_kept(name, added):
     kind, made = ("openenv", "GuessGame") if name == "game" else ("trl", "Pantry")
     environment = added(name, "--kind", kind, "--", f"{GAMES}:{made}")
-    calls = (guess(1), guess(2)) if name == "game" else (Call("put", {"thing": "salt"}), Call("count"))
+    calls = (
+        (guess(1), guess(2)) if name == "game" else (Call("put", {"thing": "salt"}), Call("count"))
+    )
     task = Task(reference(environment), "base", ("Go.",), (calls,), tuple(environment.tools()))
     Path("tasks.jsonl").write_bytes(task_lines([task]))
     assert run(["env", "check", f"{name}.openenv.json", "--tasks", "tasks.jsonl"]) == 0
@@ -183,11 +210,17 @@ def key(monkeypatch: pytest.MonkeyPatch) -> str:
     """One that this process has read for an endpoint."""
     monkeypatch.setattr(connections, "_known", set())
     monkeypatch.setenv("PLANTED_KEY", "sk-planted-5e1f0c77a9")
-    asyncio.run(connections.read_key(Endpoint(model="m", urls=("http://127.0.0.1:1/v1",), key_env="PLANTED_KEY")))
+    asyncio.run(
+        connections.read_key(
+            Endpoint(model="m", urls=("http://127.0.0.1:1/v1",), key_env="PLANTED_KEY")
+        )
+    )
     return "sk-planted-5e1f0c77a9"
 
 
-@pytest.mark.parametrize("before", [0, connections.MOST_COMPLAINT - 15, connections.MOST_FAILED - 15])
+@pytest.mark.parametrize(
+    "before", [0, connections.MOST_COMPLAINT - 15, connections.MOST_FAILED - 15]
+)
 def test_errors_repeat_no_key_and_are_bounded(key, before):
     class Leaking:
         def reset(self) -> None:
@@ -197,7 +230,10 @@ def test_errors_repeat_no_key_and_are_bounded(key, before):
             raise ValueError("~" * before + key + "~" * connections.MOST_FAILED)
 
     session = sessions.MethodSession(Leaking())
-    told = [session.call("look", {}).text, str(sessions.RefusedStep("EXECUTION_ERROR", "~" * before + key))]
+    told = [
+        session.call("look", {}).text,
+        str(sessions.RefusedStep("EXECUTION_ERROR", "~" * before + key)),
+    ]
     with pytest.raises(ValueError, match="reset is refused") as caught:
         session.begin({})
     for text in (*told, str(caught.value)):
@@ -220,23 +256,29 @@ def test_tools_are_pinned(added, tmp_path):
 
 
 def test_desk_behind_an_address_plays_as_desk_does(added):
-    desk, tasks = load("desk"), generate(0, 12, 0)
+    desk = load("desk")
+    tasks = generate(0, 12, 0)
     with serving(desk) as address:
         far = added("far", "--kind", "openenv", "--url", address)
         assert far.tools().keys() == desk.tools().keys() and far.features.waits
-        here, there = play(desk, tasks), play(far, [moved(task, far) for task in tasks])
+        here = play(desk, tasks)
+        there = play(far, [moved(task, far) for task in tasks])
     assert [told(trace) for trace in here] == [told(trace) for trace in there]
     assert any(trace.binary for trace in here) and "no_such_tool" in str(here)
 
 
 @pytest.mark.slow
 def test_episodes_share_the_sessions_that_a_server_gives_and_its_death_is_nobodys_failure(added):
-    desk, (task,) = load("desk"), generate(0, 1, 0)
+    desk = load("desk")
+    (task,) = generate(0, 1, 0)
     with serving(desk, sessions=2) as address:
         far = added("far", "--kind", "openenv", "--url", address)
         there = moved(task, far)
-        assert [trace.binary for trace in play(far, [there] * 6)] == [trace.binary for trace in play(desk, [task] * 6)]
-        world, copy = far.reset(there.state), far.reset(there.state)
+        assert [trace.binary for trace in play(far, [there] * 6)] == [
+            trace.binary for trace in play(desk, [task] * 6)
+        ]
+        world = far.reset(there.state)
+        copy = far.reset(there.state)
         for call in task.calls[0]:
             world.call(call)
         assert copy.call(task.calls[0][0]).text and far.reset(world.snapshot()).same_state(world)

@@ -1,4 +1,5 @@
-"""Against OpenEnv's own package, both ways: `make openenv` fetches it and runs this. Importing it takes a while."""
+"""Against OpenEnv's own package, both ways: `make openenv` fetches it and runs this. Importing it
+takes a while."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from rods.tasks import Task, task_lines
 from rods.worlds.desk.generator import generate
 from tests.environments import load
 
-pytestmark = pytest.mark.skipif(not os.environ.get("RODS_OPENENV"), reason="needs OpenEnv's package: make openenv")
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("RODS_OPENENV"), reason="needs OpenEnv's package: make openenv"
+)
 REAL = "tests.worlds.openenv.real"
 MOVES = [Call("step", {"by": by}) for by in (1, -3, 2, 9, 3, 1)]
 NOTES = [
@@ -75,17 +78,28 @@ def test_in_process_and_behind_its_own_server_it_is_the_same(
     with theirs(made) as address:
         assert run(["env", "add", "far", "--kind", "openenv", "--url", address]) == 0
         far = Environments().load("far.openenv.json")
-        assert [each.schema() for each in near.tools().values()] == [each.schema() for each in far.tools().values()]
-        here, there = answers(near, CALLS[made]), answers(far, CALLS[made])
+        assert [each.schema() for each in near.tools().values()] == [
+            each.schema() for each in far.tools().values()
+        ]
+        here = answers(near, CALLS[made])
+        there = answers(far, CALLS[made])
         print(*here, *there, sep="\n")
-        assert [(each.text, each.error) for each in here] == [(each.text, each.error) for each in there]
+        assert [(each.text, each.error) for each in here] == [
+            (each.text, each.error) for each in there
+        ]
         worlds = [far.reset(None) for _ in range(4)]
         for call in CALLS[made][:3]:
-            assert len({world.call(call).text for world in worlds}) == 1, "one session serves them all"
+            assert len({world.call(call).text for world in worlds}) == 1, (
+                "one session serves them all"
+            )
         assert worlds[0].same_state(worlds[3]) and worlds[0].fork().same_state(worlds[1])
-        good = tuple(call for call, result in zip(CALLS[made], here, strict=True) if result.error is None)
+        good = tuple(
+            call for call, result in zip(CALLS[made], here, strict=True) if result.error is None
+        )
         for name, environment in (("near", near), ("far", far)):
-            task = Task(reference(environment), "base", ("Go.",), (good[:2],), tuple(environment.tools()))
+            task = Task(
+                reference(environment), "base", ("Go.",), (good[:2],), tuple(environment.tools())
+            )
             Path("tasks.jsonl").write_bytes(task_lines([task]))
             assert run(["env", "check", f"{name}.openenv.json", "--tasks", "tasks.jsonl"]) == 0
 
@@ -95,7 +109,8 @@ def test_its_clients_play_desk() -> None:
     from openenv.core.generic_client import GenericEnvClient
     from openenv.core.mcp_client import MCPToolClient
 
-    desk, tasks = load("desk"), generate(0, 8, 0)
+    desk = load("desk")
+    tasks = generate(0, 8, 0)
     with serving(desk) as address:
         for task in tasks:
             with MCPToolClient(base_url=address).sync() as client:
@@ -103,7 +118,9 @@ def test_its_clients_play_desk() -> None:
                 client.reset(state=dict(task.state or {}))
                 world = desk.reset(task.state)
                 for call in (each for turn in task.calls for each in turn):
-                    told = client.step(CallToolAction(tool_name=call.name, arguments=dict(call.arguments)))
+                    told = client.step(
+                        CallToolAction(tool_name=call.name, arguments=dict(call.arguments))
+                    )
                     assert told.observation.result == world.call(call).text
                 refusal = world.call(Call("no_such_tool")).text
                 with pytest.raises(RuntimeError, match="tool_not_found") as refused:
@@ -113,7 +130,10 @@ def test_its_clients_play_desk() -> None:
         with GenericEnvClient(base_url=address).sync() as client:
             client.reset(state=dict(tasks[0].state or {}), episode_id="mine")
             state = client.state()
-            assert state["episode_id"] == "mine" and state["world"] == desk.reset(tasks[0].state).snapshot()
+            assert (
+                state["episode_id"] == "mine"
+                and state["world"] == desk.reset(tasks[0].state).snapshot()
+            )
             with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
                 client.reset(state={"nothing": 1})
 

@@ -27,7 +27,8 @@ FAULTS: dict[str, Callable[[], Any]] = {
     "RecursionError": lambda: deep(),
 }
 FAULTY = tuple(
-    Tool(name, "toys", "Does it.", (Parameter("by", {"type": "integer"}, required=False),)) for name in (*FAULTS, "say")
+    Tool(name, "toys", "Does it.", (Parameter("by", {"type": "integer"}, required=False),))
+    for name in (*FAULTS, "say")
 )
 
 
@@ -77,7 +78,9 @@ def told(address: str, *messages: Any) -> list[Any]:
             for message in messages:
                 await socket.send_str(message if isinstance(message, str) else json.dumps(message))
                 answer = await socket.receive(60)
-                assert answer.type is aiohttp.WSMsgType.TEXT, f"the socket was closed over {message!r:.100}"
+                assert answer.type is aiohttp.WSMsgType.TEXT, (
+                    f"the socket was closed over {message!r:.100}"
+                )
                 answers.append(json.loads(answer.data))
             return answers
 
@@ -100,19 +103,31 @@ def posted(address: str, *messages: tuple[str, Any]) -> list[tuple[int, Any]]:
 
 
 def step(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"type": "step", "data": {"type": "call_tool", "tool_name": name, "arguments": arguments}}
+    return {
+        "type": "step",
+        "data": {"type": "call_tool", "tool_name": name, "arguments": arguments},
+    }
 
 
-def test_a_worlds_own_fault_is_the_servers_and_closes_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worlds_own_fault_is_the_servers_and_closes_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with serving(BROKEN) as address:
         monkeypatch.setattr(World, "shown", {1, 2})  # no JSON
-        answers = told(address, *map(step, FAULTS), {"type": "state"}, {"type": "reset", "data": {"state": {"x": 1}}})
+        answers = told(
+            address,
+            *map(step, FAULTS),
+            {"type": "state"},
+            {"type": "reset", "data": {"state": {"x": 1}}},
+        )
         for fault, answer in zip([*FAULTS, "TypeError", "KeyError"], answers, strict=True):
             assert answer["type"] == "error" and answer["data"]["code"] == "EXECUTION_ERROR", answer
             assert fault in answer["data"]["message"]
         (said,) = told(address, step("say"))
         assert said["data"]["observation"]["result"] == "lone \ud800"
-        for status, body in posted(address, *(("/step", {"action": step(fault)["data"]}) for fault in FAULTS)):
+        for status, body in posted(
+            address, *(("/step", {"action": step(fault)["data"]}) for fault in FAULTS)
+        ):
             assert status == 500 and body["detail"]
         monkeypatch.setattr(World, "shown", {})
         world = behind(address).reset(None)
@@ -143,8 +158,12 @@ def test_what_is_no_message_is_whoever_sends_its_and_closes_no_socket() -> None:
 
 def test_a_seed_is_refused_and_not_ignored() -> None:
     with serving(load("desk")) as address:
-        seeded, plain = told(address, *({"type": "reset", "data": {"seed": seed}} for seed in (3, None)))
-        assert seeded["data"]["code"] == "VALIDATION_ERROR" and "no seed" in seeded["data"]["message"]
+        seeded, plain = told(
+            address, *({"type": "reset", "data": {"seed": seed}} for seed in (3, None))
+        )
+        assert (
+            seeded["data"]["code"] == "VALIDATION_ERROR" and "no seed" in seeded["data"]["message"]
+        )
         assert plain["type"] == "observation"
         ((status, body),) = posted(address, ("/reset", {"seed": 3}))
         assert status == 422 and "no seed" in body["detail"]
@@ -157,18 +176,26 @@ def rpc(method: str, **params: Any) -> tuple[str, Any]:
 
 
 def test_clients_in_production_mode_play_by_mcp() -> None:
-    desk, (task,) = load("desk"), generate(0, 1, 0)
+    desk = load("desk")
+    (task,) = generate(0, 1, 0)
     calls = [each for turn in task.calls for each in turn]
     with serving(desk, sessions=2) as address:
         (_, listed), (_, one), (_, other), (status, full) = posted(
             address, rpc("tools/list"), *[rpc("openenv/session/create")] * 3
         )
-        assert {tool["name"] for tool in listed["result"]["tools"]} == desk.tools().keys() and listed["id"] == 7
+        assert {
+            tool["name"] for tool in listed["result"]["tools"]
+        } == desk.tools().keys() and listed["id"] == 7
         assert all(tool["inputSchema"]["type"] == "object" for tool in listed["result"]["tools"])
-        assert status == 200 and full["error"]["code"] == -32000 and "all 2 sessions" in full["error"]["message"]
+        assert (
+            status == 200
+            and full["error"]["code"] == -32000
+            and "all 2 sessions" in full["error"]["message"]
+        )
         assert told(address, {"type": "state"})[0]["data"]["code"] == "CAPACITY_REACHED"
         mine, yours = (each["result"]["session_id"] for each in (one, other))
-        world, untouched = desk.reset(None), desk.reset(None)
+        world = desk.reset(None)
+        untouched = desk.reset(None)
         for call in calls:
             given = dict(call.arguments)
             (_, answer), (_, without) = posted(
@@ -178,25 +205,38 @@ def test_clients_in_production_mode_play_by_mcp() -> None:
             )
             for result, got in ((world.call(call), answer), (desk.reset(None).call(call), without)):
                 if result.error is None:
-                    assert got["result"]["data"] == result.text == got["result"]["content"][0]["text"]
+                    assert (
+                        got["result"]["data"] == result.text == got["result"]["content"][0]["text"]
+                    )
                 else:
                     assert got["error"]["message"] == result.text
         (_, closed), (_, again), (_, place) = posted(
-            address, *[rpc("openenv/session/close", session_id=mine)] * 2, rpc("openenv/session/create")
+            address,
+            *[rpc("openenv/session/close", session_id=mine)] * 2,
+            rpc("openenv/session/create"),
         )
-        assert closed["result"] == {"session_id": mine, "closed": True} and "session_id" in place["result"]
+        assert (
+            closed["result"] == {"session_id": mine, "closed": True}
+            and "session_id" in place["result"]
+        )
         assert again["error"]["code"] == -32602
         call = calls[0]
         ((_, first),) = posted(
-            address, rpc("tools/call", name=call.name, arguments=dict(call.arguments), session_id=yours)
+            address,
+            rpc("tools/call", name=call.name, arguments=dict(call.arguments), session_id=yours),
         )
-        assert untouched.call(call).text in json.dumps(first) or first["result"]["data"] == untouched.call(call).text
+        assert (
+            untouched.call(call).text in json.dumps(first)
+            or first["result"]["data"] == untouched.call(call).text
+        )
 
 
 def test_by_mcp_too_each_is_told_whose_fault_it_is() -> None:
     with serving(BROKEN) as address:
         for fault, (status, body) in zip(
-            FAULTS, posted(address, *(rpc("tools/call", name=fault) for fault in FAULTS)), strict=True
+            FAULTS,
+            posted(address, *(rpc("tools/call", name=fault) for fault in FAULTS)),
+            strict=True,
         ):
             assert status == 200 and body["error"]["code"] == -32603, fault
             assert body["error"]["data"] == {"error_type": "EXECUTION_ERROR"}

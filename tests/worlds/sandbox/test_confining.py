@@ -14,7 +14,8 @@ from rods.family.trials.doctor import installation
 from rods.worlds.sandbox import confining, seccomp
 from tests.worlds.sandbox.tiers import require_tier
 
-# The rights of an older Landlock are a part of this one's: what it does not handle, it lets through.
+# The rights of an older Landlock are a part of this one's: what it does not handle, it lets
+# through.
 OLDER = """
 import os, socket, sys
 from rods.worlds.sandbox import confining
@@ -39,7 +40,11 @@ def test_a_readable_file_is_not_cut_off_under_any_landlock(version: int, tmp_pat
     (tmp_path / "file").write_text("whole", encoding="utf-8")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{OLDER.format(version=version)}"
     done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "file"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code, tmp_path / "file"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout.split()[0] == "opened" and done.stdout.split()[1] in ("1", "13")
     assert (tmp_path / "file").read_text(encoding="utf-8") == "whole"
@@ -57,8 +62,11 @@ def test_doctor_says_what_this_kernel_leaves_to_a_single_lock(
     assert (left is None) == ("seccomp alone" not in found.text) and (left or "tier") in found.text
 
 
-def verdict(program: list[tuple[int, int, int, int]], machine: int, number: int, *arguments: int) -> int:
-    """What the kernel's interpreter would return for a call: the five instructions that the filter consists of."""
+def verdict(
+    program: list[tuple[int, int, int, int]], machine: int, number: int, *arguments: int
+) -> int:
+    """What the kernel's interpreter would return for a call: the five instructions that the filter
+    consists of."""
     data = struct.pack("<iIQ6Q", number, machine, 0, *arguments, *[0] * (6 - len(arguments)))
     place = accumulator = 0
     while True:
@@ -69,7 +77,11 @@ def verdict(program: list[tuple[int, int, int, int]], machine: int, number: int,
             (accumulator,) = struct.unpack_from("<I", data, operand)
             place += 1
             continue
-        tests = {0x15: accumulator == operand, 0x35: accumulator >= operand, 0x45: bool(accumulator & operand)}
+        tests = {
+            0x15: accumulator == operand,
+            0x35: accumulator >= operand,
+            0x45: bool(accumulator & operand),
+        }
         place += 1 + (if_so if tests[operation] else if_not)
 
 
@@ -80,13 +92,20 @@ def test_the_filter_allows_what_is_listed_and_nothing_else_on_both_machines(
     """The one that this machine is not has no kernel to try it here."""
     monkeypatch.setattr("platform.machine", lambda: machine)
     column, audit = seccomp._MACHINES[machine]
-    allow, idle, refuse, absent = seccomp._ALLOW, seccomp._ERRNO, seccomp._ERRNO | 1, seccomp._ERRNO | 38
+    allow = seccomp._ALLOW
+    idle = seccomp._ERRNO
+    refuse = seccomp._ERRNO | 1
+    absent = seccomp._ERRNO | 38
     program = seccomp._program(True)
     calls = seccomp._CALLS
     always = {numbers[column] for numbers in calls["allowed"].values()} - {-1}
     assert all(verdict(program, audit, number) == allow for number in always)
-    assert all(verdict(program, audit, numbers[column]) == idle for numbers in calls["idle"].values())
-    partly = {name: call["numbers"][column] for name, call in (calls["partly"] | calls["without"]).items()}
+    assert all(
+        verdict(program, audit, numbers[column]) == idle for numbers in calls["idle"].values()
+    )
+    partly = {
+        name: call["numbers"][column] for name, call in (calls["partly"] | calls["without"]).items()
+    }
     known = always | {numbers[column] for numbers in calls["idle"].values()} | {*partly.values()}
     for number in {*range(2000), 0x40000000, 0x40000029, 0x7FFFFFFF} - known:
         assert verdict(program, audit, number) == (absent if number >= 435 else refuse), number

@@ -14,7 +14,8 @@ from rods.worlds.sandbox.memory_group import joining, make
 from tests.worlds.sandbox.tiers import require_tier
 
 MADE = f"rods-sandbox-{os.getpid()}"
-# Maps of a page each cost their process no address space to speak of, and the kernel 200 bytes a map.
+# Maps of a page each cost their process no address space to speak of, and the kernel 200 bytes a
+# map.
 MAPS = """
 import mmap
 kept = []
@@ -37,13 +38,19 @@ def tree(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("own", "place", "limit"),
     [
-        ("7:pids:/\n4:memory:/job/step\n0::/user/app/ours\n", "memory/job/step", "memory.limit_in_bytes"),
+        (
+            "7:pids:/\n4:memory:/job/step\n0::/user/app/ours\n",
+            "memory/job/step",
+            "memory.limit_in_bytes",
+        ),
         ("4:cpu,memory:/nowhere\n0::/user/app/ours\n", "user/app", "memory.max"),
         ("0::/user/app/ours\n", "user/app", "memory.max"),
         ("0::/user/app\n", "user/app", "memory.max"),
     ],
 )
-def test_a_group_is_made_where_memory_is_counted(tree: Path, own: str, place: str, limit: str) -> None:
+def test_a_group_is_made_where_memory_is_counted(
+    tree: Path, own: str, place: str, limit: str
+) -> None:
     (tree / "own").write_text(own)
     assert make(tree, tree / "own", 1 << 30) == tree / place / MADE
     assert (tree / place / MADE / limit).read_text() == str(1 << 30)
@@ -70,9 +77,17 @@ def test_groups_of_programs_that_have_ended_are_removed(tree: Path) -> None:
 
 def in_a_group(most: int, code: str) -> subprocess.CompletedProcess[str]:
     """Runs `code` in a group of `most` bytes, made by a program of its own."""
-    program = f"import subprocess, sys; from rods.worlds.sandbox.memory_group import joining; head = joining({most})\n"
-    program += f"sys.exit(subprocess.run([*head, sys.executable, '-c', {code!r}]).returncode if head else 77)"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    program = (
+        f"import subprocess, sys; from rods.worlds.sandbox.memory_group import joining; head = "
+        f"joining({most})\n"
+    )
+    program += (
+        f"sys.exit(subprocess.run([*head, sys.executable, '-c', {code!r}]).returncode if head else "
+        f"77)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
 
 
 def test_what_the_kernel_keeps_for_a_process_is_counted() -> None:
@@ -87,7 +102,9 @@ def test_confined_processes_are_in_it() -> None:
     require_tier("landlock")
     if not joining(1 << 40):
         pytest.skip("no memory cgroup can be made here")
-    environment = confined("tests.rods.toy_environment:environment", Sandbox(workers=1, seconds=30.0))
+    environment = confined(
+        "tests.rods.toy_environment:environment", Sandbox(workers=1, seconds=30.0)
+    )
     try:
         environment.reset(None)
         (cell,) = environment._cells

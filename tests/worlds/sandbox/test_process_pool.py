@@ -1,4 +1,5 @@
-"""Worlds in more environments than there may be processes: never more of these, and nobody notices."""
+"""Worlds in more environments than there may be processes: never more of these, and nobody
+notices."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def children() -> set[str]:
 def most() -> Iterator[Callable[[], int]]:
     """How many processes there were at once, watched all the time from now on."""
     offered()  # which starts a process itself
-    before, counts, over = children(), [0], threading.Event()
+    before = children()
+    counts = [0]
+    over = threading.Event()
 
     def look() -> None:
         while not over.wait(0.001):
@@ -62,7 +65,8 @@ def most() -> Iterator[Callable[[], int]]:
 
 
 def steps(instance: Instance, seed: int, count: int) -> Iterator[str]:
-    """What a world answers to calls, its copies too; some of them fill a jar until its environment's own refusal."""
+    """What a world answers to calls, its copies too; some of them fill a jar until its
+    environment's own refusal."""
     rng = random.Random(seed)
     for _ in range(count):
         amount = rng.randrange(1, 60)
@@ -75,7 +79,11 @@ def steps(instance: Instance, seed: int, count: int) -> Iterator[str]:
 
 def in_turns(environments: list[Environment], count: int) -> list[list[str]]:
     """Two episodes in each environment, a step of each in turn."""
-    made = [environment.reset({"jars": {"a": 1}, "log": []}) for environment in environments for _ in range(2)]
+    made = [
+        environment.reset({"jars": {"a": 1}, "log": []})
+        for environment in environments
+        for _ in range(2)
+    ]
     playing = [steps(instance, number, count) for number, instance in enumerate(made)]
     found: list[list[str]] = [[] for _ in playing]
     for _ in range(3 * count):
@@ -94,7 +102,10 @@ def test_worlds_that_come_back_answer_as_if_they_had_never_left(
         assert in_turns(confined, 1) == in_turns(plain, 1)
         assert all(one.hash == other.hash for one, other in zip(confined, plain, strict=True))
         assert 0 < most() <= 2
-    assert len({text for said in in_turns(plain, 40) for text in said if "is full" in text}) == WORLDS  # they differ
+    # they differ
+    assert (
+        len({text for said in in_turns(plain, 40) for text in said if "is full" in text}) == WORLDS
+    )
 
 
 def test_threads_wait_for_a_place_and_spare_processes_are_among_the_counted(
@@ -111,7 +122,10 @@ def test_threads_wait_for_a_place_and_spare_processes_are_among_the_counted(
             each.start()
         for each in threads:
             each.join()
-        assert isinstance(environments._confiner, Confiner) and environments._confiner._spares.count == 1
+        assert (
+            isinstance(environments._confiner, Confiner)
+            and environments._confiner._spares.count == 1
+        )
         assert 0 < most() <= 4
     plain = named_function(f"{home}/{names[0]}", where="test")()
     assert [len(said) for said in found.values()] == [30] * WORLDS
@@ -123,10 +137,14 @@ def test_what_cannot_be_made_again_stays_as_long_as_somebody_is_in_it(
 ) -> None:
     monkeypatch.setattr(process_pool, "WORLD_REMADE", 0.5)
     chancy = TOY + "honestly_nondeterministic"
-    with Environments(Sandbox(environments=(chancy,), workers=1, processes=1, seconds=30.0), home) as environments:
+    with Environments(
+        Sandbox(environments=(chancy,), workers=1, processes=1, seconds=30.0), home
+    ) as environments:
         world = environments.load(chancy).reset(None)
         assert world.call(Call("count", {"name": "x"})).error is None
-        with pytest.raises(InfrastructureError, match=r"hold worlds that cannot be made again \(operation.sandbox"):
+        with pytest.raises(
+            InfrastructureError, match=r"hold worlds that cannot be made again \(operation.sandbox"
+        ):
             environments.load(names[0])
         assert world.call(Call("total", {})).error is None
         del world

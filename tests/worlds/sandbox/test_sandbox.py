@@ -1,4 +1,5 @@
-"""Confined environments: the seam as anywhere, and what happens to worlds when their process is lost."""
+"""Confined environments: the seam as anywhere, and what happens to worlds when their process is
+lost."""
 
 from __future__ import annotations
 
@@ -68,8 +69,14 @@ def hostile() -> Iterator[Sandboxed]:
 
 def test_it_is_the_same_environment_as_in_process(toy: Sandboxed) -> None:
     here = toy_environment.environment()
-    assert (toy.name, toy.hash, toy.features, toy.tools()) == (here.name, here.hash, here.features, here.tools())
-    one, other = toy.reset(None), here.reset(None)
+    assert (toy.name, toy.hash, toy.features, toy.tools()) == (
+        here.name,
+        here.hash,
+        here.features,
+        here.tools(),
+    )
+    one = toy.reset(None)
+    other = here.reset(None)
     for call in (
         Call("write", {"title": "a", "body": "b"}),
         Call("titles", {}),
@@ -107,8 +114,10 @@ def test_refusals_are_those_of_the_environment(toy: Sandboxed, hostile: Sandboxe
 
 def test_what_it_raises_anywhere_but_in_reset_is_the_machinery_s_failure() -> None:
     environment = confined(HOSTILE, Sandbox(seconds=30.0, workers=1))
-    world, other = environment.reset(None), environment.reset(None)
-    for raised in ("ValueError('odd')", "Unsupported('odd')"):  # the latter of abilities that it declares
+    world = environment.reset(None)
+    other = environment.reset(None)
+    # the latter of abilities that it declares
+    for raised in ("ValueError('odd')", "Unsupported('odd')"):
         code = (
             "from tests.faults import hostile\nfrom rods.errors import Unsupported\n"
             f"def odd(*_): raise {raised}\n"
@@ -127,7 +136,10 @@ def test_a_state_that_it_refuses_once_a_world_is_made_anew_is_the_machinery_s_fa
     world = environment.reset({"count": 5})
     (cell,) = environment._cells
     cell.worker.discard(cell.worker.generation)
-    code = "from tests.faults import hostile\ndef odd(*_): raise ValueError('odd')\nhostile.Hostile.reset = odd"
+    code = (
+        "from tests.faults import hostile\ndef odd(*_): raise "
+        "ValueError('odd')\nhostile.Hostile.reset = odd"
+    )
     environment.reset(None).call(Call("run", {"code": code, "given": {}}))
     with pytest.raises(InfrastructureError, match="odd"):
         world.call(COUNT)
@@ -139,7 +151,10 @@ def test_a_state_that_it_refuses_once_a_world_is_made_anew_is_the_machinery_s_fa
 def test_a_snapshot_may_have_any_keys() -> None:
     environment = confined(HOSTILE, Sandbox(seconds=30.0, workers=1))
     world = environment.reset(None)
-    code = "from tests.faults import hostile\nhostile.World.snapshot = lambda world: {'refused': ['an order']}"
+    code = (
+        "from tests.faults import hostile\nhostile.World.snapshot = lambda world: {'refused': ['an "
+        "order']}"
+    )
     world.call(Call("run", {"code": code, "given": {}}))
     assert world.snapshot() == {"refused": ["an order"]}
     environment.close()
@@ -147,11 +162,14 @@ def test_a_snapshot_may_have_any_keys() -> None:
 
 @pytest.mark.parametrize("tier", [tier for tier in TIERS if reaches(offered().tier, tier)])
 def test_what_it_prints_is_for_nobody_and_holds_nothing_up(tier: Tier) -> None:
-    environment = confined(HOSTILE, Sandbox(lowest_tier="limits", workers=1, seconds=30.0), tier=tier)
+    environment = confined(
+        HOSTILE, Sandbox(lowest_tier="limits", workers=1, seconds=30.0), tier=tier
+    )
     world = environment.reset(None)
     code = (
         "import os, sys\n"
-        "for stream in (sys.stdout, sys.stderr): print('noise' * 100_000, file=stream, flush=True)\n"
+        "for stream in (sys.stdout, sys.stderr): print('noise' * 100_000, file=stream, "
+        "flush=True)\n"
         "for number in (1, 2): os.write(number, b'noise')"
     )
     assert world.call(Call("run", {"code": code, "given": {}})).text == "done"
@@ -190,7 +208,9 @@ def test_honest_code_computes_with_arrays_threads_and_sockets(tier: Tier) -> Non
 
 def test_what_leaves_its_group_of_processes_is_ended_all_the_same() -> None:
     """The tier `limits` does not keep it from leaving."""
-    environment = confined(HOSTILE, Sandbox(lowest_tier="limits", workers=1, seconds=1.0), tier="limits")
+    environment = confined(
+        HOSTILE, Sandbox(lowest_tier="limits", workers=1, seconds=1.0), tier="limits"
+    )
     world = environment.reset(None)
     pid = environment._cells[0].worker.pid
     assert pid is not None
@@ -203,7 +223,9 @@ def test_what_leaves_its_group_of_processes_is_ended_all_the_same() -> None:
     environment.close()
 
 
-def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(hostile: Sandboxed) -> None:
+def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(
+    hostile: Sandboxed,
+) -> None:
     world = hostile.reset(None)
     given = {"many": 2**70, "half": "\ud800", "endless": float("-inf"), "nothing": None}
     told = world.call(Call("run", {"code": "got = ascii(given)", "given": given}))
@@ -216,11 +238,18 @@ def test_ground_truths_hold_and_episodes_run_in_it() -> None:
     desk = confined("rods.worlds.desk:environment", Sandbox(seconds=30.0, workers=1))
     assert reference(desk) == reference(load("desk")) and checks(desk) == checks(load("desk"))
     assert desk.reset(None).call(Call("file_exists", {"file": "plan"})).value is False
-    tasks = [task for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)]
+    tasks = [
+        task
+        for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)
+    ]
     assert not any(replay(desk, task) for task in tasks)
     traces = _played(desk, tasks)
     assert [trace.end for trace in traces] == ["finished"] * 3
-    assert all(turn.verdict is not None and turn.verdict.resolved for trace in traces for turn in trace.turns)
+    assert all(
+        turn.verdict is not None and turn.verdict.resolved
+        for trace in traces
+        for turn in trace.turns
+    )
     desk.close()
 
 
@@ -228,7 +257,10 @@ def _played(environment: Sandboxed, tasks: list[Task]) -> list[Trace]:
     """Episodes of a policy that writes the ground truth."""
     dialect = dialects.load("compact")
     jobs = [Job(task, environment, dialect, GroundTruth(environment, task)) for task in tasks]
-    left = [[[dialect.write(calls), "done"] if calls else ["done"] for calls in task.calls] for task in tasks]
+    left = [
+        [[dialect.write(calls), "done"] if calls else ["done"] for calls in task.calls]
+        for task in tasks
+    ]
 
     def complete(waiting):
         return [Reply(_next(left[index])) for index, _ in waiting]
@@ -243,8 +275,11 @@ def _next(turns: list[list[str]]) -> str:
 
 
 @pytest.mark.parametrize("misdeed", [HANG, DIE], ids=["hangs", "dies"])
-def test_what_hangs_or_dies_is_replaced_and_nobody_else_notices(hostile: Sandboxed, misdeed: Call) -> None:
-    culprit, bystander = hostile.reset(None), hostile.reset(None)
+def test_what_hangs_or_dies_is_replaced_and_nobody_else_notices(
+    hostile: Sandboxed, misdeed: Call
+) -> None:
+    culprit = hostile.reset(None)
+    bystander = hostile.reset(None)
     for world in (culprit, bystander):
         assert [world.call(COUNT).value for _ in range(3)] == [1, 2, 3]
     with pytest.raises(InfrastructureError):
@@ -269,7 +304,9 @@ def test_a_process_killed_from_outside_is_replaced_unnoticed(hostile: Sandboxed)
 
 
 def test_all_processes_may_be_lost_at_once_and_then_those_that_wait(hostile: Sandboxed) -> None:
-    worlds = {id(world._cell): world for world in (hostile.reset({"count": 100 * n}) for n in range(50))}
+    worlds = {
+        id(world._cell): world for world in (hostile.reset({"count": 100 * n}) for n in range(50))
+    }
     assert len(worlds) == len(hostile._cells)
     workers = [cell.worker for cell in hostile._cells]
     before = [world.call(COUNT).value for world in worlds.values()]
@@ -338,10 +375,13 @@ def test_what_hangs_ends_with_its_parent() -> None:
         "from rods.calls import Call;"
         f"e = confined({HOSTILE!r}, Sandbox(seconds=600.0, workers=1)); w = e.reset(None);"
         "print(e._cells[0].worker.pid, flush=True);"
-        f"threading.Thread(target=w.call, args=(Call('run', {HANG.arguments!r}),), daemon=True).start();"
+        f"threading.Thread(target=w.call, args=(Call('run', {HANG.arguments!r}),), "
+        f"daemon=True).start();"
         "time.sleep(0.5); os._exit(1)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
     pid = int(done.stdout)
     for _ in range(100):
         try:
@@ -355,7 +395,14 @@ def test_what_hangs_ends_with_its_parent() -> None:
 @pytest.mark.slow
 def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> None:
     for wait in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05):
-        order = Order(HOST, 1.0, 512 << 20, 1 << 20, [[], "load", HOSTILE], confinement(HOSTILE, offered().tier))
+        order = Order(
+            HOST,
+            1.0,
+            512 << 20,
+            1 << 20,
+            [[], "load", HOSTILE],
+            confinement(HOSTILE, offered().tier),
+        )
         child = start(order).result()
         group = child.process.pid
         threading.Event().wait(wait)
@@ -390,13 +437,21 @@ def test_the_configuration_says_which_environments_are_confined() -> None:
     with Environments(Sandbox(environments=(name,), workers=1)) as environments:
         confined = environments.load(name)
         assert isinstance(confined, Sandboxed) and environments.load(name) is confined
-        assert not isinstance(environments.load("desk"), Sandboxed) and not isinstance(load(name), Sandboxed)
+        assert not isinstance(environments.load("desk"), Sandboxed) and not isinstance(
+            load(name), Sandboxed
+        )
     with pytest.raises(UserError, match="in this process only"):
         Environments(Sandbox(environments=("bfcl",))).load("bfcl")
 
 
-def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "offered", lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"}))
+def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        module,
+        "offered",
+        lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"}),
+    )
     with pytest.raises(UserError, match=r"only of tier 'limits'.*not installed.*lowest_tier"):
         confined(TOY + "environment", Sandbox(workers=1))
     made = confined(TOY + "environment", Sandbox(workers=1, lowest_tier="limits"))

@@ -1,4 +1,5 @@
-"""What a confined process may answer: any bytes whatever, at any time. None of it gets past the seam."""
+"""What a confined process may answer: any bytes whatever, at any time. None of it gets past the
+seam."""
 
 from __future__ import annotations
 
@@ -29,9 +30,21 @@ from tests.worlds.sandbox.tiers import require_tier
 
 CASES = 100_000
 COUNT = Call("count", {})
-TOOL: dict[str, Any] = {"name": "count", "group": "", "description": "", "bounded": True, "result": None, "reads": None}
+TOOL: dict[str, Any] = {
+    "name": "count",
+    "group": "",
+    "description": "",
+    "bounded": True,
+    "result": None,
+    "reads": None,
+}
 HONEST = {
-    "load": {"name": "fuzzed", "hash": "0", "features": [True] * 4, "tools": [["count", TOOL | {"parameters": []}]]},
+    "load": {
+        "name": "fuzzed",
+        "hash": "0",
+        "features": [True] * 4,
+        "tools": [["count", TOOL | {"parameters": []}]],
+    },
     "reset": None,
     "replay": None,
     "call": ["1", 1],
@@ -42,8 +55,8 @@ HONEST = {
 
 
 class Line:
-    """The parent's end of a socket, to a process that answers honestly until it is told what to send instead: bytes,
-    in parts of any size, and then the end, silence or a reset."""
+    """The parent's end of a socket, to a process that answers honestly until it is told what to
+    send instead: bytes, in parts of any size, and then the end, silence or a reset."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -63,7 +76,9 @@ class Line:
     def recv(self, count: int) -> bytes:
         if not self.waiting and self.end is not None:
             raise self.end
-        part = self.waiting[: count if self.whole else min(count, self.chance.choice((1, 7, 8, 9, 100, 1 << 20)))]
+        part = self.waiting[
+            : count if self.whole else min(count, self.chance.choice((1, 7, 8, 9, 100, 1 << 20)))
+        ]
         self.waiting = self.waiting[len(part) :]
         return part
 
@@ -82,11 +97,15 @@ class FuzzedChild(Child):
         self.process = SimpleNamespace(  # type: ignore[assignment]
             pid=0, stderr=None, poll=lambda: None, wait=lambda seconds: 0
         )
-        self.owner, self.ready, self.opened = os.getpid(), line.instead is None, HONEST["load"]
+        self.owner = os.getpid()
+        self.ready = line.instead is None
+        self.opened = HONEST["load"]
         self.kill = lambda: None  # type: ignore[assignment]
-        self._order, self._number = Order("", reply_bytes=4 << 20), 0
+        self._order = Order("", reply_bytes=4 << 20)
+        self._number = 0
         if not self.ready:
-            line.waiting, line.instead = line.instead or b"", None
+            line.waiting = line.instead or b""
+            line.instead = None
 
 
 def framed(content: bytes, number: int) -> bytes:
@@ -122,7 +141,8 @@ def made_up(chance: random.Random, depth: int = 0) -> Any:
 
 
 def content(chance: random.Random, honest: bytes) -> bytes:
-    """A message's content: nonsense, something near an honest one, something nested, something long."""
+    """A message's content: nonsense, something near an honest one, something nested, something
+    long."""
     kind = chance.randrange(40)
     if kind < 6:
         return chance.randbytes(chance.randrange(60))
@@ -131,17 +151,33 @@ def content(chance: random.Random, honest: bytes) -> bytes:
         for _ in range(chance.randrange(1, 4)):
             place = chance.randrange(len(near) + 1)
             near[place : place + chance.randrange(3)] = chance.choice(
-                (b"", b"[", b"]", b'"', b"null", b"1e999", b"\\ud800", b"9" * 30, b"NaN", chance.randbytes(2))
+                (
+                    b"",
+                    b"[",
+                    b"]",
+                    b'"',
+                    b"null",
+                    b"1e999",
+                    b"\\ud800",
+                    b"9" * 30,
+                    b"NaN",
+                    chance.randbytes(2),
+                )
             )
         return bytes(near)
     if kind < 26:
-        return orjson.dumps([chance.choice(("ok", "ok", "raised", "too_large", 1, None)), made_up(chance)])
+        return orjson.dumps(
+            [chance.choice(("ok", "ok", "raised", "too_large", 1, None)), made_up(chance)]
+        )
     if kind < 32:
         return orjson.dumps(made_up(chance))
     if kind < 39:
-        deep, (opens, closes) = chance.choice((3, 99, 101, 250, 1000, 1018, 1030)), chance.choice(NESTED)
+        deep = chance.choice((3, 99, 101, 250, 1000, 1018, 1030))
+        (opens, closes) = chance.choice(NESTED)
         return chance.choice(ENVELOPES) % (opens * deep + b"1" + closes * deep)
-    long = b'"%s"' % (chance.choice((b"x", b"[", b"\\n")) * chance.choice((1_999, 2_001, 99_999, 100_001)))
+    long = b'"%s"' % (
+        chance.choice((b"x", b"[", b"\\n")) * chance.choice((1_999, 2_001, 99_999, 100_001))
+    )
     return chance.choice(ENVELOPES) % long
 
 
@@ -156,16 +192,22 @@ def message(chance: random.Random, honest: bytes, number: int) -> bytes:
     if kind == 0:
         return inner  # no header
     if kind == 1:  # a length that is wrong
-        return HEADER.pack(chance.choice((0, 1, len(inner) + 1, 1 << 22, 1 << 30, 0xFFFFFFFF)), number) + inner
+        return (
+            HEADER.pack(chance.choice((0, 1, len(inner) + 1, 1 << 22, 1 << 30, 0xFFFFFFFF)), number)
+            + inner
+        )
     if kind == 2:  # another request's number
         return framed(inner, chance.choice((0, number - 1, number + 1, 0xFFFFFFFF)))
     if kind == 3:  # more than was asked
-        return framed(inner, number) + chance.choice((b"x", framed(honest, number), framed(honest, number + 1)))
+        return framed(inner, number) + chance.choice(
+            (b"x", framed(honest, number), framed(honest, number + 1))
+        )
     return framed(inner, number)
 
 
 def nesting(value: Any) -> int:
-    level, found = [value], 0
+    level = [value]
+    found = 0
     while level:
         found += 1
         level = [
@@ -192,8 +234,9 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
 
 @pytest.mark.slow
 def test_any_bytes_whatever_give_what_the_seam_provides_for(line: Line) -> None:
-    """A hundred thousand answers to requests of all kinds: a Result, a snapshot, a world, a truth value, or an error of
-    the seam; nothing of it is deep or, where it is an error, long; and an honest process goes on."""
+    """A hundred thousand answers to requests of all kinds: a Result, a snapshot, a world, a truth
+    value, or an error of the seam; nothing of it is deep or, where it is an error, long; and an
+    honest process goes on."""
     chance = line.chance
     fuzzed = Sandboxed("fuzzed:environment", Confinement((), (), None), Sandbox(workers=1))
     (cell,) = fuzzed._cells
@@ -204,7 +247,9 @@ def test_any_bytes_whatever_give_what_the_seam_provides_for(line: Line) -> None:
         "fork": world.fork,
         "same": lambda: world.same_state(world),
         "reset": lambda: fuzzed.reset({}),
-        "load": lambda: Sandboxed("fuzzed:environment", Confinement((), (), None), Sandbox(workers=1)),
+        "load": lambda: Sandboxed(
+            "fuzzed:environment", Confinement((), (), None), Sandbox(workers=1)
+        ),
     }
     came: dict[str, int] = {}
     for case in range(CASES):
@@ -221,9 +266,13 @@ def test_any_bytes_whatever_give_what_the_seam_provides_for(line: Line) -> None:
             assert type(error) is not ValueError or do == "reset", (case, do, sent)
             assert len(str(error)) < 3_000 and nesting(error.args) < 5, (case, do, sent)
             found = error
-        line.instead, line.end, line.waiting = None, None, b""
+        line.instead = None
+        line.end = None
+        line.waiting = b""
         if isinstance(found, Result):
-            assert type(found.text) is str and (found.error is None or len(found.text) <= 100_000), (case, sent)
+            assert type(found.text) is str and (
+                found.error is None or len(found.text) <= 100_000
+            ), (case, sent)
             assert nesting(found.value) <= 100 and orjson.dumps(found.value), (case, sent)
         elif isinstance(found, dict):
             assert nesting(found) <= 100 and orjson.dumps(found), (case, sent)
@@ -231,7 +280,13 @@ def test_any_bytes_whatever_give_what_the_seam_provides_for(line: Line) -> None:
             kinds = (bool, ConfinedWorld, Sandboxed, InfrastructureError, Unsupported, ValueError)
             assert isinstance(found, kinds), (case, sent)
         came[type(found).__name__] = came.get(type(found).__name__, 0) + 1
-    assert min(came[kind] for kind in ("Result", "dict", "bool", "ConfinedWorld", "Sandboxed", "ValueError")) > 20, came
+    assert (
+        min(
+            came[kind]
+            for kind in ("Result", "dict", "bool", "ConfinedWorld", "Sandboxed", "ValueError")
+        )
+        > 20
+    ), came
     assert world.call(COUNT) == Result("1", 1)
 
 
@@ -252,7 +307,9 @@ if frame.f_locals['do'] == 'replay':
 
 
 @pytest.mark.slow
-def test_a_request_keeps_to_its_total_time_whatever_has_to_be_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_keeps_to_its_total_time_whatever_has_to_be_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     require_tier("landlock")
     monkeypatch.setattr(module, "WORLD_REMADE", 2.0)
     environment = confined(HOSTILE, Sandbox(seconds=1.0, workers=1))
@@ -263,6 +320,8 @@ def test_a_request_keeps_to_its_total_time_whatever_has_to_be_made_anew(monkeypa
     start = time.monotonic()
     with pytest.raises(InfrastructureError):
         world.call(COUNT)
-    assert time.monotonic() - start < 1.0 + 2.0 + 1.0, "its own second, two to make it anew, and a slow machine's one"
+    assert time.monotonic() - start < 1.0 + 2.0 + 1.0, (
+        "its own second, two to make it anew, and a slow machine's one"
+    )
     assert environment.reset(None).call(COUNT).value == 1
     environment.close()

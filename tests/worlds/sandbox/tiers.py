@@ -1,4 +1,5 @@
-"""Which sandbox tiers the tests can use; tests/missing.py says what becomes of a test that needs another."""
+"""Which sandbox tiers the tests can use; tests/missing.py says what becomes of a test that needs
+another."""
 
 from __future__ import annotations
 
@@ -11,4 +12,7 @@ def require_tier(tier: Tier) -> None:
     offer = offered()
     if reaches(offer.tier, tier):
         return
-    missing(f"this machine has no tier {tier!r}: {offer.missing} → install bubblewrap and allow user namespaces")
+    missing(
+        f"this machine has no tier {tier!r}: {offer.missing} → install bubblewrap and allow user "
+        f"namespaces"
+    )

@@ -1,4 +1,5 @@
-"""BFCL's catalogue for `rods/composing`: the tables and the code of its API classes, put together."""
+"""BFCL's catalogue for `rods/composing`: the tables and the code of its API classes, put
+together."""
 
 import random
 import re
@@ -14,7 +15,13 @@ from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
 from rods.worlds.bfcl.catalogue.calculator import CALCULATOR
 from rods.worlds.bfcl.catalogue.file_system import FILES
-from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
+from rods.worlds.bfcl.catalogue.scenario import (
+    FIRST_NAMES,
+    WORDS,
+    ClassCatalogue,
+    ScenarioRequest,
+    tables,
+)
 from rods.worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS, shared_mentions
 from rods.worlds.bfcl.catalogue.trading import TRADING
 from rods.worlds.bfcl.catalogue.travel import TRAVEL
@@ -22,15 +29,27 @@ from rods.worlds.bfcl.catalogue.vehicle import VEHICLE
 from rods.worlds.bfcl.classes import MODULES, STATELESS
 from rods.worlds.bfcl.ownership import READING
 
-CLASSES: tuple[ClassCatalogue, ...] = (FILES, VEHICLE, TRADING, TRAVEL, CALCULATOR, MESSAGES, TWEETS, TICKETS)
+CLASSES: tuple[ClassCatalogue, ...] = (
+    FILES,
+    VEHICLE,
+    TRADING,
+    TRAVEL,
+    CALCULATOR,
+    MESSAGES,
+    TWEETS,
+    TICKETS,
+)
 RICH = 200_000.0  # more than any purchase of a plan
-FULL, LOW = 25.0, 5.0  # gallons in a tank of 50
+# gallons in a tank of 50
+FULL = 25.0
+LOW = 5.0
 EXPIRES = 3_600  # seconds that a session of the travel agency lasts
 SHOWN = 64  # BFCL shows every tool of a task's classes
 
 
 def catalogue(groups: Mapping[str, str]) -> Catalogue:
-    """The catalogue of an environment whose tools belong to the API classes `groups` (tool → class)."""
+    """The catalogue of an environment whose tools belong to the API classes `groups` (tool →
+    class)."""
     whole = merged([*(api.tables for api in CLASSES), tables("crossing"), WORDS])
     whole = replace(whole, stories=tuple(map(_often_quiet, whole.stories)))
     return whole.catalogue(
@@ -39,7 +58,10 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
         make_state=partial(make_state, groups),
         patch=partial(patch, groups),
         pad=pad,
-        topics=lambda rng: {"topic": rng.choice(WORDS.pools["topics"]), "friend": rng.choice(FIRST_NAMES)},
+        topics=lambda rng: {
+            "topic": rng.choice(WORDS.pools["topics"]),
+            "friend": rng.choice(FIRST_NAMES),
+        },
         lookups=READING & {tool for recipe in whole.recipes.values() for tool in recipe.tools},
         shown=SHOWN,
         present=lambda state: state["classes"],
@@ -49,9 +71,13 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
 
 
 def _often_quiet(story: Story) -> Story:
-    """Users do not comment on everything: every other later turn and every third last one go without a lead."""
-    later, closing = story.later, story.closing
-    return replace(story, later=later + ("",) * len(later), closing=closing + ("",) * (len(closing) // 2))
+    """Users do not comment on everything: every other later turn and every third last one go
+    without a lead."""
+    later = story.later
+    closing = story.closing
+    return replace(
+        story, later=later + ("",) * len(later), closing=closing + ("",) * (len(closing) // 2)
+    )
 
 
 def make_state(
@@ -61,7 +87,8 @@ def make_state(
     narrative: Mapping[str, str],
     rng: random.Random,
 ) -> dict[str, Any]:
-    """A world with the seed's API classes and those that the recipes call, without the words of `avoid`."""
+    """A world with the seed's API classes and those that the recipes call, without the words of
+    `avoid`."""
     called = {groups[tool] for recipe in recipes for tool in recipe.tools}
     classes = list(avoid["classes"]) if avoid else []
     classes += [name for name in MODULES if name in called and name not in classes]
@@ -77,32 +104,49 @@ def make_state(
 def patch(
     groups: Mapping[str, str], state: Mapping[str, Any], error: ComposeError, rng: random.Random
 ) -> dict[str, Any] | None:
-    """What to merge into the state so that the refused call succeeds, as 004 Appendix C.2 has it: money, login, market
-    status, open orders, fuel. None where no scenario is the reason."""
+    """What to merge into the state so that the refused call succeeds, as 004 Appendix C.2 has it:
+    money, login, market status, open orders, fuel. None where no scenario is the reason."""
     group = "" if error.call is None else groups.get(error.call.name, "")
     if error.call is None or group not in state["config"]:
         return None
     mended = next(
-        (change for said, change in _mends(group, state["config"][group], error.call) if said in error.detail), None
+        (
+            change
+            for said, change in _mends(group, state["config"][group], error.call)
+            if said in error.detail
+        ),
+        None,
     )
     return {"config": {group: mended}} if mended else None
 
 
-def _mends(group: str, scenario: Mapping[str, Any], call: Call) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """What a refusal says, and what to merge into the scenario then; None where nothing there would help."""
-    orders, cards, users = (scenario.get(name, {}) for name in ("orders", "credit_card_list", "user_map"))
+def _mends(
+    group: str, scenario: Mapping[str, Any], call: Call
+) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """What a refusal says, and what to merge into the scenario then; None where nothing there would
+    help."""
+    orders, cards, users = (
+        scenario.get(name, {}) for name in ("orders", "credit_card_list", "user_map")
+    )
     if group == "TradingBot":
         number = str(call.arguments.get("order_id"))
         yield "not authenticated", {"authenticated": True}
         yield "Market is closed", {"market_status": "Open"}
-        yield "Insufficient", {"account_info": {"balance": RICH}} if "account_info" in scenario else None
+        yield (
+            "Insufficient",
+            {"account_info": {"balance": RICH}} if "account_info" in scenario else None,
+        )
         if number in orders:
             yield "already completed", {"orders": {number: {"status": "Open"}}}
         if orders and number.isdigit():
             like = next(iter(orders.values()))
-            yield "Order with ID", {"orders": {number: {**like, "id": int(number), "status": "Open"}}}
+            yield (
+                "Order with ID",
+                {"orders": {number: {**like, "id": int(number), "status": "Open"}}},
+            )
     elif group == "TravelAPI":
-        card, token = call.arguments.get("card_id"), call.arguments.get("access_token", "")
+        card = call.arguments.get("card_id")
+        token = call.arguments.get("access_token", "")
         valid = {} if scenario.get("access_token") else {"access_token": token}
         yield "Token expired", valid | {"token_expires_in": EXPIRES}
         yield "Token not initialized", valid | {"token_expires_in": EXPIRES}
@@ -114,7 +158,11 @@ def _mends(group: str, scenario: Mapping[str, Any], call: Call) -> Iterator[tupl
     elif group == "MessageAPI":
         yield "currently logged in", {"current_user": next(iter(users.values()))} if users else None
     elif group == "TicketAPI":
-        makers = [ticket.get("created_by") for ticket in scenario.get("ticket_queue", ()) if ticket.get("created_by")]
+        makers = [
+            ticket.get("created_by")
+            for ticket in scenario.get("ticket_queue", ())
+            if ticket.get("created_by")
+        ]
         yield "not authenticated", {"current_user": makers[0]} if makers else None
     elif group == "VehicleControlAPI":
         yield "Fuel tank is empty", {"fuelLevel": FULL}

@@ -10,11 +10,17 @@ _TABLES = tables("calculator")
 _IMPERIAL: Mapping[str, Worded] = {unit.value: unit for unit in _TABLES.domains["imperial"]}
 _rng = keyed_random(0, "numbers of the calculator")
 _DECIMALS = tuple(sorted({_rng.randint(3, 900) + _rng.randint(1, 99) / 100 for _ in range(80)}))
-_LISTS = tuple(_rng.sample((*range(12, 480, 3), *_DECIMALS), _rng.randint(3, 5)) for _ in range(120))
+_LISTS = tuple(
+    _rng.sample((*range(12, 480, 3), *_DECIMALS), _rng.randint(3, 5)) for _ in range(120)
+)
 
 
 def _partners(scene: Scene) -> list[Worded]:
-    pairs = [either for left, right in _TABLES.pools["unit_pairs"] for either in ((left, right), (right, left))]
+    pairs = [
+        either
+        for left, right in _TABLES.pools["unit_pairs"]
+        for either in ((left, right), (right, left))
+    ]
     return [_IMPERIAL[other] for unit, other in pairs if unit == scene.chosen["old"]]
 
 
@@ -31,7 +37,9 @@ DOMAINS: Mapping[str, Domain] = {
     "decimal": lambda scene: [round(value * 1.2347 + 0.0061, 4) for value in _DECIMALS],
     "portion": lambda scene: range(11, 190, 4),
     "whole": lambda scene: range(200, 990, 13),
-    "other_si_unit": lambda scene: [unit for unit in _TABLES.domains["si_unit"] if unit.value != scene.chosen["old"]],
+    "other_si_unit": lambda scene: [
+        unit for unit in _TABLES.domains["si_unit"] if unit.value != scene.chosen["old"]
+    ],
     "other_imperial": _partners,
 }
 CALCULATOR = ClassCatalogue("MathAPI", _TABLES, DOMAINS)

@@ -1,4 +1,5 @@
-"""BFCL's file system: new trees with names and texts of their own, longer ones, and what may be chosen from one."""
+"""BFCL's file system: new trees with names and texts of their own, longer ones, and what may be
+chosen from one."""
 
 import random
 import re
@@ -7,16 +8,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.composing.catalogue import Constant, Domain, FromEarlierRecipe, FromResult, Recipe, Scene
-from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
+from rods.worlds.bfcl.catalogue.scenario import (
+    FIRST_NAMES,
+    WORDS,
+    ClassCatalogue,
+    ScenarioRequest,
+    tables,
+)
 
 GROUP = "GorillaFileSystem"
 _TABLES = tables("files")
 _POOLS: Mapping[str, tuple[str, ...]] = _TABLES.pools
 _NAMES: Mapping[str, tuple[str, ...]] = WORDS.pools
-_STEMS, _FOLDERS = _POOLS["stems"], _POOLS["folders"]
-_NEW_STEMS, _NEW_FOLDERS = _POOLS["new_stems"], _POOLS["new_folders"]
+_STEMS = _POOLS["stems"]
+_FOLDERS = _POOLS["folders"]
+_NEW_STEMS = _POOLS["new_stems"]
+_NEW_FOLDERS = _POOLS["new_folders"]
 _WORD = re.compile(r"[A-Za-z]{4,}")
-_WORDS_OF_A_LINE = {"items": "items", "firm": "firms", "place": "places", "day": "weekdays", "month": "months"}
+_WORDS_OF_A_LINE = {
+    "items": "items",
+    "firm": "firms",
+    "place": "places",
+    "day": "weekdays",
+    "month": "months",
+}
 
 
 def make(request: ScenarioRequest) -> dict[str, Any]:
@@ -30,7 +45,8 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
 
 
 def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
-    """Adds files and directories to every directory of the scenario, none of them with a `spoken` word in its name."""
+    """Adds files and directories to every directory of the scenario, none of them with a `spoken`
+    word in its name."""
     maker = TreeMaker(ScenarioRequest((), spoken, {}, rng))
     (root,) = list(scenario["root"].values())[:1]
     waiting = [root["contents"]]
@@ -45,7 +61,8 @@ class TreeMaker:
     """Makes directories with names that occur once in the tree."""
 
     def __init__(self, request: ScenarioRequest) -> None:
-        self.request, self.rng = request, request.rng
+        self.request = request
+        self.rng = request.rng
         self.stems = self._shuffled(_STEMS)
         self.folders = self._shuffled(_FOLDERS)
         self.topic = request.narrative.get("topic", "").split()
@@ -55,7 +72,9 @@ class TreeMaker:
 
     def folder(self, deeper: int) -> dict[str, Any]:
         """A directory with files and directories; its first directory goes `deeper`."""
-        contents: dict[str, Any] = {self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))}
+        contents: dict[str, Any] = {
+            self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))
+        }
         contents |= {self.name(): self.file(brief=True) for _ in range(self.rng.randint(1, 2))}
         contents = {name: contents[name] for name in self.rng.sample(list(contents), len(contents))}
         inner: list[dict[str, Any]] = [self.folder(deeper - 1)] if deeper else []
@@ -95,7 +114,9 @@ class TreeMaker:
 
     def folder_name(self) -> str:
         if not self.folders:
-            self.folders = [f"{name}_{self.rng.randint(2, 99)}" for name in self._shuffled(_FOLDERS)]
+            self.folders = [
+                f"{name}_{self.rng.randint(2, 99)}" for name in self._shuffled(_FOLDERS)
+            ]
         return self.folders.pop()
 
     def file(self, *, brief: bool) -> dict[str, Any]:
@@ -106,11 +127,16 @@ class TreeMaker:
         person, other = self.rng.sample(FIRST_NAMES, 2)
         line: str = self.rng.choice(_POOLS["lines"])
         words = {name: self.rng.choice(_NAMES[pool]) for name, pool in _WORDS_OF_A_LINE.items()}
-        date, count, amount = self.rng.randint(1, 28), self.rng.randint(3, 48), self.rng.randint(12, 98) * 10
-        return line.format(person=person, other=other, date=date, count=count, amount=amount, **words)
+        date = self.rng.randint(1, 28)
+        count = self.rng.randint(3, 48)
+        amount = self.rng.randint(12, 98) * 10
+        return line.format(
+            person=person, other=other, date=date, count=count, amount=amount, **words
+        )
 
     def _shuffled(self, pool: Sequence[str]) -> list[str]:
-        """The pool in a random order, what the seed's state holds at the front (so that it is popped last)."""
+        """The pool in a random order, what the seed's state holds at the front (so that it is
+        popped last)."""
         names = self.rng.sample(pool, len(pool))
         return sorted(names, key=lambda name: name not in self.request.taken)
 
@@ -120,7 +146,8 @@ def _file(content: str) -> dict[str, Any]:
 
 
 def _deepest(recipes: Sequence[Recipe]) -> int:
-    """How many levels below the root the recipes go into directories that are there from the start."""
+    """How many levels below the root the recipes go into directories that are there from the
+    start."""
     level = deepest = 0
     for recipe in recipes:
         for step in recipe.steps:
@@ -130,14 +157,16 @@ def _deepest(recipes: Sequence[Recipe]) -> int:
                 level = max(level - 1, 0)
             else:
                 level += 1
-                made = isinstance(step.arguments["folder"], (FromEarlierRecipe, FromResult))  # or filled, on the way
+                # or filled, on the way
+                made = isinstance(step.arguments["folder"], (FromEarlierRecipe, FromResult))
                 deepest = deepest if made else max(deepest, level)
     return deepest
 
 
 @dataclass(slots=True)
 class Folder:
-    """A directory with its files' contents and its directories, both in the order of the listing."""
+    """A directory with its files' contents and its directories, both in the order of the
+    listing."""
 
     files: dict[str, str] = field(default_factory=dict)
     folders: "dict[str, Folder]" = field(default_factory=dict)
@@ -154,8 +183,8 @@ class Folder:
 
 
 def current(state: Mapping[str, Any]) -> Folder:
-    """The directory in which one stands, in a state or a snapshot; a recipe that first goes somewhere has chosen where.
-    Raises KeyError when there is no file system."""
+    """The directory in which one stands, in a state or a snapshot; a recipe that first goes
+    somewhere has chosen where. Raises KeyError when there is no file system."""
     record = state.get("objects", {}).get(GROUP)
     if record is not None:
         return _of_record(record, record["current"], frozenset())
@@ -196,7 +225,11 @@ def _texts(scene: Scene) -> list[str]:
 
 def _brief(scene: Scene) -> list[str]:
     files = current(scene.state).files
-    return [name for name in _files(scene) if files[name] and "\n" not in files[name] and len(files[name]) <= 120]
+    return [
+        name
+        for name in _files(scene)
+        if files[name] and "\n" not in files[name] and len(files[name]) <= 120
+    ]
 
 
 def _enterable(scene: Scene) -> list[str]:
@@ -218,7 +251,9 @@ def _targets(scene: Scene) -> list[str]:
 
 def _folders(fit: Callable[[Folder], bool]) -> Domain:
     """The directories here that `fit`."""
-    return lambda scene: [name for name, folder in current(scene.state).folders.items() if fit(folder)]
+    return lambda scene: [
+        name for name, folder in current(scene.state).folders.items() if fit(folder)
+    ]
 
 
 def _new(scene: Scene, names: Iterable[str]) -> list[str]:
@@ -274,14 +309,19 @@ DOMAINS: Mapping[str, Domain] = {
     "lone_folder": _folders(lambda folder: not folder.folders and len(folder.files) == 1),
     "empty_folder": _folders(lambda folder: not folder.names()),
     "new_file": lambda scene: _new(
-        scene, (stem + ending for stem in _of_topic(scene, _NEW_STEMS, 9) for ending in (".txt", ".md"))
+        scene,
+        (stem + ending for stem in _of_topic(scene, _NEW_STEMS, 9) for ending in (".txt", ".md")),
     ),
     "new_name": _new_names,
     "new_folder": lambda scene: _new(scene, _of_topic(scene, _NEW_FOLDERS, 6)),
     "pattern": lambda scene: _words_of(current(scene.state).files[scene.chosen["text"]]),
-    "known_pattern": lambda scene: _words_of(current(scene.state).files.get(scene.chosen.get("file", ""), "")),
+    "known_pattern": lambda scene: _words_of(
+        current(scene.state).files.get(scene.chosen.get("file", ""), "")
+    ),
     "lone_pattern": _lone_patterns,
     "part": _parts,
-    "lines": lambda scene: range(2, len(current(scene.state).files[scene.chosen["text"]].splitlines())),
+    "lines": lambda scene: range(
+        2, len(current(scene.state).files[scene.chosen["text"]].splitlines())
+    ),
 }
 FILES = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

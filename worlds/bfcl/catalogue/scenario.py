@@ -1,4 +1,5 @@
-"""What the API classes share when a new state is made: the request for it, what each class adds, names of people."""
+"""What the API classes share when a new state is made: the request for it, what each class adds,
+names of people."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,8 @@ MONTHS: tuple[str, ...] = WORDS.pools["months"]
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRequest:
-    """What a new state is made for: the plan's recipes in order, the words of the seed's state, the plan's story."""
+    """What a new state is made for: the plan's recipes in order, the words of the seed's state, the
+    plan's story."""
 
     recipes: Sequence[Recipe]
     taken: frozenset[str]
@@ -31,7 +33,8 @@ class ScenarioRequest:
     rng: random.Random
 
     def fresh(self, pool: Sequence[str], count: int = 1) -> list[str]:
-        """`count` different entries of `pool`, none of them in the seed's state while there are others."""
+        """`count` different entries of `pool`, none of them in the seed's state while there are
+        others."""
         free = [value for value in pool if value.lower() not in self.taken]
         return self.rng.sample(free if len(free) >= count else list(pool), count)
 
@@ -40,13 +43,16 @@ class ScenarioRequest:
 
     def mentions(self, *domains: str) -> bool:
         """Whether a recipe lets the user choose from one of `domains`."""
-        return any(domain in domains for recipe in self.recipes for domain in recipe.user_slots.values())
+        return any(
+            domain in domains for recipe in self.recipes for domain in recipe.user_slots.values()
+        )
 
 
 @dataclass(frozen=True)
 class ClassCatalogue:
-    """What one API class adds to the catalogue. `make` gives its scenario in a new state, None for a class without one;
-    `pad` lengthens a scenario in place, adding nothing that the spoken words could mean."""
+    """What one API class adds to the catalogue. `make` gives its scenario in a new state, None for
+    a class without one; `pad` lengthens a scenario in place, adding nothing that the spoken words
+    could mean."""
 
     group: str
     tables: RecipeTables
@@ -60,5 +66,6 @@ def day_of(year: int, month: int, day: int) -> Worded:
 
 
 def object_of(group: str) -> Callable[[Scene], Mapping[str, Any]]:
-    """What gives the object of class `group` in a scene: what has changed since the start, else its scenario."""
+    """What gives the object of class `group` in a scene: what has changed since the start, else its
+    scenario."""
     return lambda scene: scene.state.get("objects", {}).get(group) or scene.state["config"][group]

@@ -1,4 +1,5 @@
-"""BFCL's messages, tweets and tickets: new workspaces, timelines and queues, and what may be chosen in them."""
+"""BFCL's messages, tweets and tickets: new workspaces, timelines and queues, and what may be chosen
+in them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,12 +9,18 @@ from rods.environments.base import Results
 from rods.tasks import Task
 from rods.worlds.bfcl.catalogue import scenario
 
-MESSAGE_API, TWITTER_API, TICKET_API = "MessageAPI", "TwitterAPI", "TicketAPI"
-_MESSAGES, _TWEETS, _TICKETS = scenario.tables("messages"), scenario.tables("tweets"), scenario.tables("tickets")
+MESSAGE_API = "MessageAPI"
+TWITTER_API = "TwitterAPI"
+TICKET_API = "TicketAPI"
+_MESSAGES = scenario.tables("messages")
+_TWEETS = scenario.tables("tweets")
+_TICKETS = scenario.tables("tickets")
 _workspace, _feed, _queue = map(scenario.object_of, (MESSAGE_API, TWITTER_API, TICKET_API))
 _HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
 _TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
-_TAG_LISTS = [[tag] for tag in _TAGS] + [[tag, other] for tag, other in zip(_TAGS, _TAGS[4:], strict=False)]
+_TAG_LISTS = [[tag] for tag in _TAGS] + [
+    [tag, other] for tag, other in zip(_TAGS, _TAGS[4:], strict=False)
+]
 
 
 def make_workspace(request: scenario.ScenarioRequest) -> dict[str, Any]:
@@ -65,17 +72,26 @@ def make_timeline(request: scenario.ScenarioRequest) -> dict[str, Any]:
 def shared_mentions(task: Task, results: Results) -> Iterator[tuple[int, int, str]]:
     """The calls of `mention` on a tweet that the task itself posted without mentions.
 
-    The official class gives all such tweets one list, its method's default, in the policy's world and in that of the
-    ground truth alike: whoever is mentioned stands there twice. A tweet shown in that turn then differs between the two
-    worlds, which refuses the very ground truth; and where none is shown, a wrong mention passes.
+    The official class gives all such tweets one list, its method's default, in the policy's world
+    and in that of the ground truth alike: whoever is mentioned stands there twice. A tweet shown in
+    that turn then differs between the two worlds, which refuses the very ground truth; and where
+    none is shown, a wrong mention passes.
     """
     unmentioned = set()
     for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
         for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
-            if call.name == "post_tweet" and result.error is None and "mentions" not in call.arguments:
+            if (
+                call.name == "post_tweet"
+                and result.error is None
+                and "mentions" not in call.arguments
+            ):
                 unmentioned.add(result.value["id"])
             elif call.name == "mention" and call.arguments.get("tweet_id") in unmentioned:
-                yield turn, index, "mentions somebody on a tweet posted without mentions (worlds share its list)"
+                yield (
+                    turn,
+                    index,
+                    "mentions somebody on a tweet posted without mentions (worlds share its list)",
+                )
 
 
 def make_queue(request: scenario.ScenarioRequest) -> dict[str, Any]:
@@ -126,7 +142,9 @@ def _receivers(scene: Scene) -> set[str]:
 def _keywords(scene: Scene) -> list[str]:
     """Words of the messages."""
     texts = [text for message in _workspace(scene)["inbox"] for text in message.values()]
-    return sorted({word for text in texts for word in str(text).split() if len(word) > 4 and word.isalpha()})
+    return sorted(
+        {word for text in texts for word in str(text).split() if len(word) > 4 and word.isalpha()}
+    )
 
 
 def _timeline(scene: Scene) -> Mapping[str, Any]:
@@ -137,32 +155,52 @@ def _timeline(scene: Scene) -> Mapping[str, Any]:
 
 def _mention_lists(scene: Scene) -> list[list[str]]:
     handles = [f"@{name}" for name in _HANDLES if name != _feed(scene)["username"]]
-    return [[handle] for handle in handles] + [[user, other] for user, other in zip(handles, handles[3:], strict=False)]
+    return [[handle] for handle in handles] + [
+        [user, other] for user, other in zip(handles, handles[3:], strict=False)
+    ]
 
 
 def _unfollowed(scene: Scene) -> list[str]:
     record = _feed(scene)
-    return [name for name in _HANDLES if name not in record["following_list"] and name != record["username"]]
+    return [
+        name
+        for name in _HANDLES
+        if name not in record["following_list"] and name != record["username"]
+    ]
 
 
 def _tickets(scene: Scene) -> list[int]:
     """Numbers of the tickets that were open from the start and are still."""
     now = {ticket["id"]: ticket["status"] for ticket in _queue(scene)["ticket_queue"]}
-    return [old["id"] for old in scene.state["config"][TICKET_API]["ticket_queue"] if now.get(old["id"]) == "Open"]
+    return [
+        old["id"]
+        for old in scene.state["config"][TICKET_API]["ticket_queue"]
+        if now.get(old["id"]) == "Open"
+    ]
 
 
 _UPDATES = [
     *(Worded({"priority": level}, f"priority to {level}") for level in range(1, 6)),
-    *(Worded({"status": it}, f"status to '{it}'") for it in ("In Progress", "Urgent", "On Hold", "Pending")),
+    *(
+        Worded({"status": it}, f"status to '{it}'")
+        for it in ("In Progress", "Urgent", "On Hold", "Pending")
+    ),
     *(Worded({"title": title}, f"title to '{title}'") for title in _TICKETS.domains["title"]),
-    *(Worded({"description": text}, f"description to '{text}'") for text in _TICKETS.domains["description"]),
+    *(
+        Worded({"description": text}, f"description to '{text}'")
+        for text in _TICKETS.domains["description"]
+    ),
 ]
 MESSAGE_DOMAINS: Mapping[str, Domain] = {
     "own_id": lambda scene: [next(iter(_users(scene).values()))],
     "colleague": _colleagues,
     "colleague_id": _colleague_ids,
-    "addressed": lambda scene: [number for number in _colleague_ids(scene) if number in _receivers(scene)],
-    "addressed_name": lambda scene: [name for name in _colleagues(scene) if _users(scene)[name] in _receivers(scene)],
+    "addressed": lambda scene: [
+        number for number in _colleague_ids(scene) if number in _receivers(scene)
+    ],
+    "addressed_name": lambda scene: [
+        name for name in _colleagues(scene) if _users(scene)[name] in _receivers(scene)
+    ],
     "stranger": lambda scene: [name for name in scenario.FIRST_NAMES if name not in _users(scene)],
     "keyword": _keywords,
 }
@@ -172,7 +210,9 @@ TWEET_DOMAINS: Mapping[str, Domain] = {
     "tags": lambda scene: _TAG_LISTS,
     "mentions": _mention_lists,
     "tweet_number": lambda scene: list(map(int, _timeline(scene))),
-    "hashtag": lambda scene: sorted({tag for tweet in _timeline(scene).values() for tag in tweet["tags"]}),
+    "hashtag": lambda scene: sorted(
+        {tag for tweet in _timeline(scene).values() for tag in tweet["tags"]}
+    ),
     "unfollowed": _unfollowed,
     "followed": lambda scene: list(_feed(scene)["following_list"]),
     "author": lambda scene: sorted({tweet["username"] for tweet in _timeline(scene).values()}),

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene
-from rods.worlds.bfcl.catalogue.scenario import FIRST_NAMES, ClassCatalogue, ScenarioRequest, day_of, object_of, tables
+from rods.worlds.bfcl.catalogue.scenario import (
+    FIRST_NAMES,
+    ClassCatalogue,
+    ScenarioRequest,
+    day_of,
+    object_of,
+    tables,
+)
 
 GROUP = "TradingBot"
 _TABLES = tables("trading")
@@ -17,7 +24,8 @@ _DAYS = [day_of(2024, month, day) for month in range(1, 9) for day in (1, 5, 10,
 
 
 def make(request: ScenarioRequest) -> dict[str, Any]:
-    """An account with money, some finished and open orders, a watchlist; logged in unless a recipe logs in."""
+    """An account with money, some finished and open orders, a watchlist; logged in unless a recipe
+    logs in."""
     rng = request.rng
     symbols = [*PRICES, *request.fresh(_TABLES.pools["others"], 2)]
     stocks = {symbol: _quote(PRICES.get(symbol, rng.randint(30, 400)), rng) for symbol in symbols}
@@ -31,7 +39,9 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
             "binding_card": rng.randint(10**15, 10**16 - 1),
         },
         "authenticated": not request.calls("trading_login"),
-        "market_status": "Open" if request.calls("withdraw_funds") or rng.random() < 0.5 else "Closed",
+        "market_status": "Open"
+        if request.calls("withdraw_funds") or rng.random() < 0.5
+        else "Closed",
         "order_counter": number + 1,
         "stocks": stocks,
         "watch_list": rng.sample(symbols, rng.randint(2, 3)),
@@ -47,7 +57,9 @@ def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) ->
     scenario["transaction_history"] += [_transaction(rng) for _ in range(12)]
 
 
-def _orders(latest: int, count: int, stocks: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+def _orders(
+    latest: int, count: int, stocks: Mapping[str, Any], rng: random.Random
+) -> dict[str, Any]:
     """Completed orders, the latest one first."""
     orders = {}
     for _ in range(count):
@@ -110,14 +122,20 @@ def _price(scene: Scene) -> float:
 
 def _shares(scene: Scene) -> list[int]:
     most = _balance(scene) / (_price(scene) * 1.1)
-    return [count for count in (*range(5, 100, 5), 12, 18, 24, 36, 120, 150) if count <= most] or [1, 2, 3]
+    return [count for count in (*range(5, 100, 5), 12, 18, 24, 36, 120, 150) if count <= most] or [
+        1,
+        2,
+        3,
+    ]
 
 
 def _bids(scene: Scene) -> list[float]:
     """Prices near the present one, as people name them."""
     price = _price(scene)
     step = 1 if price < 100 else 5
-    near = sorted({round(price * factor / step) * step for factor in (0.92, 0.95, 0.97, 1, 1.02, 1.04)})
+    near = sorted(
+        {round(price * factor / step) * step for factor in (0.92, 0.95, 0.97, 1, 1.02, 1.04)}
+    )
     return [bid for bid in near if bid > 0] + [round(price * 0.99, 2)]
 
 
@@ -133,19 +151,34 @@ DOMAINS: Mapping[str, Domain] = {
     ],
     "watched": lambda scene: list(_account(scene)["watch_list"]),
     "unwatched": _unwatched,
-    "company": lambda scene: [name for name, code in SYMBOLS.items() if code in _account(scene)["stocks"]],
-    "unwatched_company": lambda scene: [name for name, code in SYMBOLS.items() if code in _unwatched(scene)],
-    "basket": lambda scene: [list(three) for three in itertools.combinations(list(_account(scene)["stocks"])[::2], 3)],
-    "high": lambda scene: [high for high in range(150, 900, 50) if high >= scene.chosen.get("low", 0) + 100],
+    "company": lambda scene: [
+        name for name, code in SYMBOLS.items() if code in _account(scene)["stocks"]
+    ],
+    "unwatched_company": lambda scene: [
+        name for name, code in SYMBOLS.items() if code in _unwatched(scene)
+    ],
+    "basket": lambda scene: [
+        list(three) for three in itertools.combinations(list(_account(scene)["stocks"])[::2], 3)
+    ],
+    "high": lambda scene: [
+        high for high in range(150, 900, 50) if high >= scene.chosen.get("low", 0) + 100
+    ],
     "shares": _shares,
     "bid": _bids,
     "deposit": lambda scene: range(250, 9001, 250),
-    "withdrawal": lambda scene: [amount for amount in range(250, 9001, 250) if amount < _balance(scene) / 4],
-    "order_number": lambda scene: [int(number) for number in scene.state["config"][GROUP]["orders"]],
-    "trader": lambda scene: [f"{name.lower()}_{word}" for name in FIRST_NAMES for word in ("trades", "invest")],
+    "withdrawal": lambda scene: [
+        amount for amount in range(250, 9001, 250) if amount < _balance(scene) / 4
+    ],
+    "order_number": lambda scene: [
+        int(number) for number in scene.state["config"][GROUP]["orders"]
+    ],
+    "trader": lambda scene: [
+        f"{name.lower()}_{word}" for name in FIRST_NAMES for word in ("trades", "invest")
+    ],
     "start": lambda scene: _DAYS,
     "end": lambda scene: (
-        [day for day in _DAYS if str(day.value) > str(scene.chosen.get("start", ""))] or [day_of(2024, 8, 31)]
+        [day for day in _DAYS if str(day.value) > str(scene.chosen.get("start", ""))]
+        or [day_of(2024, 8, 31)]
     ),
 }
 TRADING = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

@@ -14,7 +14,8 @@ AIRPORTS: Mapping[str, str] = _TABLES.pools["airports"]
 _IN_ORDER: tuple[str, ...] = _TABLES.pools["airports_in_order"]
 _CURRENCIES: Mapping[str, Any] = _TABLES.pools["currencies"]
 
-# From each of these airports one can fly to those after it in `_IN_ORDER`; from the five large ones to nearly all.
+# From each of these airports one can fly to those after it in `_IN_ORDER`; from the five large ones
+# to nearly all.
 ROUTES: Mapping[str, tuple[str, ...]] = {
     **{code: _IN_ORDER[index + 1 :] for index, code in enumerate(_IN_ORDER[:-1])},
     **{code: (*near, *_IN_ORDER) for code, near in _TABLES.pools["large_airports"].items()},
@@ -24,14 +25,17 @@ ROUTES: Mapping[str, tuple[str, ...]] = {
 def make(request: scenario.ScenarioRequest) -> dict[str, Any]:
     """An account with cards and bookings; signed in unless a recipe signs in."""
     rng = request.rng
-    first, last = request.fresh(scenario.FIRST_NAMES)[0], request.fresh(scenario.LAST_NAMES)[0]
+    first = request.fresh(scenario.FIRST_NAMES)[0]
+    last = request.fresh(scenario.LAST_NAMES)[0]
     signed_in = not request.calls("authenticate_travel")
     cards = _cards(f"{first} {last}", rng.randint(2, 3), rng)
     bookings = _bookings(list(cards), rng.randint(1, 2), rng)
     return {
         "credit_card_list": cards,
         "booking_record": bookings,
-        "access_token": f"{rng.choice(_TABLES.pools['tokens'])}{rng.randint(1000, 9999)}" if signed_in else None,
+        "access_token": f"{rng.choice(_TABLES.pools['tokens'])}{rng.randint(1000, 9999)}"
+        if signed_in
+        else None,
         "token_type": "Bearer" if signed_in else None,
         "token_expires_in": 3600 if signed_in else None,
         "token_scope": "read_write" if signed_in else None,
@@ -46,9 +50,15 @@ def pad(config: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> N
     """Adds cards and bookings to the scenario."""
     cards = config["credit_card_list"]
     holder = next(iter(cards.values()))["cardholder_name"]
-    cards |= {name: card for name, card in _cards(holder, 6, rng).items() if name not in cards and name not in spoken}
+    cards |= {
+        name: card
+        for name, card in _cards(holder, 6, rng).items()
+        if name not in cards and name not in spoken
+    }
     more = _bookings(list(cards), 8, rng)
-    config["booking_record"] |= {number: booking for number, booking in more.items() if number not in spoken}
+    config["booking_record"] |= {
+        number: booking for number, booking in more.items() if number not in spoken
+    }
 
 
 def _cards(holder: str, count: int, rng: random.Random) -> dict[str, Any]:
@@ -81,7 +91,11 @@ def _bookings(cards: Sequence[str], count: int, rng: random.Random) -> dict[str,
     return bookings
 
 
-_DATES = [scenario.day_of(2026, month, day) for month in range(4, 13) for day in (2, 7, 11, 14, 18, 21, 26, 28)]
+_DATES = [
+    scenario.day_of(2026, month, day)
+    for month in range(4, 13)
+    for day in (2, 7, 11, 14, 18, 21, 26, 28)
+]
 _BIRTHDAYS = [
     scenario.day_of(year, month, day)
     for year in range(1958, 2001, 3)
@@ -91,14 +105,22 @@ _BIRTHDAYS = [
 
 def _goals(scene: Scene) -> Sequence[str]:
     """Airports that can be reached from where the recipe starts."""
-    start = AIRPORTS.get(str(scene.chosen.get("city"))) or scene.chosen.get("start") or scene.chosen.get("airport")
+    start = (
+        AIRPORTS.get(str(scene.chosen.get("city")))
+        or scene.chosen.get("start")
+        or scene.chosen.get("airport")
+    )
     return ROUTES.get(str(start), ())
 
 
 def _cities(scene: Scene) -> list[str]:
     """Cities to start from, reaching the chosen destination where there is one already."""
     goal = scene.chosen.get("goal")
-    return [city for city, code in AIRPORTS.items() if code in ROUTES and (goal is None or goal in ROUTES[code])]
+    return [
+        city
+        for city, code in AIRPORTS.items()
+        if code in ROUTES and (goal is None or goal in ROUTES[code])
+    ]
 
 
 def _foreign_sums(scene: Scene) -> list[int]:
@@ -108,7 +130,8 @@ def _foreign_sums(scene: Scene) -> list[int]:
 
 
 def _given(scene: Scene, name: str) -> list[str]:
-    """Ids that were there from the start, and are still: nobody reads out those that came in the conversation."""
+    """Ids that were there from the start, and are still: nobody reads out those that came in the
+    conversation."""
     now = _account(scene)[name]
     return [key for key in scene.state["config"][GROUP][name] if key in now]
 
@@ -124,21 +147,29 @@ DOMAINS: Mapping[str, Domain] = {
     "flight_date": lambda scene: _DATES,
     "old_booking": lambda scene: _given(scene, "booking_record"),
     "budget": lambda scene: range(1500, 12_001, 250),
-    "currency": lambda scene: [Worded(code, currency["words"]) for code, currency in _CURRENCIES.items()],
+    "currency": lambda scene: [
+        Worded(code, currency["words"]) for code, currency in _CURRENCIES.items()
+    ],
     "sum": lambda scene: range(500, 9501, 250),
     "foreign_sum": _foreign_sums,
     "client": lambda scene: [f"client_{number}" for number in range(120, 980, 37)],
-    "secret": lambda scene: [f"{word}_{number}" for word in _TABLES.pools["secrets"] for number in range(31, 99, 7)],
+    "secret": lambda scene: [
+        f"{word}_{number}" for word in _TABLES.pools["secrets"] for number in range(31, 99, 7)
+    ],
     "refresh": lambda scene: [f"refresh{number}" for number in range(40_111, 99_999, 5_417)],
     "first_name": lambda scene: [_account(scene)["user_first_name"]],
     "last_name": lambda scene: [_account(scene)["user_last_name"]],
     "birthday": lambda scene: _BIRTHDAYS,
     "passport": lambda scene: [f"US{number}" for number in range(204_117, 990_000, 31_813)],
-    "new_card": lambda scene: [str(4_000_000_000_000_000 + 7_919_237_711 * number) for number in range(1, 60)],
+    "new_card": lambda scene: [
+        str(4_000_000_000_000_000 + 7_919_237_711 * number) for number in range(1, 60)
+    ],
     "holder": lambda scene: [
         f"{first} {last}" for first in scenario.FIRST_NAMES[:12] for last in scenario.LAST_NAMES[:5]
     ],
-    "expiry": lambda scene: [f"{month:02d}/{year}" for month in range(1, 13) for year in (2028, 2029, 2030)],
+    "expiry": lambda scene: [
+        f"{month:02d}/{year}" for month in range(1, 13) for year in (2028, 2029, 2030)
+    ],
     "cvv": lambda scene: range(214, 990, 13),
 }
 TRAVEL = scenario.ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

@@ -11,7 +11,8 @@ _TABLES = tables("vehicle")
 _DOORS: Mapping[str, str] = _TABLES.pools["doors"]
 ZIP_CODES: Mapping[str, str] = _TABLES.pools["zip_codes"]
 _PARKED: Mapping[str, Any] = _TABLES.pools["parked"]  # what is so in every new car
-_ROADS: Sequence[tuple[str, str]] = _TABLES.pools["roads"]  # the cities between which the car knows a distance
+# the cities between which the car knows a distance
+_ROADS: Sequence[tuple[str, str]] = _TABLES.pools["roads"]
 
 
 def make(request: ScenarioRequest) -> dict[str, Any]:
@@ -20,7 +21,8 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
     names = {recipe.name for recipe in request.recipes}
     doors = ["driver", "passenger", "rear_left", "rear_right"]
     opened = set() if "car_start_ready" in names else set(rng.sample(doors, rng.randint(2, 4)))
-    front, rear = rng.randint(56, 72) / 2, rng.randint(56, 72) / 2
+    front = rng.randint(56, 72) / 2
+    rear = rng.randint(56, 72) / 2
     return {
         **_PARKED,
         "fuelLevel": rng.randint(6, 44) / 2,
@@ -69,8 +71,12 @@ def _towns_on(zip_code: Any) -> list[str]:
 DOMAINS: Mapping[str, Domain] = {
     "open_doors": lambda scene: _doors(scene, "unlocked"),
     "shut_doors": lambda scene: _doors(scene, "locked"),
-    "gallons": lambda scene: [fuel for fuel in range(2, 31) if fuel <= 49 - car(scene.state)["fuelLevel"]],
-    "liters": lambda scene: [fuel for fuel in range(8, 130) if fuel * 0.264172 <= 49 - car(scene.state)["fuelLevel"]],
+    "gallons": lambda scene: [
+        fuel for fuel in range(2, 31) if fuel <= 49 - car(scene.state)["fuelLevel"]
+    ],
+    "liters": lambda scene: [
+        fuel for fuel in range(8, 130) if fuel * 0.264172 <= 49 - car(scene.state)["fuelLevel"]
+    ],
     "town": lambda scene: list(ZIP_CODES),
     "other_town": lambda scene: _partners(scene.chosen.get("town")),
     "town_on": lambda scene: _towns_on(scene.chosen.get("zone")),

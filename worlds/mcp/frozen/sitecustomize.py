@@ -1,6 +1,7 @@
-"""Freezes clock and chance in a Python process: imported by the interpreter itself before anything else, where this
-folder is on PYTHONPATH. `RODS_FROZEN` is the time that clocks show, in seconds since 1970; clocks that only measure
-(`monotonic`, `perf_counter`) go on. Processes with equal calls draw equal numbers, ids and keys."""
+"""Freezes clock and chance in a Python process: imported by the interpreter itself before anything
+else, where this folder is on PYTHONPATH. `RODS_FROZEN` is the time that clocks show, in seconds
+since 1970; clocks that only measure (`monotonic`, `perf_counter`) go on. Processes with equal calls
+draw equal numbers, ids and keys."""
 
 # mypy: ignore-errors
 
@@ -19,7 +20,8 @@ def urandom(size):
     global _rest
     while len(_rest) < size:
         _rest += next(_bytes)
-    given, _rest = _rest[:size], _rest[size:]
+    given = _rest[:size]
+    _rest = _rest[size:]
     return given
 
 
@@ -32,7 +34,10 @@ def _at_now(read):
     return lambda seconds=None: read(NOW if seconds is None else seconds)
 
 
-_strftime, _asctime, _gmtime, _localtime = time.strftime, time.asctime, time.gmtime, time.localtime
+_strftime = time.strftime
+_asctime = time.asctime
+_gmtime = time.gmtime
+_localtime = time.localtime
 time.time = lambda: NOW
 time.time_ns = lambda: int(NOW * 1e9)
 time.gmtime, time.localtime, time.ctime = map(_at_now, (_gmtime, _localtime, time.ctime))
@@ -83,7 +88,10 @@ class _Random(random.Random):
 
 _Datetime.__name__ = _Datetime.__qualname__ = "datetime"
 _Date.__name__ = _Date.__qualname__ = "date"
-datetime.datetime, datetime.date = _Datetime, _Date
+datetime.datetime = _Datetime
+datetime.date = _Date
 random.Random = _Random
 random.seed(0)
-uuid._node, uuid._generate_time_safe, uuid._UuidCreate = 0x0123456789AB, None, None
+uuid._node = 0x0123456789AB
+uuid._generate_time_safe = None
+uuid._UuidCreate = None

@@ -1,5 +1,6 @@
-"""An airline of typed functions that brings no catalogue: searches show several flights, accounts hold amounts that a
-call takes. `load("tests.daemon.authors.catalogue_free.airline_environment:environment")`."""
+"""An airline of typed functions that brings no catalogue: searches show several flights, accounts
+hold amounts that a call takes.
+`load("tests.daemon.authors.catalogue_free.airline_environment:environment")`."""
 
 from __future__ import annotations
 
@@ -86,7 +87,12 @@ def _account(airline: Airline, number: int) -> Account:
 def find_flights(airline: Airline, origin: City) -> list[dict[str, str | int]]:
     """Finds the flights that leave a city."""
     found: list[dict[str, str | int]] = [
-        {"flight_id": code, "destination": flight.destination, "departs": flight.departs, "fare": flight.fare}
+        {
+            "flight_id": code,
+            "destination": flight.destination,
+            "departs": flight.departs,
+            "fare": flight.fare,
+        }
         for code, flight in airline.flights.items()
         if flight.origin == origin
     ]
@@ -133,7 +139,9 @@ def rebook(airline: Airline, booking_id: BookingId, flight_id: FlightId) -> Book
 
 
 @WORLD.tool("Airline")
-def add_bags(airline: Airline, booking_id: BookingId, bags: Annotated[int, Field(ge=1, le=5)]) -> Booking:
+def add_bags(
+    airline: Airline, booking_id: BookingId, bags: Annotated[int, Field(ge=1, le=5)]
+) -> Booking:
     """Adds bags to a booking."""
     booking = _booking(airline, booking_id)
     booking.bags += bags
@@ -177,23 +185,38 @@ def environment() -> TypedEnvironment[Airline]:
     return WORLD
 
 
-BAGS = (Call("find_booking", {"passenger": "Tobias Lind"}), Call("add_bags", {"booking_id": 537, "bags": 2}))
+BAGS = (
+    Call("find_booking", {"passenger": "Tobias Lind"}),
+    Call("add_bags", {"booking_id": 537, "bags": 2}),
+)
 REBOOKED = Call("rebook", {"booking_id": 537, "flight_id": "RA118"})
-CREDIT = (Call("find_account", {"member": "Ines Varga"}), Call("credit_points", {"account_id": 377, "points": 300}))
+CREDIT = (
+    Call("find_account", {"member": "Ines Varga"}),
+    Call("credit_points", {"account_id": 377, "points": 300}),
+)
 
 
 def seed(number: int = 0, type: TaskType = "base") -> Task:
-    """The seed `number` of four, whose results feed calls of their own turn, of the next one, or both."""
+    """The seed `number` of four, whose results feed calls of their own turn, of the next one, or
+    both."""
     script, calls = [
         (
-            ("Add 2 bags to the booking of Tobias Lind.", "Credit 300 points to the account of Ines Varga."),
+            (
+                "Add 2 bags to the booking of Tobias Lind.",
+                "Credit 300 points to the account of Ines Varga.",
+            ),
             (BAGS, CREDIT),
         ),
         (("Which booking has Tobias Lind?", "Add 2 bags to that booking."), (BAGS[:1], BAGS[1:])),
-        (("What is in the account of Ines Varga?", "Credit 300 points to that account."), (CREDIT[:1], CREDIT[1:])),
+        (
+            ("What is in the account of Ines Varga?", "Credit 300 points to that account."),
+            (CREDIT[:1], CREDIT[1:]),
+        ),
         (
             ("Which flights leave Oslo?", "Move booking 537 to the flight at 18:05."),
             ((Call("find_flights", {"origin": "Oslo"}),), (REBOOKED,)),
         ),
     ][number % 4]
-    return Task(EnvironmentRef(NAME, WORLD.hash), type, script, calls, tuple(WORLD.tools()), {}, STATE)
+    return Task(
+        EnvironmentRef(NAME, WORLD.hash), type, script, calls, tuple(WORLD.tools()), {}, STATE
+    )

@@ -1,5 +1,5 @@
-"""Desk as a user's own environment that brings tools and schemas and nothing else: no recipes, no generator of worlds.
-`load("tests.daemon.authors.catalogue_free.bare_environment:environment")`."""
+"""Desk as a user's own environment that brings tools and schemas and nothing else: no recipes, no
+generator of worlds. `load("tests.daemon.authors.catalogue_free.bare_environment:environment")`."""
 
 from __future__ import annotations
 

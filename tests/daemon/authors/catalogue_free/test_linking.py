@@ -36,18 +36,23 @@ def prober(given: Assignment[Task]) -> Prober:
     return Prober(given.environment, catalogue, given.seed.state or {}, linking.feeding(given))
 
 
-def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is_called_like() -> None:
+def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is_called_like() -> (
+    None
+):
     given = assignment(root("environment", "base"), load(NAME))
     found = linking.pairs(prober(given), ["titles", "total", "write"], ["read", "label", "count"])
     by_name = {("titles", "read"), ("titles", "label"), ("write", "read"), ("write", "label")}
-    assert set(found) == {*by_name, ("titles", "count")}, "any text that a result shows, where the world takes it"
+    assert set(found) == {*by_name, ("titles", "count")}, (
+        "any text that a result shows, where the world takes it"
+    )
 
 
 def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     ((one, place), (two, other), _), *_ = given.profile.edges
     found = pattern(prober(given), given, given.rng("pattern"))
-    givers, takers = found.turns[one][place], found.turns[two][other]
+    givers = found.turns[one][place]
+    takers = found.turns[two][other]
     assert list(linking.pairs(prober(given), givers, takers))
     assert "add_contact" not in givers and "list_team" not in takers
 
@@ -64,7 +69,9 @@ def test_a_place_is_left_to_the_seed_s_own_tools_where_all_others_are_blocked() 
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_before_a_plan_is_asked_for_it_is_said_what_is_tried_where_worlds_wait(stub: Stub, waits: bool) -> None:
+async def test_before_a_plan_is_asked_for_it_is_said_what_is_tried_where_worlds_wait(
+    stub: Stub, waits: bool
+) -> None:
     name = bare_environment.Slow.name if waits else bare_environment.NAME
     given = assignment(replace(seed("base"), environment=reference(load(name)), id=""), load(name))
     told: list[tuple[str, int]] = []
@@ -77,16 +84,23 @@ async def test_before_a_plan_is_asked_for_it_is_said_what_is_tried_where_worlds_
         assert not lines, "there it takes milliseconds"
         return
     assert re.match(
-        r"tries calls in fresh worlds: functions that can come first \(1 of \d+\), \w+; 0 calls so far", lines[0]
+        r"tries calls in fresh worlds: functions that can come first \(1 of \d+\), \w+; 0 calls so "
+        r"far",
+        lines[0],
     )
-    assert any("functions that feed others (1 of " in line for line in lines), "before the first request"
+    assert any("functions that feed others (1 of " in line for line in lines), (
+        "before the first request"
+    )
     assert int(lines[-1].split("; ")[1].split()[0]) > 0 and told[-1][0] == "", "and that it is over"
 
 
 def test_where_worlds_wait_what_was_found_from_a_state_is_not_tried_again() -> None:
     environment = load(bare_environment.Slow.name)
-    given = assignment(replace(seed("base"), environment=reference(environment), id=""), environment)
-    tools, (first, again) = list(environment.tools()), (prober(given), prober(given))
+    given = assignment(
+        replace(seed("base"), environment=reference(environment), id=""), environment
+    )
+    tools = list(environment.tools())
+    (first, again) = (prober(given), prober(given))
     found = [linking.refused(each, tools) for each in (first, again)]
     assert found[0] == found[1] and first.calls > 0 == again.calls
 
@@ -94,8 +108,11 @@ def test_where_worlds_wait_what_was_found_from_a_state_is_not_tried_again() -> N
 @pytest.mark.parametrize("type", TASK_TYPES)
 def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: TaskType) -> None:
     given = assignment(bare_environment.moved(seed(type)), load(bare_environment.NAME))
-    given = replace(given, seed=replace(given.seed, state={**(given.seed.state or {}), "contacts": {}}, id=""))
-    trying, (turn, *_) = prober(given), (turn for turn, nodes in enumerate(given.profile.turns) if nodes)
+    given = replace(
+        given, seed=replace(given.seed, state={**(given.seed.state or {}), "contacts": {}}, id="")
+    )
+    trying = prober(given)
+    (turn, *_) = (turn for turn, nodes in enumerate(given.profile.turns) if nodes)
     never = linking.refused(trying, given.environment.tools())
     assert never, "without contacts some tools cannot be called"
     for number in range(20):
@@ -103,7 +120,9 @@ def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: Task
         assert turns[turn][0] and not never.keys() & set(turns[turn][0])
 
 
-def test_functions_that_weigh_more_are_offered_rather_and_fewer_for_a_place_that_no_flow_narrows_down() -> None:
+def test_functions_that_weigh_more_are_offered_rather_and_fewer_for_a_place_that_no_flow_narrows_down() -> (
+    None
+):
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     linked = {position for origin, taker, _ in given.profile.edges for position in (origin, taker)}
     (node, *_) = (node for node in given.profile.nodes if node.position not in linked)
@@ -125,32 +144,49 @@ async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anyth
     name = bare_environment.NAME
     given = assignment(bare_environment.moved(seed("base")), load(name))
     turns = [["list_team"] * count for count in given.profile.calls_per_turn]
-    with pytest.raises(ComposeError, match=r"list_team in turn .* can use nothing that list_team returns") as unfed:
+    with pytest.raises(
+        ComposeError, match=r"list_team in turn .* can use nothing that list_team returns"
+    ) as unfed:
         linking.rehearse(prober(given), given, planned(name, *map(tuple, turns)))
     assert unfed.value.functions == ("list_team",)
     monkeypatch.setattr(linking, "pairs", lambda *_: [])  # offer what cannot feed, too
     async with early(stub, "aloof", name, structured=False) as who:
         with pytest.raises(ComposeError, match="can use nothing") as caught:
             await who.author.plan(given)
-        assert caught.value.type == "conversation_construct_failed" and set(who.stages()) == {"plan"}
+        assert caught.value.type == "conversation_construct_failed" and set(who.stages()) == {
+            "plan"
+        }
 
 
 async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
     async with early(stub, "good") as who:
         variant = await who.write(seed("base"))
         plan = planned("desk", ("mail_person", "pass_to_person"))
-        draft = await who.author.execute(assignment(), plan, await who.author.initial_state(assignment(), plan))
+        draft = await who.author.execute(
+            assignment(), plan, await who.author.initial_state(assignment(), plan)
+        )
     assert linking.depth(draft) == 2
     assert profile(load("desk"), variant).depth == assignment().profile.depth  # type: ignore[arg-type]
 
 
-def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_names_of_tools() -> None:
+def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_names_of_tools() -> (
+    None
+):
     """Notes that can only be called: what note 101 is, no state says."""
-    state = {"calls": [{"name": "write", "arguments": {"title": "plan", "body": "tea"}}, {"name": "total"}]}
+    state = {
+        "calls": [
+            {"name": "write", "arguments": {"title": "plan", "body": "tea"}},
+            {"name": "total"},
+        ]
+    }
 
     def working(tool: str, **probes: Any) -> list[dict[str, Any]]:
         world = Replayed(Toy("modest", World, features=MODEST), reads=["titles"], **probes)
-        found = Prober(world, catalogue_with_tools(world), state).at(tool, Scene(state, {}, {}, {})).working
+        found = (
+            Prober(world, catalogue_with_tools(world), state)
+            .at(tool, Scene(state, {}, {}, {}))
+            .working
+        )
         return [dict(call.arguments) for call, _ in found]
 
     assert working("read", probes=[Call("titles")]) == [{"note_id": 101}] and working("read") == []

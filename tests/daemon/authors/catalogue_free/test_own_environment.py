@@ -1,5 +1,5 @@
-"""A user's own environment that brings tools, schemas and a state, and nothing else: whole variants of every type, also
-where the world shows no snapshot."""
+"""A user's own environment that brings tools, schemas and a state, and nothing else: whole variants
+of every type, also where the world shows no snapshot."""
 
 from __future__ import annotations
 
@@ -26,21 +26,33 @@ STATE: dict[str, Any] = {
     },
     "counters": {"visits": 3, "sales": 1},
 }
-ASK, COUNT, MARK = "Show me all titles of my notes.", "Add 5 to sales.", "Mark note 102 as blue."
-TITLES, ADD = Call("titles"), Call("count", {"name": "sales", "amount": 5})
+ASK = "Show me all titles of my notes."
+COUNT = "Add 5 to sales."
+MARK = "Mark note 102 as blue."
+TITLES = Call("titles")
+ADD = Call("count", {"name": "sales", "amount": 5})
 LABEL = Call("label", {"note_ids": [102], "color": "blue"})
 
 
 def root(factory: str, type: TaskType) -> Task:
-    """A seed of two requests, the second of which is made in vain at first where the type wants that."""
-    script, calls, held_out = (f"{ASK} {MARK}", COUNT), ((TITLES, LABEL), (ADD,)), {}
+    """A seed of two requests, the second of which is made in vain at first where the type wants
+    that."""
+    script = (f"{ASK} {MARK}", COUNT)
+    calls = ((TITLES, LABEL), (ADD,))
+    held_out = {}
     if type == "miss_func":
         script = (script[0], COUNT, RETURN_SENTENCE)  # type: ignore[assignment]
-        calls, held_out = ((TITLES, LABEL), (), (ADD,)), {2: ("count",)}  # type: ignore[assignment]
+        # type: ignore[assignment]
+        calls = ((TITLES, LABEL), (), (ADD,))
+        held_out = {2: ("count",)}
     elif type == "miss_param":
-        script, calls = (script[0], "Add something to sales.", "It is 5."), ((TITLES, LABEL), (), (ADD,))  # type: ignore[assignment]
+        # type: ignore[assignment]
+        script = (script[0], "Add something to sales.", "It is 5.")
+        calls = ((TITLES, LABEL), (), (ADD,))
     environment = load(f"{TOY}:{factory}")
-    return Task(reference(environment), type, script, calls, tuple(environment.tools()), held_out, STATE)
+    return Task(
+        reference(environment), type, script, calls, tuple(environment.tools()), held_out, STATE
+    )
 
 
 @pytest.mark.parametrize("habit", ["good", STAND_IN])
@@ -53,7 +65,10 @@ async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
     async with early(stub, habit, f"{TOY}:{factory}") as who:
         outcomes = [await who.write(seed, pick=f"{number}-x") for number in range(4)]
     variants = [one for one in outcomes if isinstance(one, Task)]
-    assert len(variants) >= 2, (outcomes, [(one.error, one.evidence) for one in who.bench.rejections])
+    assert len(variants) >= 2, (
+        outcomes,
+        [(one.error, one.evidence) for one in who.bench.rejections],
+    )
     for variant in variants:
         assert variant.type == type and not replay(load(f"{TOY}:{factory}"), variant)
         assert variant.calls != seed.calls and [bool(calls) for calls in variant.calls] == [
@@ -63,7 +78,8 @@ async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
 
 
 async def test_where_types_bind_the_state_the_stand_in_keeps_to_them(stub: Stub) -> None:
-    """Days and rooms look like names; what the request says of them is the only hint that they are none."""
+    """Days and rooms look like names; what the request says of them is the only hint that they are
+    none."""
     async with early(stub, STAND_IN, clinic.NAME) as who:
         outcomes = [await who.write(clinic.seed(), pick=f"{number}-x") for number in range(6)]
     rejected = [(one.error, one.evidence) for one in who.bench.rejections]

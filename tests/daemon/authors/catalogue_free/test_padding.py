@@ -21,18 +21,35 @@ from tests.environments import load
 from tests.rods.composing.shelf_environment import NAME, STATE, Shelf
 
 
-def drafted(first: str, second: str, fed: str, values: Mapping[str, Any], state: Mapping[str, Any] = STATE) -> Draft:
+def drafted(
+    first: str, second: str, fed: str, values: Mapping[str, Any], state: Mapping[str, Any] = STATE
+) -> Draft:
     """One turn of two calls, in which `fed` of the second comes from the result of the first."""
     plan = Plan((PlannedTurn((first, second), (first, second)),))
-    draft = realise(load(NAME), catalogue_with_tools(load(NAME)), plan, state, lambda choice: values[choice.slot])
+    draft = realise(
+        load(NAME),
+        catalogue_with_tools(load(NAME)),
+        plan,
+        state,
+        lambda choice: values[choice.slot],
+    )
     one, other = draft.turns[0]
-    return replace(draft, turns=((one, replace(other, flows={**other.flows, fed: Flow("result", (0, 0))})),))
+    return replace(
+        draft, turns=((one, replace(other, flows={**other.flows, fed: Flow("result", (0, 0))})),)
+    )
 
 
 def longer(draft: Draft, text: str, number: int) -> Task:
     rng = random.Random(number)
     return task_types.finished(
-        catalogue_with_tools(load(NAME)), load(NAME), draft, [text], "long_context", rng, held_out={}, missing=[]
+        catalogue_with_tools(load(NAME)),
+        load(NAME),
+        draft,
+        [text],
+        "long_context",
+        rng,
+        held_out={},
+        missing=[],
     )
 
 
@@ -52,17 +69,23 @@ def test_what_the_user_asks_for_stays_the_only_one_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"), [("valves", "201"), ("nails", "301"), ("tin", "301"), ("boiler", "201"), ("titles", "")]
+    ("said", "kept"),
+    [("valves", "201"), ("nails", "301"), ("tin", "301"), ("boiler", "201"), ("titles", "")],
 )
 def test_an_entry_of_which_a_word_is_spoken_is_not_copied(said: str, kept: str) -> None:
     pages = {"nails": {"of": ["tin"], "pieces": 90}, "hooks": {"of": ["brass"], "pieces": 7}}
-    state = {**STATE, "notes": {**STATE["notes"], "301": {"title": "shed", "body": "rakes", "pages": pages}}}
+    state = {
+        **STATE,
+        "notes": {**STATE["notes"], "301": {"title": "shed", "body": "rakes", "pages": pages}},
+    }
     plan = Plan((PlannedTurn(("total",), ("total",)),))
     draft = realise(load(NAME), catalogue_with_tools(load(NAME)), plan, state, lambda choice: None)
     copied = [
         note["title"]
         for number in range(10)
-        for key, note in notes(longer(draft, f"Add up my counters; nothing about {said}.", number)).items()
+        for key, note in notes(
+            longer(draft, f"Add up my counters; nothing about {said}.", number)
+        ).items()
         if key not in state["notes"]
     ]
     titles = {note["title"] for note in state["notes"].values()}
@@ -80,14 +103,26 @@ def test_a_collection_that_feeds_a_later_call_stays_as_it_is_and_others_grow(fir
 def test_collections_behind_those_that_may_not_grow_are_tried_too() -> None:
     names = ["nails", "hooks", "bolts", "screws", "brads", "tacks", "rivets", "washers", "pegs"]
     pages = {name: {"pieces": number} for number, name in enumerate(names)}
-    state = {**STATE, "notes": {**STATE["notes"], **{str(id): {"title": f"a{id}", "pages": pages} for id in range(5)}}}
+    state = {
+        **STATE,
+        "notes": {
+            **STATE["notes"],
+            **{str(id): {"title": f"a{id}", "pages": pages} for id in range(5)},
+        },
+    }
     draft = drafted("find", "read", "note_id", {"title": "attic", "note_id": 202}, state)
-    task = longer(draft, f"Find my note titled attic and read what it says of {', '.join(names)}.", 1)
+    task = longer(
+        draft, f"Find my note titled attic and read what it says of {', '.join(names)}.", 1
+    )
     assert task.state is not None and len(task.state["counters"]) > len(STATE["counters"])
 
 
-def test_a_world_that_breaks_while_it_is_padded_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_that_breaks_while_it_is_padded_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     draft = drafted("find", "read", "note_id", {"title": "attic", "note_id": 202})
-    monkeypatch.setattr(Shelf, "call", lambda self, call: Result("the worker died", error="infrastructure"))
+    monkeypatch.setattr(
+        Shelf, "call", lambda self, call: Result("the worker died", error="infrastructure")
+    )
     with pytest.raises(InfrastructureError, match="the worker died"):
         longer(draft, "Read my attic note.", 1)

@@ -22,16 +22,21 @@ BFCL = pytest.mark.needs("bfcl")
 
 
 def choices(environment: Environment, task: Task) -> list[tuple[Choice, Any]]:
-    """Every value that the ground truth of a task gives, or leaves out, with the choice that a plan of its tools makes
-    there, in the world at that moment."""
-    catalogue, instance = single_tools(environment), environment.reset(task.state)
-    found, calls = [], list[tuple[Call, Result]]()
+    """Every value that the ground truth of a task gives, or leaves out, with the choice that a plan
+    of its tools makes there, in the world at that moment."""
+    catalogue = single_tools(environment)
+    instance = environment.reset(task.state)
+    found = []
+    calls = list[tuple[Call, Result]]()
     for turn, made in enumerate(task.calls):
         for place, call in enumerate(made):
-            scene, recipe = Scene(instance.snapshot(), {}, {}, {}, tuple(calls)), catalogue.recipes[call.name]
+            scene = Scene(instance.snapshot(), {}, {}, {}, tuple(calls))
+            recipe = catalogue.recipes[call.name]
             for slot, domain in recipe.user_slots.items():
                 values = list(catalogue.domains[domain](scene))
-                choice = Choice(turn, place, recipe, slot, domain, values, scene, (), thematic=False)
+                choice = Choice(
+                    turn, place, recipe, slot, domain, values, scene, (), thematic=False
+                )
                 found.append((choice, call.arguments.get(slot, LEFT_OUT)))
             calls.append((call, instance.call(call)))
     return found
@@ -43,7 +48,9 @@ def test_every_value_of_the_training_tasks_of_bfcl_can_be_said() -> None:
 
     environment = load("bfcl")
     roots = [task for task in bfcl.tasks() if task.split == "train" and task.type == "base"]
-    said, forced, refused = 0, [], []
+    said = 0
+    forced = []
+    refused = []
     for task in roots:
         for choice, value in choices(environment, task):
             key = (choice.turn, choice.place, choice.slot)
@@ -80,22 +87,33 @@ def test_what_is_shown_for_a_value_is_what_the_world_takes_at_that_moment() -> N
     instance = environment.reset(task.state)
     for call, _ in choice.scene.calls:
         instance.call(call)
-    guessed = [instance.fork().call(Call("cat", {"file_name": name})).error for name in choice.values]
+    guessed = [
+        instance.fork().call(Call("cat", {"file_name": name})).error for name in choice.values
+    ]
     assert any(guessed), "the guess alone shows what cannot be had"
-    assert blank.values and all(instance.call(Call("cat", {"file_name": name})).error is None for name in blank.values)
+    assert blank.values and all(
+        instance.call(Call("cat", {"file_name": name})).error is None for name in blank.values
+    )
 
 
 @pytest.mark.parametrize(
-    ("listed", "schema", "asked"), [(["auto"], {"type": "string"}, True), ([1], {"enum": [1]}, False)]
+    ("listed", "schema", "asked"),
+    [(["auto"], {"type": "string"}, True), ([1], {"enum": [1]}, False)],
 )
 def test_one_value_that_is_listed_is_an_example_unless_the_schema_has_no_other(
     listed: list[Any], schema: dict[str, Any], asked: bool
 ) -> None:
-    blank = UnboundArgument((0, 0, "mode"), "start", "mode", listed, {listed[0]: listed[0]}, not asked, schema, False)
+    blank = UnboundArgument(
+        (0, 0, "mode"), "start", "mode", listed, {listed[0]: listed[0]}, not asked, schema, False
+    )
     assert ("such as" in blank.line()) == asked
     tool = Tool("start", "Car", "Starts.", (Parameter("mode", schema),))
-    recipe = Recipe("start", (RecipeStep("start", {"mode": FromUser("mode", "start.mode")}),), ("start",))
-    choice = Choice(0, 0, recipe, "mode", "start.mode", listed, Scene({}, {}, {}, {}), (), thematic=False)
+    recipe = Recipe(
+        "start", (RecipeStep("start", {"mode": FromUser("mode", "start.mode")}),), ("start",)
+    )
+    choice = Choice(
+        0, 0, recipe, "mode", "start.mode", listed, Scene({}, {}, {}, {}), (), thematic=False
+    )
     chooser = ValueChooser({"start": tool}, Answers(), Random(1))
     chooser(choice)
     assert bool(chooser.blanks) == asked

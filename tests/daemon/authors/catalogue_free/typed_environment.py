@@ -1,5 +1,5 @@
-"""A clinic of typed functions whose state names days and rooms by `Literal`, and which brings no catalogue.
-`load("tests.daemon.authors.catalogue_free.typed_environment:environment")`."""
+"""A clinic of typed functions whose state names days and rooms by `Literal`, and which brings no
+catalogue. `load("tests.daemon.authors.catalogue_free.typed_environment:environment")`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,12 @@ def environment() -> TypedEnvironment[Clinic]:
 
 def seed() -> Task:
     """A visit is looked up and moved; then a day is listed."""
-    move = (Call("find_visit", {"patient": "Maren Oduya"}), Call("move_visit", {"visit": 11, "day": "Tuesday"}))
+    move = (
+        Call("find_visit", {"patient": "Maren Oduya"}),
+        Call("move_visit", {"visit": 11, "day": "Tuesday"}),
+    )
     calls = (move, (Call("list_day", {"day": "Friday"}),))
     texts = ("Please move the visit of Maren Oduya to Tuesday.", "Who comes on Friday?")
-    return Task(EnvironmentRef(NAME, WORLD.hash), "base", texts, calls, tuple(WORLD.tools()), {}, STATE)
+    return Task(
+        EnvironmentRef(NAME, WORLD.hash), "base", texts, calls, tuple(WORLD.tools()), {}, STATE
+    )

@@ -20,17 +20,30 @@ def _complained(request: dict[str, Any]) -> str:
 
 
 def obedient(request: dict[str, Any]) -> str:
-    return json.dumps(GOOD) if _asked_for_json(request) else "<reason>fine</reason><verdict>aligned</verdict>"
+    return (
+        json.dumps(GOOD)
+        if _asked_for_json(request)
+        else "<reason>fine</reason><verdict>aligned</verdict>"
+    )
 
 
 def learning(request: dict[str, Any]) -> str:
     """Wrong at first, right once it is told what was missing."""
-    return obedient(request) if "verdict" in _complained(request) else '{"reason": "fine", "problem": ""}'
+    return (
+        obedient(request)
+        if "verdict" in _complained(request)
+        else '{"reason": "fine", "problem": ""}'
+    )
 
 
 def tags_only(request: dict[str, Any]) -> str:
-    """Breaks off under a schema (see the rule `length` of the test), and answers in tags otherwise."""
-    return "" if _asked_for_json(request) else "Well.\n<reason>fine</reason>\n<verdict>aligned</verdict> That is all."
+    """Breaks off under a schema (see the rule `length` of the test), and answers in tags
+    otherwise."""
+    return (
+        ""
+        if _asked_for_json(request)
+        else "Well.\n<reason>fine</reason>\n<verdict>aligned</verdict> That is all."
+    )
 
 
 def thinking(request: dict[str, Any]) -> str:
@@ -69,10 +82,12 @@ def wild(request: dict[str, Any]) -> str:
 
 
 def parrot(request: dict[str, Any]) -> str:
-    """Repeats the wrong answer that it is shown. Asked anew, under another random seed, it knows better."""
+    """Repeats the wrong answer that it is shown. Asked anew, under another random seed, it knows
+    better."""
     if _complained(request):
         return str(request["messages"][-2]["content"])
     return '{"verdict": "what?"}' if request["seed"] == FIRST else obedient(request)
 
 
-FIRST = assignment().rng("query_verification 2 0").getrandbits(31)  # the random seed of the first try
+# the random seed of the first try
+FIRST = assignment().rng("query_verification 2 0").getrandbits(31)

@@ -40,7 +40,13 @@ class Early:
 
 @contextlib.asynccontextmanager
 async def early(
-    stub: Stub, habit: str, environment: str = "desk", *, structured: bool = True, tries: int = 3, **pipeline: Any
+    stub: Stub,
+    habit: str,
+    environment: str = "desk",
+    *,
+    structured: bool = True,
+    tries: int = 3,
+    **pipeline: Any,
 ) -> AsyncIterator[Early]:
     """An author with one habit of `early_habits`, or of `early_roles`, or `module:function`."""
     module = "early_roles" if habit == "good" else "early_habits"
@@ -57,13 +63,17 @@ def planned(environment: str, *turns: tuple[str, ...]) -> Plan:
     """A plan of these functions, one tuple a turn."""
     recipes = catalogue_with_tools(load(environment)).recipes
     return Plan(
-        tuple(PlannedTurn(names, tuple(tool for name in names for tool in recipes[name].tools)) for names in turns),
+        tuple(
+            PlannedTurn(names, tuple(tool for name in names for tool in recipes[name].tools))
+            for names in turns
+        ),
         {"story": "Somebody tidies up."},
     )
 
 
 def with_plan(who: Early, plan: Plan, state: Mapping[str, Any] | None = None) -> Any:
-    """Lets `who` have this plan, and this world where one is given. Returns the author, its calls on record."""
+    """Lets `who` have this plan, and this world where one is given. Returns the author, its calls
+    on record."""
 
     async def planned(given: Assignment, **options: Any) -> Plan:
         return plan
@@ -71,6 +81,8 @@ def with_plan(who: Early, plan: Plan, state: Mapping[str, Any] | None = None) ->
     async def settled(given: Assignment, plan: Plan) -> dict[str, Any]:
         return dict(state or {})
 
-    instead: dict[str, Any] = {"plan": planned} | ({} if state is None else {"initial_state": settled})
+    instead: dict[str, Any] = {"plan": planned} | (
+        {} if state is None else {"initial_state": settled}
+    )
     who.author = listening(who.author, **instead)
     return who.author

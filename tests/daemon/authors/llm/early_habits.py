@@ -1,5 +1,6 @@
-"""Roles of stages I and II with one bad habit each, kept until the prompt brings what the paper's recovery promises
-(004 Appendices E and F): guidance, another kind of function, a patch. After that they answer well."""
+"""Roles of stages I and II with one bad habit each, kept until the prompt brings what the paper's
+recovery promises (004 Appendices E and F): guidance, another kind of function, a patch. After that
+they answer well."""
 
 from __future__ import annotations
 
@@ -25,17 +26,24 @@ def long_winded(request: dict[str, Any]) -> str:
     if role(request) != "planner" or _told(request, "Use single tools only"):
         return good(request)
     fields = fields_of(request)
-    return written(request, fields | {name: ["mail_lone_member"] * len(fields[name]) for name in _turns(fields)})
+    return written(
+        request,
+        fields | {name: ["mail_lone_member"] * len(fields[name]) for name in _turns(fields)},
+    )
 
 
 def grand(request: dict[str, Any]) -> str:
     """Takes the calls of each turn together, as a function of its own."""
-    if role(request) != "planner" or "as one function of a higher level" not in later_roles.question(request):
+    if role(
+        request
+    ) != "planner" or "as one function of a higher level" not in later_roles.question(request):
         return good(request)
     fields = fields_of(request)
     many = [name for name in _turns(fields) if len(fields[name]) > 1]
     composed = [{"name": f"do_{name}", "calls": fields[name]} for name in many]
-    return written(request, fields | {"functions": composed} | {name: [f"do_{name}"] for name in many})
+    return written(
+        request, fields | {"functions": composed} | {name: [f"do_{name}"] for name in many}
+    )
 
 
 def overreaching(request: dict[str, Any]) -> str:
@@ -49,7 +57,10 @@ def inventive(request: dict[str, Any]) -> str:
     if role(request) != "planner" or _told(request, "- func_sample_failed"):
         return good(request)
     fields = fields_of(request)
-    return written(request, fields | {name: ["solve_everything"] * len(fields[name]) for name in _turns(fields)})
+    return written(
+        request,
+        fields | {name: ["solve_everything"] * len(fields[name]) for name in _turns(fields)},
+    )
 
 
 def mumbling(request: dict[str, Any]) -> str:
@@ -63,7 +74,9 @@ def repetitive(request: dict[str, Any]) -> str:
     fields = fields_of(request)
     if role(request) == "parameters":
         may = open_values(request)
-        fields["values"] = {key: min(one["one of"]) if "one of" in one else "same here" for key, one in may.items()}
+        fields["values"] = {
+            key: min(one["one of"]) if "one of" in one else "same here" for key, one in may.items()
+        }
     return written(request, fields)
 
 
@@ -76,7 +89,10 @@ def hard_to_please(request: dict[str, Any]) -> str:
     if role(request) != "query_verification":
         return good(request)
     fields = fields_of(request)
-    return written(request, {"verdict": ["misaligned" for _ in fields["verdict"]], "problem": "It asks for more."})
+    return written(
+        request,
+        {"verdict": ["misaligned" for _ in fields["verdict"]], "problem": "It asks for more."},
+    )
 
 
 def pleased_at_last(request: dict[str, Any]) -> str:
@@ -87,7 +103,11 @@ def pleased_at_last(request: dict[str, Any]) -> str:
 
 
 def vague(request: dict[str, Any]) -> str:
-    return good(request) if role(request) != "query_verification" else "Well, that looks quite all right to me."
+    return (
+        good(request)
+        if role(request) != "query_verification"
+        else "Well, that looks quite all right to me."
+    )
 
 
 def _turns(fields: Fields) -> list[str]:
@@ -99,7 +119,9 @@ def mending(request: dict[str, Any]) -> str:
     if role(request) != "config_patch":
         return good(request)
     state = json.loads(
-        re.findall(r"^The initial state, as JSON:\n(.*)$", later_roles.question(request), re.MULTILINE)[0]
+        re.findall(
+            r"^The initial state, as JSON:\n(.*)$", later_roles.question(request), re.MULTILINE
+        )[0]
     )
     file = next(iter(state["files"]))
     proposals = [
@@ -119,7 +141,9 @@ def fond_of_parties(request: dict[str, Any]) -> str:
     fields = fields_of(request)
     if role(request) == "parameters":
         may = open_values(request)
-        fields["values"] |= {key: "party" for key, one in may.items() if "party" in one.get("one of", ())}
+        fields["values"] |= {
+            key: "party" for key, one in may.items() if "party" in one.get("one of", ())
+        }
     return written(request, fields)
 
 
@@ -132,7 +156,9 @@ def aloof(request: dict[str, Any]) -> str:
     places = dict(re.findall(r"^turn (\d+): (\[\[.*\]\])$", asked, re.MULTILINE))
     for number, line in places.items():
         options = json.loads(line)
-        fields[f"turn_{number}"] = [next((one for one in few if one in MUTE), few[0]) for few in options]
+        fields[f"turn_{number}"] = [
+            next((one for one in few if one in MUTE), few[0]) for few in options
+        ]
     return written(request, fields)
 
 
@@ -141,17 +167,22 @@ MUTE = ("share_file", "lock_file", "write_file", "remove_contact")
 
 def _decorating(state: Any) -> Any:
     def answer(request: dict[str, Any]) -> str:
-        return written(request, {"state": state} if role(request) == "initial_state" else fields_of(request))
+        return written(
+            request, {"state": state} if role(request) == "initial_state" else fields_of(request)
+        )
 
     return answer
 
 
-redecorating = _decorating({"notes": {"101": {"title": "attic"}, "104": {"title": "cellar", "body": "empty it"}}})
+redecorating = _decorating(
+    {"notes": {"101": {"title": "attic"}, "104": {"title": "cellar", "body": "empty it"}}}
+)
 remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
 idle = _decorating({})
 repeating = _decorating({"notes": {"101": {"title": "garden"}}})
 weekend = _decorating({"visits": {"11": {"day": "Sunday"}}})
-forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})  # keys are numbers
+# keys are numbers
+forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})
 
 
 def zealous(request: dict[str, Any]) -> str:
@@ -169,16 +200,21 @@ def lavish(request: dict[str, Any]) -> str:
     fields = fields_of(request)
     if role(request) == "parameters":
         may = open_values(request)
-        fields["values"] |= {key: 99_999 for key, one in may.items() if one.get("any", {}).get("type") == "integer"}
+        fields["values"] |= {
+            key: 99_999 for key, one in may.items() if one.get("any", {}).get("type") == "integer"
+        }
     return written(request, fields)
 
 
 def insistent(request: dict[str, Any]) -> str:
-    """Plans a function again wherever it fits, or where it does not: the first name, as often as there are places."""
+    """Plans a function again wherever it fits, or where it does not: the first name, as often as
+    there are places."""
     if role(request) != "planner":
         return good(request)
     fields = fields_of(request)
-    return written(request, fields | {name: fields[name][:1] * len(fields[name]) for name in _turns(fields)})
+    return written(
+        request, fields | {name: fields[name][:1] * len(fields[name]) for name in _turns(fields)}
+    )
 
 
 def clumsy(request: dict[str, Any]) -> str:

@@ -1,5 +1,5 @@
-"""What the stub says in tests of stages I and II: good answers made from a request's schema or its listing, and roles
-with one habit each. Later stages are played by `later_roles`."""
+"""What the stub says in tests of stages I and II: good answers made from a request's schema or its
+listing, and roles with one habit each. Later stages are played by `later_roles`."""
 
 from __future__ import annotations
 
@@ -36,22 +36,31 @@ def instance(schema: Any, rng: random.Random) -> Any:
         return rng.choice(schema["enum"])
     kind = schema.get("type")
     if kind == "object":
-        return {name: instance(schema["properties"][name], rng) for name in schema.get("required", ())}
+        return {
+            name: instance(schema["properties"][name], rng) for name in schema.get("required", ())
+        }
     if kind == "array":
         places = schema.get("prefixItems") or [schema["items"]] * max(1, schema.get("minItems", 1))
         return [instance(place, rng) for place in places]
     if kind in ("integer", "number"):
-        low, high = schema.get("minimum", 1), schema.get("maximum", 50)
+        low = schema.get("minimum", 1)
+        high = schema.get("maximum", 50)
         return rng.randint(low, max(low, min(high, low + 40)))
     if kind == "string":
-        return rng.choice(("maple", "quartz", "lantern", "velvet", "harbor", "comet"))[: schema.get("maxLength", 9)]
+        return rng.choice(("maple", "quartz", "lantern", "velvet", "harbor", "comet"))[
+            : schema.get("maxLength", 9)
+        ]
     return True
 
 
 def other_texts(state: Any) -> Any:
     """The texts of a world that are no names, each with another end."""
     changed = {key: other_texts(value) for key, value in state.items() if isinstance(value, dict)}
-    texts = {key: f"{value} soon" for key, value in state.items() if isinstance(value, str) and " " in value}
+    texts = {
+        key: f"{value} soon"
+        for key, value in state.items()
+        if isinstance(value, str) and " " in value
+    }
     return texts | {key: value for key, value in changed.items() if value}
 
 
@@ -65,11 +74,18 @@ def open_values(request: dict[str, Any]) -> dict[str, Any]:
 def fields_of(request: dict[str, Any]) -> Fields:
     """Good answers. Chance is keyed by the request's own seed, as with a server."""
     rng = random.Random(request.get("seed", 0))
-    asked, name = later_roles.question(request), role(request)
+    asked = later_roles.question(request)
+    name = role(request)
     if name == "planner":
         places = re.findall(r"^turn (\d+): (\[\[.*\]\])$", asked, re.MULTILINE)
-        chosen = {f"turn_{number}": [rng.choice(options) for options in json.loads(line)] for number, line in places}
-        return {**({"narrative": "Somebody tidies up."} if "the story behind it" in asked else {}), **chosen}
+        chosen = {
+            f"turn_{number}": [rng.choice(options) for options in json.loads(line)]
+            for number, line in places
+        }
+        return {
+            **({"narrative": "Somebody tidies up."} if "the story behind it" in asked else {}),
+            **chosen,
+        }
     if name == "parameters":
         return {
             "values": {
@@ -83,13 +99,22 @@ def fields_of(request: dict[str, Any]) -> Fields:
         return {
             "query": [
                 later_roles.sentence(values, f"Please see to this matter ({doing})")
-                for doing, values in zip(later_roles.doings(asked), later_roles.must_say(asked), strict=True)
+                for doing, values in zip(
+                    later_roles.doings(asked), later_roles.must_say(asked), strict=True
+                )
             ]
         }
     if name == "query_verification":
-        return {"verdict": ["aligned"] * len(re.findall(r"^Turn \d+:$", asked, re.MULTILINE)), "problem": ""}
+        return {
+            "verdict": ["aligned"] * len(re.findall(r"^Turn \d+:$", asked, re.MULTILINE)),
+            "problem": "",
+        }
     if name == "initial_state":
-        old = json.loads(re.findall(r"^The data of another conversation, as JSON:\n(.*)$", asked, re.MULTILINE)[0])
+        old = json.loads(
+            re.findall(r"^The data of another conversation, as JSON:\n(.*)$", asked, re.MULTILINE)[
+                0
+            ]
+        )
         return {"state": other_texts(old)}
     if name == "config_patch":
         return {"patch": [{"path": "today", "value": "monday"}]}

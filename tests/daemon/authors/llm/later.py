@@ -1,4 +1,5 @@
-"""An author whose stages I and II are procedural, and known to go well, and whose stages III to V ask the stub."""
+"""An author whose stages I and II are procedural, and known to go well, and whose stages III to V
+ask the stub."""
 
 from __future__ import annotations
 
@@ -34,18 +35,30 @@ class Later:
 
 @contextlib.asynccontextmanager
 async def later(
-    stub: Stub, habit: str = "good", *, of: Task | None = None, structured: bool = True, **pipeline: Any
+    stub: Stub,
+    habit: str = "good",
+    *,
+    of: Task | None = None,
+    structured: bool = True,
+    **pipeline: Any,
 ) -> AsyncIterator[Later]:
-    """An author against the stub with one habit of `later_roles`, for the seed `of` (desk's base one where none is
-    given). One attempt, unless `pipeline` says more."""
+    """An author against the stub with one habit of `later_roles`, for the seed `of` (desk's base
+    one where none is given). One attempt, unless `pipeline` says more."""
     config: Config = settings(pipeline={"attempts": 1, **pipeline})
     stub.use(playing(f"tests.daemon.authors.llm.later_roles:{habit}"))
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         task = of or seed()
         environment = task.environment.name
-        first = await steady(task) if environment == "desk" else ProceduralAuthor.of(load(environment), THREADS)
+        first = (
+            await steady(task)
+            if environment == "desk"
+            else ProceduralAuthor.of(load(environment), THREADS)
+        )
         author: Any = LLMAuthor(load(environment), asker, config.pipeline, THREADS)
-        author.plan, author.initial_state, author.execute = first.plan, first.initial_state, first.execute
-        author.patch, author.queries = first.patch, first.queries
+        author.plan = first.plan
+        author.initial_state = first.initial_state
+        author.execute = first.execute
+        author.patch = first.patch
+        author.queries = first.queries
         yield Later(Bench(config), author, first, calls)

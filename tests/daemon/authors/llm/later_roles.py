@@ -1,7 +1,9 @@
-"""What the stub says in tests of stages III to V: good answers read off the prompts, and roles with one habit each.
+"""What the stub says in tests of stages III to V: good answers read off the prompts, and roles with
+one habit each.
 
-A role is recognised by its system message and by words of its question; `good` answers all of them, constrained or in
-tags as it is asked. A habit is a function `(role, request) -> fields or text` that overrides some answers.
+A role is recognised by its system message and by words of its question; `good` answers all of them,
+constrained or in tags as it is asked. A habit is a function `(role, request) -> fields or text`
+that overrides some answers.
 """
 
 from __future__ import annotations
@@ -39,8 +41,13 @@ def question(request: dict[str, Any]) -> str:
 
 def must_say(text: str) -> list[list[Any]]:
     """What must be said or referred to in each turn of a prompt."""
-    lines = re.findall(r"^must say: (.*)(?:\nnever say: .*)?(?:\nrefer to: (.*))?$", text, re.MULTILINE)
-    values = [([] if said.startswith("(") else json.loads(f"[{said}]"), json.loads(f"[{to}]")) for said, to in lines]
+    lines = re.findall(
+        r"^must say: (.*)(?:\nnever say: .*)?(?:\nrefer to: (.*))?$", text, re.MULTILINE
+    )
+    values = [
+        ([] if said.startswith("(") else json.loads(f"[{said}]"), json.loads(f"[{to}]"))
+        for said, to in lines
+    ]
     return [[*said, *to] for said, to in values]
 
 
@@ -57,12 +64,15 @@ def sentence(values: list[Any], lead: str = "Please see to this matter") -> str:
 
 
 def doings(asked: str) -> list[str]:
-    """For each turn that a prompt shows, what its calls do, in the words of their documents: what a user asks for."""
+    """For each turn that a prompt shows, what its calls do, in the words of their documents: what a
+    user asks for."""
     does = dict(re.findall(r"^(\w+)\(.*\): (.*?)\.?$", asked, re.MULTILINE))
     turns = re.split(r"^must say: .*$", asked, flags=re.MULTILINE)[:-1]
     names = [dict.fromkeys(re.findall(r'"call":"(\w+)"', turn)) for turn in turns]
     return [
-        "; ".join(does.get(name, re.sub(r"_|(?<=[a-z])(?=[A-Z])", " ", name)).lower() for name in turn)
+        "; ".join(
+            does.get(name, re.sub(r"_|(?<=[a-z])(?=[A-Z])", " ", name)).lower() for name in turn
+        )
         for turn in names
     ]
 
@@ -72,10 +82,20 @@ def good_fields(request: dict[str, Any]) -> Fields:
     name = role(request)
     if name == "rewrite_turns":
         asking = zip(doings(asked), must_say(asked), strict=True)
-        matters = ((re.sub(r"\b(check|find|look|search)\b", "see", doing), values) for doing, values in asking)
-        return {"queries": [sentence(values, f"Please see to this matter ({doing})") for doing, values in matters]}
+        matters = (
+            (re.sub(r"\b(check|find|look|search)\b", "see", doing), values)
+            for doing, values in asking
+        )
+        return {
+            "queries": [
+                sentence(values, f"Please see to this matter ({doing})")
+                for doing, values in matters
+            ]
+        }
     if name == "refine_rewrite":
-        return {"query": sentence(must_say(asked)[0], f"Kindly look after this ({doings(asked)[0]})")}
+        return {
+            "query": sentence(must_say(asked)[0], f"Kindly look after this ({doings(asked)[0]})")
+        }
     if name == "judge_quality":
         return PASSED | ({"fault": "none", "turn": 0} if "gt_unfixable" in asked else {})
     if name == "refine_classify":
@@ -89,21 +109,30 @@ def good_fields(request: dict[str, Any]) -> Fields:
 
 
 def left_open(asked: str, choice: int = 1) -> Fields:
-    """The call that takes the value, asked for with that value left open; and the sentence that supplies it, with the
-    turn's other calls."""
+    """The call that takes the value, asked for with that value left open; and the sentence that
+    supplies it, with the turn's other calls."""
     lines = re.findall(r"^\d+\. .*?: (.*)$", asked, re.MULTILINE)
     value = json.loads(lines[choice - 1])
     part = asked.partition("The calls that serve it:")[2].partition("All functions:")[0]
     calls = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
     own = next((call for call in calls if value in call["arguments"].values()), None)
     query = re.findall(r"^The request of turn \d+:\n(.*)$", asked, re.MULTILINE)[0]
-    vague = re.sub(rf"(?<!\w){re.escape(spoken(value))}(?!\w)", "something suitable", query, flags=re.IGNORECASE)
+    vague = re.sub(
+        rf"(?<!\w){re.escape(spoken(value))}(?!\w)",
+        "something suitable",
+        query,
+        flags=re.IGNORECASE,
+    )
     if own is None or len(calls) == 1:
         return {"choice": choice, "request": vague, "supply": f"It is {spoken(value)}."}
     does = dict(re.findall(r"^(\w+)\(.*\): (.*?)\.?$", asked, re.MULTILINE))
     doing, rest = (
         "; ".join(
-            dict.fromkeys(does.get(call["call"], call["call"]).lower() for call in calls if (call is own) == mine)
+            dict.fromkeys(
+                does.get(call["call"], call["call"]).lower()
+                for call in calls
+                if (call is own) == mine
+            )
         )
         for mine in (True, False)
     )
@@ -112,7 +141,8 @@ def left_open(asked: str, choice: int = 1) -> Fields:
     return {
         "choice": choice,
         "request": f"Please see to this matter ({doing}) with something suitable.",
-        "supply": f"It is {spoken(value)}. {sentence(others, f'Please see to this matter ({rest})')}",
+        "supply": f"It is {spoken(value)}. "
+        f"{sentence(others, f'Please see to this matter ({rest})')}",
     }
 
 
@@ -136,7 +166,11 @@ def seeking(request: dict[str, Any]) -> str:
     fields = good_fields(request)
     if role(request) == "rewrite_turns":
         asking = zip(doings(question(request)), must_say(question(request)), strict=True)
-        fields = {"queries": [sentence(values, f"Please look after this ({doing})") for doing, values in asking]}
+        fields = {
+            "queries": [
+                sentence(values, f"Please look after this ({doing})") for doing, values in asking
+            ]
+        }
     return written(request, fields)
 
 
@@ -218,7 +252,9 @@ def out_of_range(request: dict[str, Any]) -> str:
 
 def tagless(request: dict[str, Any]) -> str:
     """A judge that just talks."""
-    return "I think that this is rather good." if role(request) == "judge_quality" else good(request)
+    return (
+        "I think that this is rather good." if role(request) == "judge_quality" else good(request)
+    )
 
 
 def chatty(request: dict[str, Any]) -> str:
@@ -252,7 +288,9 @@ def asking_at_once(request: dict[str, Any]) -> str:
     if role(request) == "miss_param":
         said = fields["supply"].partition(". ")[0].removeprefix("It is ").rstrip(".")
         query = re.findall(r"^The request of turn \d+:\n(.*)$", question(request), re.MULTILINE)[0]
-        vague = re.sub(rf"(?<!\w){re.escape(said)}(?!\w)", "something suitable", query, flags=re.IGNORECASE)
+        vague = re.sub(
+            rf"(?<!\w){re.escape(said)}(?!\w)", "something suitable", query, flags=re.IGNORECASE
+        )
         fields = fields | {"request": vague, "supply": f"It is {said}."}
     return written(request, fields)
 
@@ -274,14 +312,21 @@ def comparing(request: dict[str, Any]) -> str:
 def few(request: dict[str, Any]) -> str:
     """A rewriter that leaves a turn out."""
     fields = good_fields(request)
-    return written(request, {"queries": fields["queries"][1:]} if role(request) == "rewrite_turns" else fields)
+    return written(
+        request, {"queries": fields["queries"][1:]} if role(request) == "rewrite_turns" else fields
+    )
 
 
 def no_refusals(request: dict[str, Any]) -> str:
     """A judge to whom nothing is out of reach, so that no turn should be without calls."""
     fields = good_fields(request)
     if role(request) == "judge_quality" and "of the type miss_func" in question(request):
-        fields = fields | {"structure": "fail", "issue": "it can be done", "fault": "query_fixable", "turn": 1}
+        fields = fields | {
+            "structure": "fail",
+            "issue": "it can be done",
+            "fault": "query_fixable",
+            "turn": 1,
+        }
     return written(request, fields)
 
 
@@ -315,7 +360,9 @@ def inventive(request: dict[str, Any], turns: int = 1) -> str:
     if role(request) == "rewrite_turns":
         texts = fields["queries"]
         fields = {
-            "queries": [f"{text} Mind number {77123 + turn}." for turn, text in enumerate(texts[:turns])]
+            "queries": [
+                f"{text} Mind number {77123 + turn}." for turn, text in enumerate(texts[:turns])
+            ]
             + texts[turns:]
         }
     return written(request, fields)

@@ -1,4 +1,5 @@
-"""One question, until its answer can be read: constrained, tagged, told what was wrong, given up."""
+"""One question, until its answer can be read: constrained, tagged, told what was wrong, given
+up."""
 
 from __future__ import annotations
 
@@ -20,16 +21,27 @@ from tests.daemon.authors.llm.world import asker_at, assignment, playing
 
 VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
 VERDICTS = {"type": "array", "items": VERDICT, "minItems": 1, "maxItems": 1}
-FORM = AnswerForm({"verdict": VERDICTS, "problem": {"type": "string"}}, optional=frozenset({"problem"}))
+FORM = AnswerForm(
+    {"verdict": VERDICTS, "problem": {"type": "string"}}, optional=frozenset({"problem"})
+)
 
 
 async def ask(asker: Asker, function: str | None = None, **options: Any) -> Any:
     fields = {"turns": "…", "count": "1", "look_ups": "…"}
     question = Question(
-        "query_verification", fields, FORM, lambda answer: answer["verdict"], stage="verification", **options
+        "query_verification",
+        fields,
+        FORM,
+        lambda answer: answer["verdict"],
+        stage="verification",
+        **options,
     )
     return await asker.ask_keyed(
-        assignment(), question, "query_verify_no_tag", turn=2, functions=[function] if function else []
+        assignment(),
+        question,
+        "query_verify_no_tag",
+        turn=2,
+        functions=[function] if function else [],
     )
 
 
@@ -40,9 +52,13 @@ async def test_a_model_is_asked_until_its_answer_can_be_read(stub: Stub, habit: 
     async with asker_at(stub, calls=calls) as asker:
         asker.tries = 4
         assert await ask(asker) == ["aligned"]
-    assert len(calls) == {"obedient": 1, "learning": 2, "thinking": 1, "wild": 4, "parrot": 3}[habit]
+    assert (
+        len(calls) == {"obedient": 1, "learning": 2, "thinking": 1, "wild": 4, "parrot": 3}[habit]
+    )
     assert {(call.stage, call.account) for call in calls} == {("verification", "1-x#0")}
-    assert {call.template for call in calls} == {f"query_verification@{prompts.load('query_verification').hash}"}
+    assert {call.template for call in calls} == {
+        f"query_verification@{prompts.load('query_verification').hash}"
+    }
 
 
 async def test_an_endpoint_without_schemas_is_asked_for_tags(stub: Stub) -> None:
@@ -78,7 +94,12 @@ async def test_what_never_fits_is_the_named_error_with_what_was_said(stub: Stub)
 
 @pytest.mark.parametrize(
     ("fault", "told"),
-    [("length", "cut short"), ("empty_choices", "empty"), ("huge", "characters"), ("no_room", "room")],
+    [
+        ("length", "cut short"),
+        ("empty_choices", "empty"),
+        ("huge", "characters"),
+        ("no_room", "room"),
+    ],
 )
 async def test_bad_answers_are_the_model_s_failure(stub: Stub, fault: str, told: str) -> None:
     stub.use(playing("obedient", faults={fault: 1.0}))
@@ -96,15 +117,20 @@ async def test_a_broken_endpoint_is_no_candidate_s_failure(stub: Stub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("habit", "structured"), [("long_thinking", True), ("long_thinking", False), ("open_thinking", False)]
+    ("habit", "structured"),
+    [("long_thinking", True), ("long_thinking", False), ("open_thinking", False)],
 )
-async def test_a_model_that_cannot_help_thinking_is_given_room_for_it(stub: Stub, habit: str, structured: bool) -> None:
+async def test_a_model_that_cannot_help_thinking_is_given_room_for_it(
+    stub: Stub, habit: str, structured: bool
+) -> None:
     stub.use(playing(habit, cuts=True))
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         asker.tries = 1
         assert await ask(asker) == await ask(asker) == ["aligned"]
-    assert [call.outcome for call in calls] == ["length", "stop", "stop"], "found out once, then known"
+    assert [call.outcome for call in calls] == ["length", "stop", "stop"], (
+        "found out once, then known"
+    )
     assert {call.constrained for call in calls} == {structured}
 
 
@@ -115,11 +141,17 @@ async def test_a_model_that_rambles_is_not_given_more_room_than_once(stub: Stub)
         for _ in range(2):
             with pytest.raises(ComposeError, match="cut short"):
                 await ask(asker)
-    assert [call.tokens_out > 1024 for call in calls].count(True) == 1 and len(calls) == 2 * asker.tries + 1
+    assert [call.tokens_out > 1024 for call in calls].count(True) == 1 and len(
+        calls
+    ) == 2 * asker.tries + 1
 
 
 async def test_thoughts_in_a_field_of_their_own_are_seen() -> None:
-    reply = {"choices": [{"finish_reason": "length", "message": {"content": None, "reasoning_content": "Well, "}}]}
+    reply = {
+        "choices": [
+            {"finish_reason": "length", "message": {"content": None, "reasoning_content": "Well, "}}
+        ]
+    }
     sent = Completion("", "other", "stub", "stub", tokens_in=10, constrained=True)
     assert wire.decode(json.dumps(reply).encode(), sent, 0.1).thought
     for text in ('{"reason": "no </think> here"}', "<verdict>aligned</verdict>", " " * 100_000):
@@ -140,6 +172,9 @@ async def test_a_role_s_settings_are_sent(tmp_path: Path, thinking: str) -> None
     (body,) = map(json.loads, (tmp_path / "bodies").read_text().splitlines())
     assert (body["temperature"], body["top_p"]) == (0.25, 0.5)
     assert body["max_tokens"] == 730 + 5000 * (thinking == "on")
-    assert body["response_format"]["json_schema"]["schema"]["properties"]["reason"]["maxLength"] == 1234
+    assert (
+        body["response_format"]["json_schema"]["schema"]["properties"]["reason"]["maxLength"]
+        == 1234
+    )
     switch = {"on": {"enable_thinking": True}, "off": {"enable_thinking": False}}
     assert body["chat_template_kwargs"] == {"own": 1, **switch.get(thinking, {})}

@@ -1,5 +1,6 @@
-"""Stage II by a model: values asked for together or function by function, limited to what exists, asked again when they
-turn out impossible; numbers and truth values told apart; flows of single tools; worlds that break."""
+"""Stage II by a model: values asked for together or function by function, limited to what exists,
+asked again when they turn out impossible; numbers and truth values told apart; flows of single
+tools; worlds that break."""
 
 from __future__ import annotations
 
@@ -26,10 +27,18 @@ from tests.environments import load
 
 STATE: dict[str, Any] = {
     "today": "monday",
-    "contacts": {name: {"address": f"box{number}", "team": "sales"} for number, name in enumerate(("paul", "mina"), 1)},
+    "contacts": {
+        name: {"address": f"box{number}", "team": "sales"}
+        for number, name in enumerate(("paul", "mina"), 1)
+    },
     "mail": {
         "inbox": {
-            f"m{number}": {"sender": f"box{number}", "subject": subject, "text": "see you", "flagged": False}
+            f"m{number}": {
+                "sender": f"box{number}",
+                "subject": subject,
+                "text": "see you",
+                "flagged": False,
+            }
             for number, subject in enumerate(("audit", "party", "budget"), 1)
         },
         "sent": {},
@@ -41,7 +50,8 @@ STATE: dict[str, Any] = {
 
 def blanks(*turns: tuple[str, ...], environment: str = "desk") -> dict[str, Any]:
     """The blanks of a plan, by id."""
-    given, catalogue = assignment(), catalogue_with_tools(load(environment))
+    given = assignment()
+    catalogue = catalogue_with_tools(load(environment))
     run = ValueChooser(load(environment).tools(), Answers(), given.rng("chance"))
     realise(load(environment), catalogue, planned(environment, *turns), STATE, run)
     return {blank.id: blank for blank in run.blanks.values()}
@@ -58,19 +68,26 @@ def test_names_are_listed_and_phrases_may_be_invented() -> None:
 
 
 @pytest.mark.parametrize(("calls", "asked"), [("batched", 1), ("per_turn", 3)])
-async def test_values_are_asked_for_together_or_function_by_function(stub: Stub, calls: str, asked: int) -> None:
+async def test_values_are_asked_for_together_or_function_by_function(
+    stub: Stub, calls: str, asked: int
+) -> None:
     async with early(stub, "good", calls=calls) as who:
         plan = planned("desk", ("mail_person", "show_file"), ("mark_found",), ("add_person",))
         draft = await who.author.execute(assignment(), plan, STATE)
         assert who.stages() == ["parameters"] * asked
     names = [[bound.call.name for bound in turn] for turn in draft.turns]
-    assert names == [["find_contact", "send_mail", "read_file"], ["search_mail", "flag_mail"], ["add_contact"]]
+    assert names == [
+        ["find_contact", "send_mail", "read_file"],
+        ["search_mail", "flag_mail"],
+        ["add_contact"],
+    ]
     assert all(bound.result.error is None for turn in draft.turns for bound in turn)
     assert draft.turns[0][1].flows["address"].origin == (0, 0)
 
 
 async def test_values_that_are_gone_when_their_turn_comes_are_asked_for_again(stub: Stub) -> None:
-    """A model that names the same mail wherever it may: once it is deleted, the next turn needs another."""
+    """A model that names the same mail wherever it may: once it is deleted, the next turn needs
+    another."""
     plan = planned("desk", ("delete_found",), ("mark_found",))
     async with early(stub, "fond_of_parties") as who:
         for number in range(6):
@@ -103,13 +120,14 @@ async def test_single_tools_feed_each_other_where_the_root_s_calls_do(stub: Stub
     fed = draft.turns[consumer[0]][consumer[1]]
     assert fed.flows["address"].origin == producer
     assert fed.call.arguments["address"] in {"box1", "box2"}
-    assert {flow.source for turn in draft.turns for bound in turn for flow in bound.flows.values()} <= {
-        "user",
-        "result",
-    }
+    assert {
+        flow.source for turn in draft.turns for bound in turn for flow in bound.flows.values()
+    } <= {"user", "result"}
 
 
-async def test_a_world_that_breaks_is_no_candidate_s_fault(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_world_that_breaks_is_no_candidate_s_fault(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = Result("the worker died", error="infrastructure")
     monkeypatch.setattr("rods.worlds.desk.world.DeskInstance.call", lambda self, call: broken)
     async with early(stub, "good") as who:
@@ -121,7 +139,11 @@ async def test_values_that_never_fit_are_given_up(stub: Stub) -> None:
     async with early(stub, "speechless") as who:
         with pytest.raises(ComposeError) as caught:
             await who.author.execute(assignment(), planned("desk", ("mark_found",)), STATE)
-        assert (caught.value.type, caught.value.function, caught.value.turn) == ("param_gen_failed", "search_mail", 0)
+        assert (caught.value.type, caught.value.function, caught.value.turn) == (
+            "param_gen_failed",
+            "search_mail",
+            0,
+        )
         assert len(who.calls) == 3
 
 
@@ -131,14 +153,23 @@ KEY = (0, 0, "amount")
 def chosen(
     options: list[Any], schema: dict[str, Any], answer: Any, *, legal: bool = True
 ) -> tuple[Any, dict[Any, UnboundArgument]]:
-    """What is bound when a model answers `answer` for an argument with these options, and what is left to be asked."""
+    """What is bound when a model answers `answer` for an argument with these options, and what is
+    left to be asked."""
     tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),))
-    recipe = Recipe("pour", (RecipeStep("pour", {"amount": FromUser("amount", "pour.amount")}),), ("pour {amount}",))
-    choice = Choice(0, 0, recipe, "amount", "pour.amount", options, Scene({}, {}, {}, {}), (), thematic=False)
+    recipe = Recipe(
+        "pour",
+        (RecipeStep("pour", {"amount": FromUser("amount", "pour.amount")}),),
+        ("pour {amount}",),
+    )
+    choice = Choice(
+        0, 0, recipe, "amount", "pour.amount", options, Scene({}, {}, {}, {}), (), thematic=False
+    )
     asking = ValueChooser({"pour": tool}, Answers(), Random(1))
     asking(choice)
     blank = asking.blanks[KEY]
-    assert fits(blank.as_schema(), answer) == legal, "what the schema lets pass must be what is meant here"
+    assert fits(blank.as_schema(), answer) == legal, (
+        "what the schema lets pass must be what is meant here"
+    )
     binding = ValueChooser({"pour": tool}, Answers({KEY: blank.value(answer)}), Random(1))
     return binding(choice), binding.blanks
 
@@ -149,7 +180,9 @@ def test_a_number_is_the_listed_one_whatever_its_form(answer: Any, value: Any) -
     assert (found, type(found)) == (value, type(value)) and not asked
 
 
-@pytest.mark.parametrize(("options", "answer"), [([1, 2], True), ([1.0, 2.0], True), ([True, False], 1)])
+@pytest.mark.parametrize(
+    ("options", "answer"), [([1, 2], True), ([1.0, 2.0], True), ([True, False], 1)]
+)
 def test_a_truth_value_is_no_number(options: list[Any], answer: Any) -> None:
     found, asked = chosen(options, {"enum": options}, answer, legal=False)
     assert type(found) is type(options[0])
@@ -162,8 +195,13 @@ def test_a_number_that_may_be_invented_stays_as_it_was_given() -> None:
 
 
 def test_examples_of_a_blank_are_answers_of_its_schema() -> None:
-    tags, word = {"type": "array"}, {"type": "string"}
-    listed = UnboundArgument((0, 0, "0"), "tag", "tags", [["a"], []], {"['a']": ["a"], "[]": []}, False, tags, False)
+    tags = {"type": "array"}
+    word = {"type": "string"}
+    listed = UnboundArgument(
+        (0, 0, "0"), "tag", "tags", [["a"], []], {"['a']": ["a"], "[]": []}, False, tags, False
+    )
     assert '"such as":[["a"],[]]' in listed.line().replace(", ", ",").replace(": ", ":")
-    named = UnboundArgument((0, 0, "0"), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False)
+    named = UnboundArgument(
+        (0, 0, "0"), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False
+    )
     assert '"such as":["the note"]' in named.line().replace(": ", ":")

@@ -1,4 +1,5 @@
-"""Stage V: what is taken away is needed, what is left open is told nowhere, and both come back in the next turn."""
+"""Stage V: what is taken away is needed, what is left open is told nowhere, and both come back in
+the next turn."""
 
 from __future__ import annotations
 
@@ -29,10 +30,15 @@ from tests.environments import load
 
 pytestmark = pytest.mark.slow
 
-MAKING = {  # the calls of stages III to V, in the joint form and in the paper's; the procedural author asks none
+# the calls of stages III to V, in the joint form and in the paper's; the procedural author asks
+# none
+MAKING = {
     "base": (["rewrite", "judge"], ["rewrite", "judge"]),
     "long_context": (["rewrite", "judge"], ["rewrite", "judge"]),
-    "miss_func": (["rewrite", "judge", "judge"], ["rewrite", "judge", "adversarial_verification", "judge"]),
+    "miss_func": (
+        ["rewrite", "judge", "judge"],
+        ["rewrite", "judge", "adversarial_verification", "judge"],
+    ),
     "miss_param": (
         ["rewrite", "judge", "adversarial", "judge"],
         ["rewrite", "judge", "adversarial", "adversarial_verification", "judge"],
@@ -50,21 +56,31 @@ def check_form(variant: Task) -> None:
     (gap,) = variant.provenance["missing"]
     assert gap["turn"] == turn
     if variant.type == "miss_func":
-        assert variant.held_out == {turn + 1: (gap["tool"],)} and variant.script[turn + 1] == RETURN_SENTENCE
-        assert gap["tool"] in {call.name for call in variant.calls[turn + 1]}  # its calls cannot be made without it
+        assert (
+            variant.held_out == {turn + 1: (gap["tool"],)}
+            and variant.script[turn + 1] == RETURN_SENTENCE
+        )
+        # its calls cannot be made without it
+        assert gap["tool"] in {call.name for call in variant.calls[turn + 1]}
         assert gap["tool"] not in {call.name for calls in variant.calls[:turn] for call in calls}
-        assert gap["tool"] not in variant.tools_at(turn) and gap["tool"] in variant.tools_at(turn + 1)
+        assert gap["tool"] not in variant.tools_at(turn) and gap["tool"] in variant.tools_at(
+            turn + 1
+        )
     else:
         value = gap["value"]
         assert any(call.arguments.get(gap["argument"]) == value for call in variant.calls[turn + 1])
         results = [text for texts in variant.provenance["results"][: turn + 1] for text in texts]
-        assert not any(Text.of(text).contains_exact(value) for text in [*variant.script[: turn + 1], *results])
+        assert not any(
+            Text.of(text).contains_exact(value) for text in [*variant.script[: turn + 1], *results]
+        )
         assert Text.of(variant.script[turn + 1]).contains_exact(value) and not variant.held_out
 
 
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 @pytest.mark.parametrize("type", TASK_TYPES)
-async def test_each_type_is_written_with_as_few_calls_as_its_form_needs(stub: Stub, type: TaskType, calls: str) -> None:
+async def test_each_type_is_written_with_as_few_calls_as_its_form_needs(
+    stub: Stub, type: TaskType, calls: str
+) -> None:
     async with later(stub, of=seed(type), calls=calls) as it:
         variant = await it.bench.variant(seed(type), it.author)
     check_form(variant)
@@ -84,10 +100,18 @@ def bfcl_seeds() -> Iterator[dict[TaskType, Task]]:
     def fits(task: Task) -> bool:
         groups = {tools[call.name].group for calls in task.calls for call in calls}
         blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
-        return groups == {"GorillaFileSystem"} and len(blanks) == task.type.startswith("miss") and bool(task.calls[-1])
+        return (
+            groups == {"GorillaFileSystem"}
+            and len(blanks) == task.type.startswith("miss")
+            and bool(task.calls[-1])
+        )
 
     yield {
-        type: next(task for task in bfcl_tasks() if task.type == type and task.split == "train" and fits(task))
+        type: next(
+            task
+            for task in bfcl_tasks()
+            if task.type == type and task.split == "train" and fits(task)
+        )
         for type in TASK_TYPES
     }
 
@@ -105,10 +129,13 @@ async def test_each_type_is_written_for_bfcl_s_file_system(
 
 
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])
-async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub, type: TaskType) -> None:
+async def test_what_can_be_served_without_what_is_missing_is_dropped(
+    stub: Stub, type: TaskType
+) -> None:
     async with later(stub, "servable", of=seed(type), calls="per_turn") as it:
         assert await it.bench.write(seed(type), it.author) == "query_verify_failed"
-    assert 1 <= it.stages().count("adversarial_verification") <= 2  # one other choice, where there is one
+    # one other choice, where there is one
+    assert 1 <= it.stages().count("adversarial_verification") <= 2
     assert it.bench.failures() == [("adversarial", "query_verify_failed")]
 
 
@@ -118,7 +145,11 @@ async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub,
         ("batched", "good", ["adversarial"]),
         ("per_turn", "good", ["adversarial", "adversarial_verification"]),
         # the second choice is the only one left, so nobody needs to choose it
-        ("per_turn", "searches_elsewhere", ["adversarial", "adversarial_verification", "adversarial_verification"]),
+        (
+            "per_turn",
+            "searches_elsewhere",
+            ["adversarial", "adversarial_verification", "adversarial_verification"],
+        ),
     ],
 )
 async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_when_the_first_is_not_missed(
@@ -161,7 +192,9 @@ def two_to_choose_from() -> tuple[Task, list[str]]:
     raise AssertionError("no seed has two functions to choose from")
 
 
-@pytest.mark.parametrize(("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")])
+@pytest.mark.parametrize(
+    ("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")]
+)
 async def test_a_value_left_open_is_gone_and_the_others_stay(
     stub: Stub, one_call_of_two_values: Task, habit: str, told: str
 ) -> None:
@@ -175,20 +208,28 @@ async def test_a_value_left_open_is_gone_and_the_others_stay(
 
 @pytest.fixture(scope="module")
 def one_call_of_two_values() -> Task:
-    """A miss_param seed whose variant has a call of two said values in the turn that is asked for in vain, alone."""
+    """A miss_param seed whose variant has a call of two said values in the turn that is asked for
+    in vain, alone."""
     for task in desk.generate(5, 120, 0):
         with contextlib.suppress(LookupError):
-            if task.type == "miss_param" and tells(asyncio.run(steady(task)).draft, values=2, calls=1):
+            if task.type == "miss_param" and tells(
+                asyncio.run(steady(task)).draft, values=2, calls=1
+            ):
                 return task
     raise AssertionError("no seed has such a call")
 
 
-async def test_a_request_that_asks_for_more_than_needs_the_value_is_refused_and_told(stub: Stub) -> None:
+async def test_a_request_that_asks_for_more_than_needs_the_value_is_refused_and_told(
+    stub: Stub,
+) -> None:
     root = await two_requests()
     async with later(stub, "asking_at_once", of=root) as it:
         assert await it.bench.write(root, it.author) == "query_verify_failed"
     (rejection,) = it.bench.rejections
-    assert rejection.stage == "adversarial" and "can be made in the turn" in rejection.evidence["detail"]
+    assert (
+        rejection.stage == "adversarial"
+        and "can be made in the turn" in rejection.evidence["detail"]
+    )
     async with later(stub, of=root) as it:
         check_form(await it.bench.variant(root, it.author))
 
@@ -217,9 +258,12 @@ async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(
 
 
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])
-async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_worded(stub: Stub, type: TaskType) -> None:
+async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_worded(
+    stub: Stub, type: TaskType
+) -> None:
     stages = await steady(seed(type))
-    given, draft = stages.given, stages.draft
+    given = stages.given
+    draft = stages.draft
     turn = next(turn for turn, calls in enumerate(draft.turns) if not calls) + 1
     if type == "miss_func":  # everything that the turn needs is needed before, too
         poor = replace(draft, turns=((*draft.turns[0], *draft.turns[turn]), *draft.turns[1:]))
@@ -237,22 +281,32 @@ async def test_a_world_that_cannot_be_made_longer_is_told_before_it_is_worded(st
     stages = await steady(seed("long_context"))
     async with later(stub, of=seed("long_context")) as it:
         await forming.check_form(it.author, stages.given, stages.draft)
-        it.author.catalogue = replace(it.author.catalogue, pad=lambda draft, spoken, rng: dict(draft.state))
+        it.author.catalogue = replace(
+            it.author.catalogue, pad=lambda draft, spoken, rng: dict(draft.state)
+        )
         with pytest.raises(ComposeError, match="cannot be made longer") as caught:
             await forming.check_form(it.author, stages.given, stages.draft)
     assert caught.value.type == "no_pattern" and it.stages() == []
 
 
 async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) -> None:
-    """Moving money is spending it here and getting it there; the balance of an account is nobody else's to tell."""
-    given, desk = assignment(seed("miss_func")), load("desk")
-    state = {"today": "monday", "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1}}
+    """Moving money is spending it here and getting it there; the balance of an account is nobody
+    else's to tell."""
+    given = assignment(seed("miss_func"))
+    desk = load("desk")
+    state = {
+        "today": "monday",
+        "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1},
+    }
     moving = Call("transfer_money", {"amount": 80, "source": "cash", "target": "office"})
     looking = Call("get_balance", {"account": "cash"})
 
     def draft(call: Call) -> Draft:
         bound = BoundCall(
-            call, desk.reset(state).call(call), {name: Flow("user") for name in call.arguments}, call.name
+            call,
+            desk.reset(state).call(call),
+            {name: Flow("user") for name in call.arguments},
+            call.name,
         )
         plan = Plan((PlannedTurn((), ()), PlannedTurn((call.name,), (call.name,))))
         return Draft(plan, state, ((), (bound,)))

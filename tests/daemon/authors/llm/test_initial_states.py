@@ -1,5 +1,6 @@
-"""Initial states: generated where the environment can, else the seed's in a model's words, within its shape; and the
-patches of the error critic: what may be proposed, what is refused and told, and that they add up."""
+"""Initial states: generated where the environment can, else the seed's in a model's words, within
+its shape; and the patches of the error critic: what may be proposed, what is refused and told, and
+that they add up."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ async def made(
         worlds = worlds_of(NAME, asker)
         given = assignment(replace(root("environment", "base"), state=old, id=""), load(NAME))
         given = replace(given, limits=Gates(duplicates=duplicates))
-        return await worlds.initial_state(given, planned(NAME, ("titles",), ("count",))), asker.account.calls
+        return await worlds.initial_state(
+            given, planned(NAME, ("titles",), ("count",))
+        ), asker.account.calls
 
 
 async def test_a_model_gives_the_seed_s_world_other_contents(stub: Stub) -> None:
@@ -66,7 +69,9 @@ async def test_no_variant_is_begun_in_the_seed_s_world_where_it_would_be_refused
 
 
 @NO_WORLD
-async def test_where_duplicates_are_allowed_the_seed_s_world_is_kept_after_all_tries(stub: Stub, habit: str) -> None:
+async def test_where_duplicates_are_allowed_the_seed_s_world_is_kept_after_all_tries(
+    stub: Stub, habit: str
+) -> None:
     assert await made(stub, habit, duplicates=False) == (STATE, 3)
 
 
@@ -81,15 +86,21 @@ async def test_nothing_is_paid_for_a_variant_after_its_world_has_failed(stub: St
     assert who.stages() == ["plan", "state", "state", "state"]
 
 
-async def test_what_the_world_has_against_a_state_is_told_to_the_model_and_recorded(tmp_path: Path) -> None:
-    plan, weekend = planned(clinic.NAME, ("list_day",)), playing("tests.daemon.authors.llm.early_habits:weekend")
-    given, told = assignment(clinic.seed(), load(clinic.NAME)), "visits.11.day: Input should be 'Monday', "
+async def test_what_the_world_has_against_a_state_is_told_to_the_model_and_recorded(
+    tmp_path: Path,
+) -> None:
+    plan = planned(clinic.NAME, ("list_day",))
+    weekend = playing("tests.daemon.authors.llm.early_habits:weekend")
+    given = assignment(clinic.seed(), load(clinic.NAME))
+    told = "visits.11.day: Input should be 'Monday', "
     with Stub(weekend, bodies=tmp_path / "bodies") as stub:
         async with asker_at(stub) as asker:
             with pytest.raises(ComposeError, match=f"not accept this state: {told}"):
                 await worlds_of(clinic.NAME, asker).initial_state(given, plan)
     bodies = (tmp_path / "bodies").read_bytes().splitlines()
-    first, second, *_ = [[message["content"] for message in json.loads(body)["messages"]] for body in bodies]
+    first, second, *_ = [
+        [message["content"] for message in json.loads(body)["messages"]] for body in bodies
+    ]
     assert 'visits.*.day: {"enum":["Monday",' in first[-1]
     assert len(second) == 4 and told in second[-1]
 
@@ -97,23 +108,36 @@ async def test_what_the_world_has_against_a_state_is_told_to_the_model_and_recor
 async def test_a_generated_world_costs_no_call_and_is_not_the_seed_s(stub: Stub) -> None:
     async with asker_at(stub) as asker:
         worlds = worlds_of("desk", asker)
-        state = await worlds.initial_state(assignment(), planned("desk", ("mail_person",), ("plan_event",)))
+        state = await worlds.initial_state(
+            assignment(), planned("desk", ("mail_person",), ("plan_event",))
+        )
         assert asker.account.calls == 0 and state != assignment().seed.state
         load("desk").reset(state)
 
 
 def test_of_a_patch_that_fits_in_part_the_largest_parts_are_taken() -> None:
     entry = {"title": "cellar", "body": "empty it"}
-    patch = {"notes": {"104": entry, "101": {"title": "attic"}, "cellar": entry}, "shelves": {"one": 1}}
-    assert list(fitting(STATE, patch)) == [{"notes": {"104": entry}}, {"notes": {"101": {"title": "attic"}}}]
-    assert list(fitting(STATE, {"counters": {"visits": 9, "sales": 2}})) == [{"counters": {"visits": 9, "sales": 2}}]
+    patch = {
+        "notes": {"104": entry, "101": {"title": "attic"}, "cellar": entry},
+        "shelves": {"one": 1},
+    }
+    assert list(fitting(STATE, patch)) == [
+        {"notes": {"104": entry}},
+        {"notes": {"101": {"title": "attic"}}},
+    ]
+    assert list(fitting(STATE, {"counters": {"visits": 9, "sales": 2}})) == [
+        {"counters": {"visits": 9, "sales": 2}}
+    ]
     assert list(fitting(STATE, {})) == []
 
 
 FILE = {"folder": "old", "text": "needs work", "locked": True, "shared": []}
 DESK_STATE: dict[str, Any] = {
     "today": "monday",
-    "contacts": {"paul": {"address": "box1", "team": "sales"}, "mina": {"address": "box2", "team": "sales"}},
+    "contacts": {
+        "paul": {"address": "box1", "team": "sales"},
+        "mina": {"address": "box2", "team": "sales"},
+    },
     "files": {"memo": {**FILE}, "plan": {**FILE}},
 }
 DESK = load("desk")
@@ -121,26 +145,40 @@ DESK = load("desk")
 
 def error(type: ErrorType = "vm_exec_failed", before: tuple[Call, ...] = ()) -> ComposeError:
     call = Call("move_file", {"file": "memo", "folder": "new"})
-    return ComposeError(type, f"{call} gave file locked", function="move_file", turn=0, call=call, before=before)
+    return ComposeError(
+        type, f"{call} gave file locked", function="move_file", turn=0, call=call, before=before
+    )
 
 
 def test_paths_follow_the_names_of_the_state_even_with_dots() -> None:
     state = {"root": {"notes.txt": {"size": 1}, "notes": {"size": 2}}}
-    assert patch_of(state, [{"path": "root.notes.txt.size", "value": 5}]) == {"root": {"notes.txt": {"size": 5}}}
+    assert patch_of(state, [{"path": "root.notes.txt.size", "value": 5}]) == {
+        "root": {"notes.txt": {"size": 5}}
+    }
     several = [{"path": "root.notes.size", "value": 3}, {"path": "root.notes.txt.size", "value": 4}]
     assert patch_of(state, several) == {"root": {"notes": {"size": 3}, "notes.txt": {"size": 4}}}
 
 
-@pytest.mark.parametrize("changes", [[], "x", [{"path": "", "value": 1}], [{"path": 1, "value": 1}], [{"path": "a"}]])
+@pytest.mark.parametrize(
+    "changes", [[], "x", [{"path": "", "value": 1}], [{"path": 1, "value": 1}], [{"path": "a"}]]
+)
 def test_what_is_no_change_is_unreadable(changes: Any) -> None:
     with pytest.raises(Unreadable):
         patch_of(DESK_STATE, changes)
 
 
 def test_calls_that_change_the_world_are_told_from_those_that_look() -> None:
-    calls = [Call("list_team", {"team": "sales"}), Call("change_team", {"name": "paul", "team": "legal"})]
+    calls = [
+        Call("list_team", {"team": "sales"}),
+        Call("change_team", {"name": "paul", "team": "legal"}),
+    ]
     assert effective(DESK, DESK_STATE, calls) == calls[1:]
-    assert effective(DESK, {**DESK_STATE, "contacts": {"paul": {"address": "box1", "team": "legal"}}}, calls) == []
+    assert (
+        effective(
+            DESK, {**DESK_STATE, "contacts": {"paul": {"address": "box1", "team": "legal"}}}, calls
+        )
+        == []
+    )
 
 
 async def test_a_patch_may_not_do_in_advance_what_the_task_tests(stub: Stub) -> None:
@@ -163,11 +201,18 @@ async def test_patches_are_remembered_for_the_worlds_to_come_where_they_fit(stub
         mended = await worlds.patch(assignment(), plan, DESK_STATE, error())
         assert mended == {**DESK_STATE, "files": {"memo": {**FILE, "locked": False}, "plan": FILE}}
         assert worlds.patches == {"files": {"memo": {"locked": False}}}
-        worlds.patches = deep_merge(worlds.patches, {"files": {"memo": {"text": "looks great"}}, "today": "friday"})
+        worlds.patches = deep_merge(
+            worlds.patches, {"files": {"memo": {"text": "looks great"}}, "today": "friday"}
+        )
         worlds.patches = deep_merge(worlds.patches, {"files": {"memo": {"locked": True}}})
-        assert worlds.patches == {"files": {"memo": {"locked": True, "text": "looks great"}}, "today": "friday"}
+        assert worlds.patches == {
+            "files": {"memo": {"locked": True, "text": "looks great"}},
+            "today": "friday",
+        }
         state = await worlds.initial_state(assignment(), plan)
-        assert state["today"] == "friday" and "memo" not in state["files"], "a world without that file stays legal"
+        assert state["today"] == "friday" and "memo" not in state["files"], (
+            "a world without that file stays legal"
+        )
         DESK.reset(state)
 
 
@@ -176,7 +221,9 @@ async def test_only_what_a_state_can_mend_is_asked_about(stub: Stub) -> None:
     async with asker_at(stub) as asker:
         worlds = worlds_of("desk", asker)
         assert (
-            await worlds.patch(assignment(), planned("desk", ("move_file",)), DESK_STATE, error("duplicate_func"))
+            await worlds.patch(
+                assignment(), planned("desk", ("move_file",)), DESK_STATE, error("duplicate_func")
+            )
             is None
         )
         assert asker.account.calls == 0
@@ -186,5 +233,8 @@ async def test_a_critic_whose_patches_are_all_refused_gives_none(stub: Stub) -> 
     stub.use(playing("tests.daemon.authors.llm.early_habits:mending"))
     async with asker_at(stub) as asker:
         worlds = worlds_of("desk", asker)
-        assert await worlds.patch(assignment(), planned("desk", ("move_file",)), DESK_STATE, error()) is None
+        assert (
+            await worlds.patch(assignment(), planned("desk", ("move_file",)), DESK_STATE, error())
+            is None
+        )
         assert asker.account.calls == asker.tries

@@ -1,4 +1,5 @@
-"""Stage IV: rules without a call, five criteria, both classes of faults, and answers that are none."""
+"""Stage IV: rules without a call, five criteria, both classes of faults, and answers that are
+none."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ from tests.daemon.pipelines import listening, seed, steady
 from tests.rods.composing.drafts import made, planned
 
 CRITERIA = [name for name in PASSED if name != "issue"]
-FIXABLE = {"alignment": 1, "naturalness": 0}  # turn at fault, where the stub's judge calls a fault query_fixable
+# turn at fault, where the stub's judge calls a fault query_fixable
+FIXABLE = {"alignment": 1, "naturalness": 0}
 FORMS = pytest.mark.parametrize("calls", ["batched", "per_turn"])
 
 
 async def drafted() -> tuple[Assignment, Draft, Task]:
     """A draft of the procedural author, and its task."""
     stages = await steady(seed())
-    given, draft = stages.given, stages.draft
+    given = stages.given
+    draft = stages.draft
     texts = await stages.rewrite(given, draft)
     return given, draft, await stages.form(given, draft, texts, "base")
 
@@ -80,32 +83,46 @@ async def test_the_next_attempt_knows_what_the_judge_held_against_this_one(stub:
 async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
     stub: Stub, calls: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A long context's is padded after the draft has run: what is ambiguous there shows in these results alone."""
+    """A long context's is padded after the draft has run: what is ambiguous there shows in these
+    results alone."""
     task, draft = made(planned(["see_team"], ["see_day"]), "long_context", seed=1)
-    drafted_text, shown_text = draft.turns[0][0].result.text, task.provenance["results"][0][0]
+    drafted_text = draft.turns[0][0].result.text
+    shown_text = task.provenance["results"][0][0]
     assert drafted_text != shown_text
     asked: dict[str, str] = {}
     ask = Asker.ask_keyed
 
-    async def listening(self: Asker, given: Assignment, question: Question[Any], *told: Any, **options: Any) -> Any:
+    async def listening(
+        self: Asker, given: Assignment, question: Question[Any], *told: Any, **options: Any
+    ) -> Any:
         asked[question.template] = question.fields["conversation"]
         return await ask(self, given, question, *told, **options)
 
     monkeypatch.setattr(Asker, "ask_keyed", listening)
     async with later(stub, "consistency_fails", calls=calls) as it:
         await it.author.judge(assignment(), draft, task)
-    assert asked.keys() == {"judge_quality"} | ({"refine_classify"} if calls == "per_turn" else set())
+    assert asked.keys() == {"judge_quality"} | (
+        {"refine_classify"} if calls == "per_turn" else set()
+    )
     for shown in asked.values():
         assert json.dumps(shown_text) in shown and json.dumps(drafted_text) not in shown
 
 
-async def test_a_judge_sees_the_story_and_has_room_for_what_it_thinks(stub: Stub, tmp_path: Path) -> None:
+async def test_a_judge_sees_the_story_and_has_room_for_what_it_thinks(
+    stub: Stub, tmp_path: Path
+) -> None:
     given, draft, task = await drafted()
-    with Stub(playing("tests.daemon.authors.llm.later_roles:good"), bodies=tmp_path / "bodies") as own:
+    with Stub(
+        playing("tests.daemon.authors.llm.later_roles:good"), bodies=tmp_path / "bodies"
+    ) as own:
         async with later(own) as it:
             await it.author.judge(given, draft, task)
     (body,) = map(json.loads, (tmp_path / "bodies").read_text().splitlines())
-    (story,) = draft.plan.narrative.values() if len(draft.plan.narrative) == 1 else [str(draft.plan.narrative["story"])]
+    (story,) = (
+        draft.plan.narrative.values()
+        if len(draft.plan.narrative) == 1
+        else [str(draft.plan.narrative["story"])]
+    )
     assert story in body["messages"][1]["content"]
     schema = body["response_format"]["json_schema"]["schema"]["properties"]
     assert schema["reason"]["maxLength"] >= 2000 and schema["issue"]["maxLength"] >= 2000
@@ -143,7 +160,9 @@ async def test_a_form_that_is_not_its_type_s_fails_by_rule_before_any_call(stub:
 
 @pytest.mark.parametrize("structured", [True, False])
 @pytest.mark.parametrize("habit", ["tagless", "contradictory", "out_of_range"])
-async def test_a_verdict_that_cannot_be_read_is_a_typed_error(stub: Stub, habit: str, structured: bool) -> None:
+async def test_a_verdict_that_cannot_be_read_is_a_typed_error(
+    stub: Stub, habit: str, structured: bool
+) -> None:
     async with later(stub, habit, structured=structured) as it:
         assert await it.bench.write(seed(), it.author) == "query_verify_no_tag"
     assert it.stages() == ["rewrite", "judge", "judge", "judge"]
@@ -152,13 +171,17 @@ async def test_a_verdict_that_cannot_be_read_is_a_typed_error(stub: Stub, habit:
     assert json.loads(rejection.raw)["said"]
 
 
-async def test_prose_around_an_answer_is_passed_over_and_a_wrong_type_is_asked_again(stub: Stub) -> None:
+async def test_prose_around_an_answer_is_passed_over_and_a_wrong_type_is_asked_again(
+    stub: Stub,
+) -> None:
     async with later(stub, "chatty") as it:
         await it.bench.variant(seed(), it.author)
     assert it.stages() == ["rewrite", "judge", "judge"]
 
 
-@pytest.mark.parametrize(("habit", "cycles", "refined"), [("inventive", 1, 1), ("twice_inventive", 2, 2)])
+@pytest.mark.parametrize(
+    ("habit", "cycles", "refined"), [("inventive", 1, 1), ("twice_inventive", 2, 2)]
+)
 async def test_what_a_gate_holds_against_the_words_of_a_turn_is_refined_like_what_the_judge_does(
     stub: Stub, habit: str, cycles: int, refined: int
 ) -> None:

@@ -30,7 +30,9 @@ from tests.environments import load
 
 @pytest.mark.parametrize("type", TASK_TYPES)
 @pytest.mark.parametrize("structured", [True, False])
-async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type: TaskType, structured: bool) -> None:
+async def test_a_plan_has_the_root_s_shape_and_other_functions(
+    stub: Stub, type: TaskType, structured: bool
+) -> None:
     given = assignment(seed(type))
     async with early(stub, "good", structured=structured) as who:
         made = await who.author.plan(given)
@@ -39,7 +41,9 @@ async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type:
     for turn, wanted in zip(made.turns, given.profile.calls_per_turn, strict=True):
         assert bool(turn.tools) == bool(wanted) and abs(len(turn.tools) - wanted) <= 1
         assert all(name in tools for name in turn.tools)
-    assert Counter(name for turn in made.turns for name in turn.tools) != Counter(given.profile.tools)
+    assert Counter(name for turn in made.turns for name in turn.tools) != Counter(
+        given.profile.tools
+    )
 
 
 async def test_without_narrative_nobody_is_asked_for_a_story(stub: Stub) -> None:
@@ -52,7 +56,9 @@ async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
     given = assignment()
     async with early(stub, "good") as who:
         made = await who.author.plan(replace(given, same=True))
-    assert [turn.tools for turn in made.turns] == [tuple(call.name for call in calls) for calls in given.seed.calls]
+    assert [turn.tools for turn in made.turns] == [
+        tuple(call.name for call in calls) for calls in given.seed.calls
+    ]
 
 
 def prober(given: Assignment[Any], catalogue: Catalogue) -> Prober:
@@ -61,9 +67,16 @@ def prober(given: Assignment[Any], catalogue: Catalogue) -> Prober:
 
 @pytest.mark.parametrize("environment", ["desk", bare_environment.NAME])
 @pytest.mark.parametrize("functions", ["other", "same"])
-def test_blocked_functions_are_never_offered(environment: str, functions: Literal["other", "same"]) -> None:
-    root = seed("long_context") if environment == "desk" else bare_environment.moved(seed("long_context"))
-    given, catalogue = assignment(root, load(environment)), catalogue_with_tools(load(environment))
+def test_blocked_functions_are_never_offered(
+    environment: str, functions: Literal["other", "same"]
+) -> None:
+    root = (
+        seed("long_context")
+        if environment == "desk"
+        else bare_environment.moved(seed("long_context"))
+    )
+    given = assignment(root, load(environment))
+    catalogue = catalogue_with_tools(load(environment))
     given = replace(given, same=functions == "same")
     for number in range(5):
         try:
@@ -76,23 +89,33 @@ def test_blocked_functions_are_never_offered(environment: str, functions: Litera
             assert error.type == "no_pattern" and number
             return
         assert offered and not given.blocked.intersection(offered)
-        assert not any(given.blocked.intersection(catalogue.recipes[name].tools) for name in offered)
+        assert not any(
+            given.blocked.intersection(catalogue.recipes[name].tools) for name in offered
+        )
         given = replace(given, blocked=given.blocked | {offered[0]})
 
 
 def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
-    given, catalogue = assignment(seed("miss_func")), catalogue_with_tools(load("desk"))
+    given = assignment(seed("miss_func"))
+    catalogue = catalogue_with_tools(load("desk"))
     for number in range(10):
         found = pattern(prober(given, catalogue), given, given.rng(f"{number}"))
         assert found.depth == given.profile.depth
         for turn, places in enumerate(found.turns):
             for options in places:
-                assert len({len(catalogue.recipes[name].steps) for name in options}) == 1, (turn, options)
+                assert len({len(catalogue.recipes[name].steps) for name in options}) == 1, (
+                    turn,
+                    options,
+                )
 
 
 @pytest.mark.parametrize(
     ("habit", "told"),
-    [("inventive", "is no function"), ("long_winded", "comes down to the 3 calls"), ("insistent", "twice")],
+    [
+        ("inventive", "is no function"),
+        ("long_winded", "comes down to the 3 calls"),
+        ("insistent", "twice"),
+    ],
 )
 async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told: str) -> None:
     async with early(stub, habit, structured=False) as who:
@@ -107,12 +130,18 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
 ) -> None:
     """`names`: what is offered in the first place instead of the seed's own function."""
     given = assignment()
-    own: list[list[tuple[str, ...]]] = [[(call.name,) for call in calls] for calls in given.seed.calls]
+    own: list[list[tuple[str, ...]]] = [
+        [(call.name,) for call in calls] for calls in given.seed.calls
+    ]
     own[0][0] = names or own[0][0]
     monkeypatch.setattr(planning, "pattern", lambda *_: Pattern(tuple(map(tuple, own))))
     with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
         async with early(stub, "good") as who:
-            with nullcontext() if names else pytest.raises(ComposeError, match="no other functions fit"):
+            with (
+                nullcontext()
+                if names
+                else pytest.raises(ComposeError, match="no other functions fit")
+            ):
                 await who.author.plan(given)
     assert bool(who.calls) is bool(names), "for what cannot be met nobody is asked"
     if not names:
@@ -122,14 +151,20 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
     assert ("must not call exactly the same ones" in asked) is (len(names) > 1)
 
 
-async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed(tmp_path: Path) -> None:
+async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed(
+    tmp_path: Path,
+) -> None:
     failures = tuple(
-        ComposeError("vm_exec_failed", f"failure {number} {'x' * 500}", function=f"gone_{number}", turn=0)
+        ComposeError(
+            "vm_exec_failed", f"failure {number} {'x' * 500}", function=f"gone_{number}", turn=0
+        )
         for number in range(9)
     )
     blocked = frozenset(error.function or "" for error in failures)
     prompts = []
-    for number, given in enumerate((assignment(), replace(assignment(), failures=failures, blocked=blocked))):
+    for number, given in enumerate(
+        (assignment(), replace(assignment(), failures=failures, blocked=blocked))
+    ):
         bodies = tmp_path / f"{number}"
         with Stub(playing("obedient"), bodies=bodies) as stub:
             async with early(stub, "good") as who:
@@ -143,12 +178,21 @@ async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed
             for options in json.loads(line)
             for name in options
         }
-        schemas = {one["name"]: one for one in map(json.loads, re.findall(r'^\{"name".*$', prompt, re.MULTILINE))}
-        catalogue, tools = catalogue_with_tools(load("desk")), load("desk").tools()
-        assert schemas.keys() == {tool for name in offered for tool in catalogue.recipes[name].tools}
+        schemas = {
+            one["name"]: one
+            for one in map(json.loads, re.findall(r'^\{"name".*$', prompt, re.MULTILINE))
+        }
+        catalogue = catalogue_with_tools(load("desk"))
+        tools = load("desk").tools()
+        assert schemas.keys() == {
+            tool for name in offered for tool in catalogue.recipes[name].tools
+        }
         for name, schema in schemas.items():
             assert schema["arguments"].keys() == {each.name for each in tools[name].parameters}
-            assert all(schema["arguments"][each.name]["type"] == each.schema["type"] for each in tools[name].parameters)
+            assert all(
+                schema["arguments"][each.name]["type"] == each.schema["type"]
+                for each in tools[name].parameters
+            )
         assert all(text in prompt for text in assignment().root.script)
     assert all(error.detail in again and str(error.function) in again for error in failures)
     assert f"Blocked since then, never to be chosen: {', '.join(sorted(blocked))}\n" in again

@@ -24,7 +24,9 @@ def drafted(task: Task) -> Draft:
     return Draft(
         Plan(()),
         task.state or {},
-        tuple(tuple(BoundCall(*one, recipe="") for one in zip(*turn, strict=True)) for turn in turns),
+        tuple(
+            tuple(BoundCall(*one, recipe="") for one in zip(*turn, strict=True)) for turn in turns
+        ),
     )
 
 
@@ -41,11 +43,16 @@ def test_results_stay_within_their_room_and_short_ones_whole(room: int) -> None:
     cut = 0
     for draft in DRAFTS:
         shown = showing.within(draft, room)
-        assert sum(lengths(shown)) <= max(1.1 * room, sum(lengths(draft)) if sum(lengths(draft)) <= room else 0) + 300
+        assert (
+            sum(lengths(shown))
+            <= max(1.1 * room, sum(lengths(draft)) if sum(lengths(draft)) <= room else 0) + 300
+        )
         if sum(lengths(draft)) <= room:
             assert shown == draft
         whole = [was for was, now in zip(lengths(draft), lengths(shown), strict=True) if was == now]
-        assert all(length in whole for length in lengths(draft) if length <= room // len(lengths(draft)))
+        assert all(
+            length in whole for length in lengths(draft) if length <= room // len(lengths(draft))
+        )
         cut += len(lengths(draft)) - len(whole)
     assert cut > 5
 
@@ -58,11 +65,14 @@ def test_what_a_later_call_takes_from_a_long_result_can_be_read() -> None:
             for argument, flow in bound.flows.items():
                 if (
                     flow.origin is None
-                    or len((source := draft.turns[flow.origin[0]][flow.origin[1]]).result.text) < 2_000
+                    or len((source := draft.turns[flow.origin[0]][flow.origin[1]]).result.text)
+                    < 2_000
                 ):
                     continue
                 values = [
-                    value for _, value in leaves(bound.call.arguments[argument]) if str(value) in source.result.text
+                    value
+                    for _, value in leaves(bound.call.arguments[argument])
+                    if str(value) in source.result.text
                 ]
                 text = shown.turns[flow.origin[0]][flow.origin[1]].result.text
                 assert all(str(value) in text for value in values), (bound.call, text)
@@ -73,7 +83,17 @@ def test_what_a_later_call_takes_from_a_long_result_can_be_read() -> None:
 def test_an_excerpt_shows_the_beginning_and_each_place_once() -> None:
     text = " ".join(f"word{number}" for number in range(1_000))
     shown = showing.excerpt(text, 400, ["word500", ["word501", "word900"], "nowhere", ""])
-    assert shown.startswith("word0 ") and shown.count("word500 ") == 1 and "word501" in shown and "word900" in shown
+    assert (
+        shown.startswith("word0 ")
+        and shown.count("word500 ") == 1
+        and "word501" in shown
+        and "word900" in shown
+    )
     assert shown.count("…") == 3 and len(shown) < 420
-    assert showing.excerpt(text, 400) == f"{text[:400]}…" and showing.excerpt(text, len(text), ["word1"]) == text
-    assert len(showing.excerpt(text, 100, [f"word{number}" for number in range(0, 1_000, 50)])) < 200
+    assert (
+        showing.excerpt(text, 400) == f"{text[:400]}…"
+        and showing.excerpt(text, len(text), ["word1"]) == text
+    )
+    assert (
+        len(showing.excerpt(text, 100, [f"word{number}" for number in range(0, 1_000, 50)])) < 200
+    )

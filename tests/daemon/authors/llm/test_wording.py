@@ -1,4 +1,5 @@
-"""Stage III: one answer words all turns, and no text is taken that drops a value or names a function."""
+"""Stage III: one answer words all turns, and no text is taken that drops a value or names a
+function."""
 
 from __future__ import annotations
 
@@ -39,14 +40,19 @@ async def test_one_call_words_all_turns_with_every_value_that_only_the_user_know
 async def test_a_dropped_value_is_told_to_the_model_and_the_rewrite_repeated(stub: Stub) -> None:
     async with later(stub, "forgetful") as it:
         variant = await it.bench.variant(seed(), it.author)
-    assert it.stages() == ["rewrite", "rewrite", "judge"] and "Please do what is due." not in variant.script
+    assert (
+        it.stages() == ["rewrite", "rewrite", "judge"]
+        and "Please do what is due." not in variant.script
+    )
 
 
 async def test_what_a_call_finds_out_is_not_given_away(stub: Stub) -> None:
     root = seed("miss_func", 3)
     async with later(stub, "telltale", of=root) as it:
         variant = await it.bench.variant(root, it.author)
-    assert it.stages()[:3] == ["rewrite", "rewrite", "judge"] and "by which I mean" not in " ".join(variant.script)
+    assert it.stages()[:3] == ["rewrite", "rewrite", "judge"] and "by which I mean" not in " ".join(
+        variant.script
+    )
 
 
 async def test_names_of_functions_are_worded_anew_whatever_the_gate_asks(stub: Stub) -> None:
@@ -71,11 +77,15 @@ async def test_a_rewrite_that_stays_wrong_is_a_typed_error_with_what_was_said(
         assert await it.bench.write(seed(), it.author) == error
     assert it.stages() == ["rewrite"] * 3
     rejection = it.bench.rejections[-1]
-    assert (rejection.stage, rejection.error) == ("rewrite", error) and told in rejection.evidence["detail"]
+    assert (rejection.stage, rejection.error) == ("rewrite", error) and told in rejection.evidence[
+        "detail"
+    ]
     assert "queries" in json.loads(rejection.raw)["said"]
 
 
-async def test_in_the_paper_s_form_the_rewrite_starts_from_turns_worded_one_by_one(stub: Stub) -> None:
+async def test_in_the_paper_s_form_the_rewrite_starts_from_turns_worded_one_by_one(
+    stub: Stub,
+) -> None:
     for calls, accepted in (("per_turn", True), ("batched", False)):
         async with later(stub, "comparing", calls=calls) as it:
             outcome = await it.bench.write(seed(), it.author)
@@ -86,10 +96,14 @@ async def test_in_the_paper_s_form_the_rewrite_starts_from_turns_worded_one_by_o
 async def test_writers_and_checkers_are_told_the_same_of_look_ups_after_the_root_s_manner(
     tmp_path: Path, way: str
 ) -> None:
-    root = next(task for task in tasks() if task.type == "base" and look_ups(environment("desk"), task))
+    root = next(
+        task for task in tasks() if task.type == "base" and look_ups(environment("desk"), task)
+    )
     found = look_ups(environment("desk"), root)
     if way == "narrated":
-        words = " ".join(f"{root.calls[turn][index].name.replace('_', ' ')}." for turn, index in found)
+        words = " ".join(
+            f"{root.calls[turn][index].name.replace('_', ' ')}." for turn, index in found
+        )
         root = replace(root, script=tuple(f"{text} {words}" for text in root.script), id="")
     assert set(look_ups(environment("desk"), root).values()) == {way == "narrated"}
     telling = {"query", "query_verification", "rewrite_turns", "judge_quality", "refine_rewrite"}
@@ -98,12 +112,22 @@ async def test_writers_and_checkers_are_told_the_same_of_look_ups_after_the_root
             stub.use(playing("tests.daemon.authors.llm.early_habits:clumsy"))
             del it.author.queries  # the model's
             await it.bench.write(root, it.author)
-    bodies = [json.loads(line)["messages"] for line in (tmp_path / "bodies").read_text().splitlines()]
-    systems = {load(name).sections["system"].replace("{{", "{").replace("}}", "}"): name for name in telling}
+    bodies = [
+        json.loads(line)["messages"] for line in (tmp_path / "bodies").read_text().splitlines()
+    ]
+    systems = {
+        load(name).sections["system"].replace("{{", "{").replace("}}", "}"): name
+        for name in telling
+    }
     sentence = load("look_ups").sections
-    told = {systems[system["content"]]: user["content"] for system, user, *_ in bodies if system["content"] in systems}
+    told = {
+        systems[system["content"]]: user["content"]
+        for system, user, *_ in bodies
+        if system["content"] in systems
+    }
     assert told.keys() == telling
     for name, prompt in told.items():
-        assert sentence[way] in prompt and sentence[{"silent": "narrated", "narrated": "silent"}[way]] not in prompt, (
-            name
-        )
+        assert (
+            sentence[way] in prompt
+            and sentence[{"silent": "narrated", "narrated": "silent"}[way]] not in prompt
+        ), name

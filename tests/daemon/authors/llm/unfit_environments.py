@@ -1,5 +1,6 @@
-"""Environments for which no plan can be made: one whose API class nobody has a query template for, one whose recipes
-never feed each other. `load("tests.daemon.authors.llm.unfit_environments:nameless")`."""
+"""Environments for which no plan can be made: one whose API class nobody has a query template for,
+one whose recipes never feed each other.
+`load("tests.daemon.authors.llm.unfit_environments:nameless")`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ class _Nameless(Desk):
     name = "tests.daemon.authors.llm.unfit_environments:nameless"
 
     def tools(self) -> Mapping[str, Tool]:
-        return {name: replace(tool, group=f"Strange{tool.group}") for name, tool in super().tools().items()}
+        return {
+            name: replace(tool, group=f"Strange{tool.group}")
+            for name, tool in super().tools().items()
+        }
 
 
 class _Shallow(Desk):
@@ -26,7 +30,9 @@ class _Shallow(Desk):
 
     def catalogue(self) -> Catalogue:
         own = recipes_of_desk()
-        flat = {name: one for name, one in own.recipes.items() if len(one.steps) == 1 and not one.needs}
+        flat = {
+            name: one for name, one in own.recipes.items() if len(one.steps) == 1 and not one.needs
+        }
         return replace(own, environment=self.name, recipes=flat)
 
 

@@ -19,19 +19,30 @@ from tests.environments import load
 
 
 @contextlib.asynccontextmanager
-async def asker_at(stub: Stub, *, calls: list[Usage] | None = None, **endpoint: Any) -> AsyncIterator[Asker]:
+async def asker_at(
+    stub: Stub, *, calls: list[Usage] | None = None, **endpoint: Any
+) -> AsyncIterator[Asker]:
     """An asker for a variant named "1-x#0"; `calls` is filled with what every call cost."""
     settings = Endpoint(model="stub", urls=(stub.url,), retry_seconds=2.0, **endpoint)
     async with Client([settings], sink=None if calls is None else calls.append) as client:
         yield Asker(client, "stub", client.account("1-x#0"))
 
 
-def assignment(task: Task | None = None, environment: Environment | None = None, attempt: int = 1) -> Assignment:
+def assignment(
+    task: Task | None = None, environment: Environment | None = None, attempt: int = 1
+) -> Assignment:
     task = task or seed("base")
     environment = environment or load("desk")
-    return Assignment(environment, task, task, (0, "1-x", 0, attempt), Gates(), profile=profile(environment, task))
+    return Assignment(
+        environment, task, task, (0, "1-x", 0, attempt), Gates(), profile=profile(environment, task)
+    )
 
 
 def playing(function: str, **more: Any) -> Script:
     """A script whose answers come from `module:function`; a bare name is one of asking_answers."""
-    return Script(answer=function if ":" in function else f"tests.daemon.authors.llm.asking_answers:{function}", **more)
+    return Script(
+        answer=function
+        if ":" in function
+        else f"tests.daemon.authors.llm.asking_answers:{function}",
+        **more,
+    )

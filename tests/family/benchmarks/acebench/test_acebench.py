@@ -1,5 +1,5 @@
-"""ACEBench: prompts and scores are the package's; known policies get what is due; a run goes on behind a kill, and what
-user or worker break over is nobody's failure. The items are made ones."""
+"""ACEBench: prompts and scores are the package's; known policies get what is due; a run goes on
+behind a kill, and what user or worker break over is nobody's failure. The items are made ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ from rods.family.benchmarks.folder import Episode, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
 from rods.tasks import AnyTask
 from tests.family.benchmarks.bfcl.runs import evaluate
-from tests.family.benchmarks.disturbed import goes_on_behind_kills, leaves_out_what_an_endpoint_breaks
+from tests.family.benchmarks.disturbed import (
+    goes_on_behind_kills,
+    leaves_out_what_an_endpoint_breaks,
+)
 
 PLAYER = "bench.fixtures.eval_policy:answer"
 PART = ("--benchmark", "acebench", "--model", "acebench", "--user-model", "customer")
@@ -70,7 +73,8 @@ def item(benchmark: AceBench, name: str) -> AnyTask:
 
 def played(benchmark: AceBench, name: str, texts: list[str]) -> Episode:
     """The episode that these replies make of an item."""
-    maker, left = benchmark.maker(Settings({}, part="all")), iter(texts)
+    maker = benchmark.maker(Settings({}, part="all"))
+    left = iter(texts)
     job = maker.job(item(benchmark, name))
 
     async def reply(need: NeedText) -> Reply:
@@ -82,20 +86,32 @@ def played(benchmark: AceBench, name: str, texts: list[str]) -> Episode:
 def test_the_items_are_those_of_the_checkout(benchmark: AceBench) -> None:
     tasks = benchmark.tasks()
     assert len(tasks) == len({task.id for task in tasks}) == COUNT
-    assert {benchmark.kind(task) for task in tasks} == {*benchmark.kinds} and len(benchmark.kinds) == 17
-    assert len(item(benchmark, "normal_multi_turn_user_adjust_1").texts) == 3  # a dialogue is one item
+    assert {benchmark.kind(task) for task in tasks} == {*benchmark.kinds} and len(
+        benchmark.kinds
+    ) == 17
+    # a dialogue is one item
+    assert len(item(benchmark, "normal_multi_turn_user_adjust_1").texts) == 3
     parallel = item(benchmark, "normal_single_turn_parallel_function_3").goal_calls
     assert [call.name for call in parallel] == ["orchard_weigh"] * 2
-    assert str(item(benchmark, "agent_multi_turn_0").goal_calls[1]) == "delete_message(message_id=5)"
+    assert (
+        str(item(benchmark, "agent_multi_turn_0").goal_calls[1]) == "delete_message(message_id=5)"
+    )
     assert len(guarded(benchmark)) == COUNT
-    assert card.version(tasks[0]).startswith("acebench ") and "evalscope 1.14.1, items en " in card.version(tasks[0])
+    assert card.version(tasks[0]).startswith(
+        "acebench "
+    ) and "evalscope 1.14.1, items en " in card.version(tasks[0])
 
 
 def test_known_policies_get_what_is_due() -> None:
     checked = evaluate("check", "acebench")
     assert checked["different"] == [] and checked["unknown"] == 2  # whose milestones cannot be read
     rows = [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]]
-    assert rows == [("nothing", "0", 52), ("nothing", "1", 2), ("truth", "1", 54), ("fault", "0", 54)]
+    assert rows == [
+        ("nothing", "0", 52),
+        ("nothing", "1", 2),
+        ("truth", "1", 54),
+        ("fault", "0", 54),
+    ]
 
 
 def test_every_ground_truth_but_an_agent_s_can_be_played(benchmark: AceBench) -> None:
@@ -114,24 +130,35 @@ def test_an_agent_that_is_never_done_ends_at_the_package_s_limit(benchmark: AceB
     episode = played(benchmark, "agent_multi_turn_0", [official.DONE])
     assert episode.end == "step_limit"  # said to the user before the third step, it ends nothing
     episode = played(benchmark, "agent_multi_turn_0", ["[turn_on_wifi()]", official.DONE])
-    assert episode.end == "finished" and episode.result["user"] == [item(benchmark, "agent_multi_turn_0").texts[0]]
+    assert episode.end == "finished" and episode.result["user"] == [
+        item(benchmark, "agent_multi_turn_0").texts[0]
+    ]
 
 
 @pytest.mark.parametrize("name", ["agent_multi_turn_0", "normal_atom_bool_0"])
 def test_a_reply_is_read_up_to_a_bound_in_little_time(benchmark: AceBench, name: str) -> None:
     begun = time.process_time()
     episode = played(benchmark, name, ["[" * 10_000_000])
-    assert len(episode.result["policy"][0]) == TEXT and benchmark.score(episode).measures["official"] == 0
+    assert (
+        len(episode.result["policy"][0]) == TEXT
+        and benchmark.score(episode).measures["official"] == 0
+    )
     assert time.process_time() - begun < 5
 
 
-def test_what_exceeds_the_worker_s_bounds_is_the_policy_s(benchmark: AceBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_exceeds_the_worker_s_bounds_is_the_policy_s(
+    benchmark: AceBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched:
         worker = Worker(replace(benchmark.worker.order, seconds=0.02))
         patched.setattr(AceBench, "worker", worker)
         episode = played(benchmark, "agent_multi_turn_0", ["[" * TEXT])
         worker.close()
-    assert episode.result["over"] and episode.end == "step_limit" and not benchmark.score(episode).measures["official"]
+    assert (
+        episode.result["over"]
+        and episode.end == "step_limit"
+        and not benchmark.score(episode).measures["official"]
+    )
 
 
 def test_a_worker_that_is_killed_is_nobody_s_failure(benchmark: AceBench) -> None:
@@ -150,7 +177,8 @@ def test_a_worker_that_is_killed_is_nobody_s_failure(benchmark: AceBench) -> Non
 
 @contextmanager
 def cached(folder: Path) -> Iterator[None]:
-    before, os.environ["RODS_CACHE"] = os.environ["RODS_CACHE"], str(folder)
+    before = os.environ["RODS_CACHE"]
+    os.environ["RODS_CACHE"] = str(folder)
     try:
         yield
     finally:
@@ -164,9 +192,13 @@ def test_what_is_not_there_is_named_with_its_remedy(cache: Path, tmp_path: Path)
     package.worker.cache_clear()
     with cached(tmp_path), pytest.raises(UserError, match="rods data acebench"):
         AceBench().tasks()
-    with pytest.raises(UserError, match=r"data_normal_single_turn_single_function.json.*checkout of ACEBench"):
+    with pytest.raises(
+        UserError, match=r"data_normal_single_turn_single_function.json.*checkout of ACEBench"
+    ):
         package.fetch(tmp_path)
-    answers = cache.parent / "checkout/data_all/data_en/possible_answer/data_special_irrelevant.json"
+    answers = (
+        cache.parent / "checkout/data_all/data_en/possible_answer/data_special_irrelevant.json"
+    )
     whole = answers.read_bytes()
     answers.write_bytes(whole[: whole.rindex(b"{")])
     with pytest.raises(UserError, match="no answer to 'special_irrelevant_2'"):
@@ -190,8 +222,20 @@ def test_other_items_are_refused(benchmark: AceBench) -> None:
         ((), "a model plays the user: name it by --user-url"),
     ],
 )
-def test_what_it_cannot_be_played_with_is_refused(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
-    told = ("run", tmp_path / "e", "--url", "http://127.0.0.1:9/v1", "--benchmark", "acebench", "--model", "m", *more)
+def test_what_it_cannot_be_played_with_is_refused(
+    tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
+    told = (
+        "run",
+        tmp_path / "e",
+        "--url",
+        "http://127.0.0.1:9/v1",
+        "--benchmark",
+        "acebench",
+        "--model",
+        "m",
+        *more,
+    )
     user = ("--user-url", "http://127.0.0.1:9/v1", "--user-model", "m") if more else ()
     assert said in evaluate(*told, *user, code=2)
 
@@ -201,7 +245,9 @@ def test_local_weights_are_refused(benchmark: AceBench) -> None:
         benchmark.maker(Settings({"kind": "run"}, part="all"))
 
 
-def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path, benchmark: AceBench) -> None:
+def test_policy_and_user_talk_through_their_endpoints(
+    stub: Stub, tmp_path: Path, benchmark: AceBench
+) -> None:
     stub.use(Script(answer=PLAYER))
     folder = tmp_path / "e"
     told = evaluate("run", folder, *at(stub))
@@ -209,18 +255,31 @@ def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path
     for episode in episodes(folder):
         if not episode.task.startswith("agent"):
             assert benchmark.score(episode).measures["official"] == right(episode.task)
-    scores = {kind: row["official"]["mean"] for kind, row in told["scores"]["all"].items() if kind != "all"}
-    groups = [100 * sum(scores[kind] for kind in part["mean"]) / len(part["mean"]) for part in package.TOTAL]
-    assert [told["figures"][name] for name in ("NORMAL", "SPECIAL", "AGENT")] == pytest.approx(groups)
+    scores = {
+        kind: row["official"]["mean"]
+        for kind, row in told["scores"]["all"].items()
+        if kind != "all"
+    }
+    groups = [
+        100 * sum(scores[kind] for kind in part["mean"]) / len(part["mean"])
+        for part in package.TOTAL
+    ]
+    assert [told["figures"][name] for name in ("NORMAL", "SPECIAL", "AGENT")] == pytest.approx(
+        groups
+    )
     weights = (0.578, 0.2676, 0.1545)
-    overall = sum(weight * group for weight, group in zip(weights, groups, strict=True)) / sum(weights)
+    overall = sum(weight * group for weight, group in zip(weights, groups, strict=True)) / sum(
+        weights
+    )
     assert told["figures"]["OVERALL"] == pytest.approx(overall)
     assert told["card"]["user"] == {"model": "customer"} and len(cards(folder)) == 1
     assert {call["stage"] for call in read(folder / "usage.user.jsonl")} == {"user"}
     assert 0 < told["scores"]["all"]["agent_multi_turn"]["official"]["mean"] < 1
 
 
-def test_without_its_user_the_other_categories_are_played_and_there_is_no_overall(stub: Stub, tmp_path: Path) -> None:
+def test_without_its_user_the_other_categories_are_played_and_there_is_no_overall(
+    stub: Stub, tmp_path: Path
+) -> None:
     stub.use(Script(answer=PLAYER))
     types = (kind for kind in package.KINDS if kind != "agent_multi_turn")
     told = evaluate("run", tmp_path / "e", "--url", stub.url, *PART[:4], "--types", *types)
@@ -230,17 +289,23 @@ def test_without_its_user_the_other_categories_are_played_and_there_is_no_overal
 
 
 def test_the_weights_are_the_package_s(benchmark: AceBench) -> None:
-    source = package.WHEEL.read(package.WHEEL.path(), "evalscope/benchmarks/acebench/acebench_adapter.py").decode()
+    source = package.WHEEL.read(
+        package.WHEEL.path(), "evalscope/benchmarks/acebench/acebench_adapter.py"
+    ).decode()
     assert "{'normal': 0.578, 'special': 0.2676, 'agent': 0.1545}" in source
     total = declared_benchmarks()["acebench"]["total"]
     assert [part["weight"] for part in total["parts"]] == [0.578, 0.2676, 0.1545]
     row = {"mean": 0.5, "tasks": 3}
-    rows: Any = {"acebench": {"kinds": {kind: {"before": row, "after": row} for kind in benchmark.kinds}}}
+    rows: Any = {
+        "acebench": {"kinds": {kind: {"before": row, "after": row} for kind in benchmark.kinds}}
+    }
     whole = {"acebench": {**rows["acebench"], "items": dict.fromkeys(benchmark.kinds, 3)}}
     assert suite.totals(whole)["ACEBench"]["after"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(("who", "said"), [("You are a user interacting", "the user's model: "), ("ApiName", "400")])
+@pytest.mark.parametrize(
+    ("who", "said"), [("You are a user interacting", "the user's model: "), ("ApiName", "400")]
+)
 def test_an_endpoint_that_fails_is_nobody_s_failure(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, said: str
 ) -> None:
@@ -250,7 +315,9 @@ def test_an_endpoint_that_fails_is_nobody_s_failure(
 
 
 @pytest.mark.slow
-def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(stub: Stub, tmp_path: Path) -> None:
+def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(
+    stub: Stub, tmp_path: Path
+) -> None:
     goes_on_behind_kills(stub, PLAYER, tmp_path, at(stub), (2, 20))
 
 
@@ -264,4 +331,5 @@ def test_chinese_items_are_told_apart(cache: Path, tmp_path: Path) -> None:
         asked: Any = benchmark.maker(Settings({}, part="all")).job(benchmark.tasks()[0])
         assert "items zh" in card.version(benchmark.tasks()[0]) and "格式" in str(card.shown(asked))
         assert benchmark._known["normal_atom_bool_0"]["truth"] is not None
-        assert benchmark._known["agent_multi_turn_0"]["truth"] is None  # its simulated APIs have other contents
+        # its simulated APIs have other contents
+        assert benchmark._known["agent_multi_turn_0"]["truth"] is None

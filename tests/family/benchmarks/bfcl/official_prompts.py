@@ -14,7 +14,8 @@ TARGET = "tests.family.benchmarks.bfcl.official_prompts:answer"
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """By id: the first message of prompt mode, the native tools by turn, and what is said when tools return."""
+    """By id: the first message of prompt mode, the native tools by turn, and what is said when
+    tools return."""
     with contextlib.redirect_stdout(sys.stderr):
         scorer = Scorer(request["wheel"])
         utils: Any = importlib.import_module("bfcl_eval.model_handler.utils")
@@ -24,9 +25,13 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     for category in request["categories"]:
         for entry in scorer.utils.load_dataset_entry(category):
             asked = copy.deepcopy(entry)
-            first = utils.system_prompt_pre_processing_chat_model(asked["question"][0], asked["function"], asked["id"])
+            first = utils.system_prompt_pre_processing_chat_model(
+                asked["question"][0], asked["function"], asked["id"]
+            )
             returned = {
-                turn: prompts.DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING.format(functions=documents)
+                turn: prompts.DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING.format(
+                    functions=documents
+                )
                 for turn, documents in entry.get("missed_function", {}).items()
             }
             tools = []

@@ -1,4 +1,5 @@
-"""BFCL's own harness at questions that are answered in words, with a scripted policy; and ours at the same."""
+"""BFCL's own harness at questions that are answered in words, with a scripted policy; and ours at
+the same."""
 
 from __future__ import annotations
 
@@ -23,28 +24,34 @@ TARGET = "tests.family.benchmarks.bfcl.official_questions:play"
 
 
 def play(request: dict[str, Any]) -> dict[str, Any]:
-    """{"wheel", "category", "form", "questions", "player", "modules", "told"} → by id: the messages of every request,
-    and the result. `questions`: how many; `player`, `modules`: functions, of a request to a reply, and of what is
-    `told` to the modules that stand in for those that the harness imports."""
+    """{"wheel", "category", "form", "questions", "player", "modules", "told"} → by id: the messages
+    of every request, and the result. `questions`: how many; `player`, `modules`: functions, of a
+    request to a reply, and of what is `told` to the modules that stand in for those that the
+    harness imports."""
     with contextlib.redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as folder:
         sys.modules.update(named_function(request["modules"], where="modules")(request["told"]))
         answer = named_function(request["player"], where="player")
         scorer = Scorer(request["wheel"])
-        handler, native = scorer.handlers[request["form"]], request["form"] == "native"
+        handler = scorer.handlers[request["form"]]
+        native = request["form"] == "native"
         asked: list[Any] = []
 
         def query(data: dict[str, Any]) -> tuple[Any, float]:
-            body = {"messages": copy.deepcopy(data["message"])} | ({"tools": data["tools"]} if native else {})
+            body = {"messages": copy.deepcopy(data["message"])} | (
+                {"tools": data["tools"]} if native else {}
+            )
             asked.append(copy.deepcopy(body["messages"]))
             return answer(body), 0.0
 
         def parsed(reply: Any) -> dict[str, Any]:
-            text, ids = reply, []
+            text = reply
+            ids = []
             message: dict[str, Any] = {"role": "assistant", "content": reply}
             if isinstance(reply, dict):
                 functions = [one["function"] for one in reply["tool_calls"]]
                 text = [{one["name"]: one["arguments"]} for one in functions]
-                ids, message = ["x"] * len(functions), {"role": "assistant", **reply}
+                ids = ["x"] * len(functions)
+                message = {"role": "assistant", **reply}
             return {
                 "model_responses": text,
                 "model_responses_message_for_chat_history": message,
@@ -56,8 +63,12 @@ def play(request: dict[str, Any]) -> dict[str, Any]:
         handler._query_FC = handler._query_prompting = query
         handler._parse_query_response_FC = handler._parse_query_response_prompting = parsed
         entries = scorer.utils.load_dataset_entry(request["category"])
-        entries = [entry for entry in entries if entry.get("scenario") == request["told"].get("scenario")]
-        questions = [entry for entry in entries if "prereq" not in entry["id"]][: request["questions"]]
+        entries = [
+            entry for entry in entries if entry.get("scenario") == request["told"].get("scenario")
+        ]
+        questions = [entry for entry in entries if "prereq" not in entry["id"]][
+            : request["questions"]
+        ]
         entries = [entry for entry in entries if "prereq" in entry["id"]] + questions
         if "memory" in request["category"]:
             scorer.utils.populate_initial_settings_for_memory_test_cases(entries, Path(folder))
@@ -74,15 +85,21 @@ def play(request: dict[str, Any]) -> dict[str, Any]:
 class Played(Replies):
     """A player's replies to ours, and what it was asked, by item."""
 
-    def __init__(self, player: Callable[[dict[str, Any]], Any], asked: dict[str, list[Any]], job: Job, _: int) -> None:
-        self.job, self._player, self._asked = job, player, asked.setdefault(job.task.provenance["id"], [])
+    def __init__(
+        self, player: Callable[[dict[str, Any]], Any], asked: dict[str, list[Any]], job: Job, _: int
+    ) -> None:
+        self.job = job
+        self._player = player
+        self._asked = asked.setdefault(job.task.provenance["id"], [])
 
     async def reply(self, need: NeedText) -> Reply:
         dialect: Any = self.job.dialect
         native = dialect.form == "native"
         shown = messages(need.messages) if native else [dict(message) for message in need.messages]
         self._asked.append(json.loads(json.dumps(shown)))
-        body = {"messages": shown} | ({"tools": dialect.tools(self.job.task.tools, ())} if native else {})
+        body = {"messages": shown} | (
+            {"tools": dialect.tools(self.job.task.tools, ())} if native else {}
+        )
         made = self._player(body)
         if not native:
             return Reply(made)
@@ -92,23 +109,40 @@ class Played(Replies):
         return Reply(reply_text(None, [(one["name"], one["arguments"]) for one in functions]))
 
 
-def official(wheel: Path, category: str, form: Form, questions: int, where: str, **told: Any) -> dict[str, Any]:
-    """What the harness makes of them, in a process of its own; `where`: the module of `answer` and `modules`."""
+def official(
+    wheel: Path, category: str, form: Form, questions: int, where: str, **told: Any
+) -> dict[str, Any]:
+    """What the harness makes of them, in a process of its own; `where`: the module of `answer` and
+    `modules`."""
     worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
-    request = {"wheel": str(wheel), "category": category, "form": form, "questions": questions, "told": told}
+    request = {
+        "wheel": str(wheel),
+        "category": category,
+        "form": form,
+        "questions": questions,
+        "told": told,
+    }
     try:
-        made: dict[str, Any] = worker.call({**request, "player": f"{where}:answer", "modules": f"{where}:modules"})
+        made: dict[str, Any] = worker.call(
+            {**request, "player": f"{where}:answer", "modules": f"{where}:modules"}
+        )
         return made
     finally:
         worker.close()
 
 
-def alike(benchmark: Any, theirs: Mapping[str, Any], asked: Mapping[str, Any], done: Iterable[Episode]) -> int:
+def alike(
+    benchmark: Any, theirs: Mapping[str, Any], asked: Mapping[str, Any], done: Iterable[Episode]
+) -> int:
     """Asserts that requests and results are the same; how many items there are."""
     done = list(done)
     for episode in done:
-        ours, official = asked[episode.task], theirs[episode.task]
-        shown, due = ([[_plain(one) for one in request] for request in one] for one in (ours, official["asked"]))
+        ours = asked[episode.task]
+        official = theirs[episode.task]
+        shown, due = (
+            [[_plain(one) for one in request] for request in one]
+            for one in (ours, official["asked"])
+        )
         assert shown == due
         assert json.loads(json.dumps(benchmark.written(episode))) == official["result"]
     return len(done)

@@ -1,4 +1,5 @@
-"""BFCL's own scorer in a worker, asked for more than `rods-eval check` asks: its decoders, and an export's tasks."""
+"""BFCL's own scorer in a worker, asked for more than `rods-eval check` asks: its decoders, and an
+export's tasks."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ made = cache(Scorer)
 
 
 def answer(request: dict[str, Any]) -> Any:
-    """{"wheel", "form", "steps"} → call strings, None where the decoder raises; {"wheel", "form", "category", "file",
-    "data"} → verdicts by id on the tasks of the export (`rods data export`) in the folder `data`."""
+    """{"wheel", "form", "steps"} → call strings, None where the decoder raises; {"wheel", "form",
+    "category", "file", "data"} → verdicts by id on the tasks of the export (`rods data export`) in
+    the folder `data`."""
     with contextlib.redirect_stdout(sys.stderr):
         scorer = made(request["wheel"])
         if "steps" in request:

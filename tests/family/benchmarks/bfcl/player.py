@@ -1,7 +1,7 @@
 """A policy for the stub server that knows the ground truth.
 
-It plays a third of the tasks well, spoils a third in the last turn, and answers a third in words once. `model` is the
-type of the tasks, since those of other types begin with the same words."""
+It plays a third of the tasks well, spoils a third in the last turn, and answers a third in words
+once. `model` is the type of the tasks, since those of other types begin with the same words."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ RESULTS = ("[{'role': 'tool'", "<tool_response>")
 
 def answer(request: dict[str, Any]) -> Any:
     said = [message for message in request["messages"] if message["role"] != "system"]
-    begun = [i for i, m in enumerate(said) if m["role"] == "user" and not m["content"].startswith(RESULTS)]
+    begun = [
+        i
+        for i, m in enumerate(said)
+        if m["role"] == "user" and not m["content"].startswith(RESULTS)
+    ]
     task = _tasks(request["model"])[said[0]["content"]]
-    turn, native = len(begun) - 1, "tools" in request
+    turn = len(begun) - 1
+    native = "tools" in request
     if turn == 0 and len(said) == 1:
         _check_first(request, task)
     calls = list(task.calls[turn])
@@ -29,17 +34,30 @@ def answer(request: dict[str, Any]) -> Any:
     if way == 0 and turn == task.expected - 1:
         calls = calls[:-1]
     dialect = load("tags") if "<answer>" in str(request["messages"][0]["content"]) else None
-    if any(message["role"] == "assistant" for message in said[begun[-1] :]) or not calls or (way == 2 and turn == 1):
+    if (
+        any(message["role"] == "assistant" for message in said[begun[-1] :])
+        or not calls
+        or (way == 2 and turn == 1)
+    ):
         return dialect.answer("Done.") if dialect else "Everything is done (as you asked)."
     if native:
-        made = [{"name": call.name, "arguments": json.dumps(dict(call.arguments))} for call in calls]
-        return {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": one} for one in made]}
+        made = [
+            {"name": call.name, "arguments": json.dumps(dict(call.arguments))} for call in calls
+        ]
+        return {
+            "content": None,
+            "tool_calls": [{"id": "x", "type": "function", "function": one} for one in made],
+        }
     return dialect.write(calls) if dialect else f"[{', '.join(map(str, calls))}]"
 
 
 def _check_first(request: dict[str, Any], task: Task) -> None:
     """The policy sees the visible tools, and those alone."""
-    shown = json.dumps(request.get("tools") or request["messages"][0]["content"]).replace("\\", "").replace(" ", "")
+    shown = (
+        json.dumps(request.get("tools") or request["messages"][0]["content"])
+        .replace("\\", "")
+        .replace(" ", "")
+    )
     hidden = {name for names in task.held_out.values() for name in names}
     for name in task.tools:
         there = f'"name":"{name}"' in shown or f'"{name}(' in shown

@@ -20,7 +20,8 @@ def command(*arguments: object) -> list[str]:
 
 def evaluate(*arguments: object, code: int = 0) -> Any:
     """Runs it with --json; returns what it printed, or standard error for codes 2 and 3."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         found = run([*map(str, arguments), "--json"])
     assert found == code, (found, out.getvalue(), err.getvalue())

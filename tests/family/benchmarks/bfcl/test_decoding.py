@@ -1,4 +1,5 @@
-"""Outputs are decoded as BFCL's own decoders do, thousands of malformed ones included, and nothing is evaluated."""
+"""Outputs are decoded as BFCL's own decoders do, thousands of malformed ones included, and nothing
+is evaluated."""
 
 from ast import literal_eval
 from pathlib import Path
@@ -20,7 +21,8 @@ from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.official_scorer import TARGET
 
 OWNERS = {"cd": "GorillaFileSystem", "ls": "GorillaFileSystem", "mean": "MathAPI"}
-# The harness computes or calls here; we do neither. In the first three it calls what the policy has named.
+# The harness computes or calls here; we do neither. In the first three it calls what the policy has
+# named.
 NOT_EVALUATED = (
     "f(x=1 + __import__('os').getpid())",
     "f(x=len([1]) + 1)",
@@ -47,17 +49,29 @@ def theirs(bfcl: Bfcl) -> Any:
 
 
 def outputs(tasks: list[Task]) -> list[list[Call]]:
-    return [step for rollout in Mutations(tasks, 5).take(600) for turn in rollout.turns for step in turn]
+    return [
+        step for rollout in Mutations(tasks, 5).take(600) for turn in rollout.turns for step in turn
+    ]
 
 
-def test_thousands_of_malformed_outputs_decode_as_officially(theirs: Any, tasks: list[Task]) -> None:
+def test_thousands_of_malformed_outputs_decode_as_officially(
+    theirs: Any, tasks: list[Task]
+) -> None:
     texts = [f"[{', '.join(map(str, step))}]" for step in outputs(tasks)]
     steps = [text for text in malformed(texts, 5_000) if text.isascii() or "\ud800" not in text]
     official = theirs(steps, "prompt")
-    different = [(step, one) for step, one in zip(steps, official, strict=True) if decode(step, "prompt") != one]
-    assert not [pair for pair in different if "if True else" not in pair[0] and "(y :=" not in pair[0]]
+    different = [
+        (step, one)
+        for step, one in zip(steps, official, strict=True)
+        if decode(step, "prompt") != one
+    ]
+    assert not [
+        pair for pair in different if "if True else" not in pair[0] and "(y :=" not in pair[0]
+    ]
     assert len(different) < 5
-    assert sum(one is None for one in official) > 1_000 and sum(bool(one) for one in official) > 1_000
+    assert (
+        sum(one is None for one in official) > 1_000 and sum(bool(one) for one in official) > 1_000
+    )
 
 
 def test_native_calls_decode_as_officially(theirs: Any, tasks: list[Task]) -> None:
@@ -94,7 +108,10 @@ def test_endless_nesting_decodes_to_nothing(part: str) -> None:
         ("cd(folder='a')", Call("cd", {"folder": "a"})),
         ("cd (folder='a')", Call("cd", {"folder": "a"})),
         ("nothing(x=(1, 2))", Call("nothing", {"x": (1, 2)})),
-        ("cd(folder='a ls() or (b)')", Call("cd", {"folder": "a GorillaFileSystem_instance.ls() or(b)"})),
+        (
+            "cd(folder='a ls() or (b)')",
+            Call("cd", {"folder": "a GorillaFileSystem_instance.ls() or(b)"}),
+        ),
         # no call of a plain name with literals: carried out by nobody
         ("cd(folder=ls(a=True))", Call("cd(folder=ls(a=True))")),
         ("cd(folder=inf)", Call("cd(folder=inf)")),
@@ -110,7 +127,8 @@ def test_call_strings_are_read_as_the_executor_would_run_them(string: str, call:
 
 
 def test_results_stand_beside_the_decoded_strings(bfcl: Bfcl) -> None:
-    """As they were decoded: the executor drops a blank inside of the first one's text, and what is shown keeps it."""
+    """As they were decoded: the executor drops a blank inside of the first one's text, and what is
+    shown keeps it."""
     strings = ["cd(folder='a (b)')", "ls()"]
     dialect = Prompted(harness(bfcl.file), OWNERS)
     calls = dialect.parse(f"[{', '.join(strings)}]").calls

@@ -44,9 +44,15 @@ def test_every_prompt_is_the_harness_s_own(
         theirs = official[task.provenance["id"]]
         dialect = Prompted(words, {})
         system = dialect.system([tools[name] for name in task.tools_at(0)])
-        assert [{"role": "system", "content": system}, {"role": "user", "content": task.script[0]}] == theirs["first"]
+        assert [
+            {"role": "system", "content": system},
+            {"role": "user", "content": task.script[0]},
+        ] == theirs["first"]
         for turn, names in task.held_out.items():
-            assert dialect.user(RETURN_SENTENCE, [tools[name] for name in names]) == theirs["returned"][str(turn)]
+            assert (
+                dialect.user(RETURN_SENTENCE, [tools[name] for name in names])
+                == theirs["returned"][str(turn)]
+            )
 
 
 def test_native_tools_are_converted_as_the_harness_does_turn_by_turn(
@@ -55,7 +61,12 @@ def test_native_tools_are_converted_as_the_harness_does_turn_by_turn(
     for task in [task for task in tasks if task.type in TYPES][::4]:
         dialect = Native(words, {})
         for turn, theirs in enumerate(official[task.provenance["id"]]["tools"]):
-            held_out = [name for until, names in sorted(task.held_out.items()) if until <= turn for name in names]
+            held_out = [
+                name
+                for until, names in sorted(task.held_out.items())
+                if until <= turn
+                for name in names
+            ]
             assert dialect.tools(task.tools_at(0), held_out) == theirs
 
 
@@ -63,7 +74,9 @@ def test_a_turn_may_have_twenty_steps_with_calls_and_an_answer(words: Harness) -
     assert words.steps == 21
 
 
-def test_results_stand_beside_the_strings_that_were_decoded(bfcl: Bfcl, words: Harness, tasks: list[Task]) -> None:
+def test_results_stand_beside_the_strings_that_were_decoded(
+    bfcl: Bfcl, words: Harness, tasks: list[Task]
+) -> None:
     owners = EpisodeJudge(bfcl).owners(tasks[0])
     dialect = Prompted(words, owners)
     calls = dialect.parse("[cd(folder='a'), ls(x=f(y=1))]").calls
@@ -76,11 +89,15 @@ def test_results_stand_beside_the_strings_that_were_decoded(bfcl: Bfcl, words: H
 
 def test_signatures_are_a_line_a_tool_in_the_same_prompt(bfcl: Bfcl, words: Harness) -> None:
     tools = [bfcl.tools()[name] for name in bfcl.tools_of(["GorillaFileSystem"])]
-    full, short = Prompted(words, {}).system(tools), Prompted(words, {}, "signatures").system(tools)
+    full = Prompted(words, {}).system(tools)
+    short = Prompted(words, {}, "signatures").system(tools)
     assert full.split("[func_name1")[0] == short.split("[func_name1")[0]
     assert '"mv(source: string, destination: string)"' in short and len(short) < len(full) / 3
     native = Native(words, {}, "signatures").tools(["mv"], [])
-    assert native[0]["function"]["parameters"]["properties"]["source"] == {"type": "string", "description": ""}
+    assert native[0]["function"]["parameters"]["properties"]["source"] == {
+        "type": "string",
+        "description": "",
+    }
 
 
 def test_a_native_conversation_pairs_results_with_calls() -> None:
@@ -94,7 +111,13 @@ def test_a_native_conversation_pairs_results_with_calls() -> None:
             Message("assistant", reply_text("done", [])),
         ]
     )
-    assert [message["role"] for message in found] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [message["role"] for message in found] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
     made = found[1]["tool_calls"]
     assert [(call["id"], call["function"]["name"]) for call in made] == [
         (found[2]["tool_call_id"], "ls"),
@@ -105,19 +128,25 @@ def test_a_native_conversation_pairs_results_with_calls() -> None:
 
 def test_calls_that_a_server_would_not_take_back_become_text(words: Harness) -> None:
     said = reply_text(None, [("ls", "{broken")])
-    assert messages([Message("assistant", said)]) == [{"role": "assistant", "content": "ls {broken"}]
+    assert messages([Message("assistant", said)]) == [
+        {"role": "assistant", "content": "ls {broken"}
+    ]
     assert Native(words, {"ls": "GorillaFileSystem"}).parse(said).answer is not None
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
-def test_results_of_calls_that_are_shown_as_text_come_from_the_user(words: Harness, number: str) -> None:
+def test_results_of_calls_that_are_shown_as_text_come_from_the_user(
+    words: Harness, number: str
+) -> None:
     said = reply_text("so", [("ls", "{}"), ("mean", f'{{"numbers": [{number}]}}')])
     dialect = Native(words, {"ls": "GorillaFileSystem", "mean": "MathAPI"})
     calls = dialect.parse(said).calls
     assert [call.name for call in calls][:1] == ["ls"] and len(calls) == 2, "they are carried out"
     role, content = dialect.observation(calls, [Result("files"), Result("no such number")])
     assert role == "tool"
-    assert messages([Message("assistant", said), Message("tool", content), Message("user", "go on")]) == [
+    assert messages(
+        [Message("assistant", said), Message("tool", content), Message("user", "go on")]
+    ) == [
         {"role": "assistant", "content": f'so\nls {{}}\nmean {{"numbers": [{number}]}}'},
         {"role": "user", "content": "files\nno such number"},
         {"role": "user", "content": "go on"},

@@ -1,5 +1,5 @@
-"""BFCL's own scorer reads an export of variants: its loader the questions, answers and tool documents, its runner our
-ground truths as a model's results."""
+"""BFCL's own scorer reads an export of variants: its loader the questions, answers and tool
+documents, its runner our ground truths as a model's results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ pytestmark = pytest.mark.slow
 def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) -> None:
     made = [task for _, task in variants()]
     task_format.write(made, tmp_path / "data")
-    true, false = (outputs(made, tmp_path / name, corrupt=name == "false") for name in ("true", "false"))
+    true, false = (
+        outputs(made, tmp_path / name, corrupt=name == "false") for name in ("true", "false")
+    )
     scorer = Worker(Order(TARGET, seconds=300, memory=1 << 33, reply_bytes=1 << 24))
     request = {"wheel": str(wheel.path()), "form": "prompt", "data": str(tmp_path / "data")}
     try:
@@ -40,7 +42,8 @@ def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) ->
 
 def test_the_official_checker_refuses_no_exported_variant_and_nearly_every_corrupted_one() -> None:
     kept, broken = verdicts([made for _, made in variants()])
-    # It forgives what another turn has shown already: three of these 38. bench.bfcl_export asks 5,000 for 0.97.
+    # It forgives what another turn has shown already: three of these 38. bench.bfcl_export asks
+    # 5,000 for 0.97.
     assert kept == 1 and broken >= 0.9
 
 
@@ -48,7 +51,14 @@ def test_the_official_checker_refuses_no_exported_variant_and_nearly_every_corru
 def test_an_import_of_the_export_passes_the_check_of_users_files(tmp_path: Path) -> None:
     made = [task for _, task in variants()]
     (tmp_path / "variants.jsonl").write_bytes(task_lines(made))
-    export = ["data", "export", str(tmp_path / "variants.jsonl"), str(tmp_path / "data"), "--format", "bfcl"]
+    export = [
+        "data",
+        "export",
+        str(tmp_path / "variants.jsonl"),
+        str(tmp_path / "data"),
+        "--format",
+        "bfcl",
+    ]
     assert run(export) == 0
     assert run(["data", "import", str(tmp_path / "data"), str(tmp_path / "back.jsonl")]) == 0
     assert run(["data", "check", str(tmp_path / "back.jsonl")]) == 0
@@ -56,7 +66,8 @@ def test_an_import_of_the_export_passes_the_check_of_users_files(tmp_path: Path)
 
 
 def outputs(tasks: list[Task], folder: Path, *, corrupt: bool) -> dict[str, Path]:
-    """Result files in BFCL's format, one a type: the ground truths, or these without their last turn of calls."""
+    """Result files in BFCL's format, one a type: the ground truths, or these without their last
+    turn of calls."""
     numbers: dict[str, int] = defaultdict(lambda: task_format.FIRST_NUMBER)
     entries = []
     for task in tasks:
@@ -66,7 +77,9 @@ def outputs(tasks: list[Task], folder: Path, *, corrupt: bool) -> dict[str, Path
         entries.append((f"multi_turn_{task.type}_{numbers[task.type]}", turns))
         numbers[task.type] += 1
     files = results.write(folder, "ground-truth", entries, "prompt")
-    return {kind: next(file for file in files if file.name == results_name(kind)) for kind in TASK_TYPES}
+    return {
+        kind: next(file for file in files if file.name == results_name(kind)) for kind in TASK_TYPES
+    }
 
 
 def results_name(kind: str) -> str:

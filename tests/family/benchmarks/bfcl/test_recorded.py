@@ -42,14 +42,18 @@ def four(tasks: list[Task]) -> list[Task]:
 
 
 def truth(task: Task) -> list[list[str]]:
-    return [[f"[{', '.join(map(str, calls))}]", "done"] if calls else ["cannot"] for calls in task.calls]
+    return [
+        [f"[{', '.join(map(str, calls))}]", "done"] if calls else ["cannot"] for calls in task.calls
+    ]
 
 
 def name(task: Task) -> str:
     return str(task.provenance["id"])
 
 
-def scored(folder: Path, *arguments: object, code: int = 1, capsys: pytest.CaptureFixture[str]) -> Any:
+def scored(
+    folder: Path, *arguments: object, code: int = 1, capsys: pytest.CaptureFixture[str]
+) -> Any:
     """Fewer outputs than tasks end with 1."""
     assert run(["run", str(folder), *map(str, arguments), "--json"]) == code
     captured = capsys.readouterr()
@@ -60,18 +64,26 @@ def test_result_files_are_scored_and_what_they_lack_is_told(
     four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoilt = [*truth(four[1])[:-1], ["I give up"]]
-    results.write(tmp_path / "r", "m", [(name(four[0]), truth(four[0])), (name(four[1]), spoilt)], "prompt")
+    results.write(
+        tmp_path / "r", "m", [(name(four[0]), truth(four[0])), (name(four[1]), spoilt)], "prompt"
+    )
     found = scored(tmp_path / "e", "--recorded", tmp_path / "r", capsys=capsys)
     assert (found["episodes"], found["expected"], found["complete"]) == (2, 400, False)
     scores = found["scores"]["held-out"]
-    assert (scores["base"]["official"]["mean"], scores["long_context"]["official"]["mean"]) == (1.0, 0.0)
+    assert (scores["base"]["official"]["mean"], scores["long_context"]["official"]["mean"]) == (
+        1.0,
+        0.0,
+    )
     assert scores["all"]["official"]["mean"] == 0.5
 
 
 def test_native_results_need_to_be_called_native(
     four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    native = [[[{call.name: json.dumps(dict(call.arguments))} for call in calls]] for calls in four[0].calls]
+    native = [
+        [[{call.name: json.dumps(dict(call.arguments))} for call in calls]]
+        for calls in four[0].calls
+    ]
     results.write(tmp_path / "r", "m", [(name(four[0]), native)], "native")
     said = scored(tmp_path / "e", "--recorded", tmp_path / "r", code=2, capsys=capsys)
     assert "holds native tool calls → say --calls native" in said
@@ -86,14 +98,21 @@ def test_results_of_another_data_version_are_refused(
     stated = tmp_path / "r" / "m" / results.VERSION_FILE
     stated.write_bytes(orjson.dumps({"package": "bfcl-eval", "version": OLD, "sha256": "0" * 64}))
     said = scored(tmp_path / "e", "--recorded", tmp_path / "r", code=3, capsys=capsys)
-    assert f"belongs to the data of bfcl-eval {OLD}; this program scores bfcl-eval {wheel.VERSION}" in said
+    assert (
+        f"belongs to the data of bfcl-eval {OLD}; this program scores bfcl-eval {wheel.VERSION}"
+        in said
+    )
 
 
 def test_results_whose_log_shows_other_questions_are_refused(
     four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = [{"begin_of_turn_query": [{"role": "user", "content": text}]} for text in four[0].script]
-    line: dict[str, Any] = {"id": name(four[0]), "result": truth(four[0]), "inference_log": [[{"role": "state"}], *log]}
+    line: dict[str, Any] = {
+        "id": name(four[0]),
+        "result": truth(four[0]),
+        "inference_log": [[{"role": "state"}], *log],
+    }
     file = tmp_path / "BFCL_v4_multi_turn_base_result.json"
     file.write_text(json.dumps(line) + "\n")
     assert scored(tmp_path / "e", "--recorded", file, capsys=capsys)["episodes"] == 1
@@ -106,7 +125,9 @@ def test_results_whose_log_shows_other_questions_are_refused(
 def test_results_of_bfcl_v3_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "BFCL_v3_multi_turn_base_result.json"
     file.write_text("{}\n")
-    assert "another version of BFCL" in scored(tmp_path / "e", "--recorded", tmp_path, code=3, capsys=capsys)
+    assert "another version of BFCL" in scored(
+        tmp_path / "e", "--recorded", tmp_path, code=3, capsys=capsys
+    )
 
 
 def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
@@ -118,7 +139,10 @@ def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
     remembered = orjson.loads((folder / SETTINGS).read_bytes())
     remembered["data"]["version"] = OLD
     (folder / SETTINGS).write_bytes(orjson.dumps(remembered))
-    for arguments in (["run", str(folder), "--recorded", str(tmp_path / "r")], ["report", str(folder)]):
+    for arguments in (
+        ["run", str(folder), "--recorded", str(tmp_path / "r")],
+        ["report", str(folder)],
+    ):
         assert run(arguments) == 3
         assert f"belongs to the data of bfcl-eval {OLD}" in capsys.readouterr().err
     assert run(["check", str(folder)]) == 3
@@ -127,7 +151,10 @@ def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
 def test_a_scorer_of_another_version_is_refused(bfcl: Bfcl, tmp_path: Path) -> None:
     old = tmp_path / f"bfcl_eval-{OLD}-py3-none-any.whl"
     with zipfile.ZipFile(old, "w") as archive:
-        archive.writestr(f"bfcl_eval-{OLD}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: x\nVersion: {OLD}\n")
+        archive.writestr(
+            f"bfcl_eval-{OLD}.dist-info/METADATA",
+            f"Metadata-Version: 2.1\nName: x\nVersion: {OLD}\n",
+        )
     with pytest.raises(RefusedError, match=rf"data of bfcl-eval {OLD}.*never mixed"):
         known_wheel(old)
     old.write_bytes(b"nothing")
@@ -136,11 +163,17 @@ def test_a_scorer_of_another_version_is_refused(bfcl: Bfcl, tmp_path: Path) -> N
     assert known_wheel(bfcl.file) == bfcl.file
 
 
-@pytest.mark.parametrize("line", ["{", '{"id": 5}', '{"id": "multi_turn_base_5", "result": [5]}', "[]"])
-def test_broken_lines_are_named(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "line", ["{", '{"id": 5}', '{"id": "multi_turn_base_5", "result": [5]}', "[]"]
+)
+def test_broken_lines_are_named(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "BFCL_v4_multi_turn_base_result.json"
     file.write_text(line + "\n")
-    assert f"{file}:1" in scored(tmp_path / "e", "--recorded", file, "--split", "all", code=2, capsys=capsys)
+    assert f"{file}:1" in scored(
+        tmp_path / "e", "--recorded", file, "--split", "all", code=2, capsys=capsys
+    )
 
 
 def test_a_trainer_s_traces_are_scored(
@@ -152,7 +185,8 @@ def test_a_trainer_s_traces_are_scored(
         texts = iter(
             text
             for calls in task.calls
-            for text in ([dialect.write(calls)] if calls and good else []) + [dialect.answer("done")]
+            for text in ([dialect.write(calls)] if calls and good else [])
+            + [dialect.answer("done")]
         )
         job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
         trace = run_lockstep([job], partial(_next, texts))[0]
@@ -162,9 +196,14 @@ def test_a_trainer_s_traces_are_scored(
     (folder / "step_00000001.a1.jsonl.gz").write_bytes(gzip.compress(b"\n".join(records)))
     found = scored(tmp_path / "e", "--recorded", folder, "--samples", 2, capsys=capsys)
     scores = found["scores"]["held-out"]
-    assert (scores["base"]["official"]["mean"], scores["miss_func"]["official"]["mean"]) == (1.0, 0.5)
+    assert (scores["base"]["official"]["mean"], scores["miss_func"]["official"]["mean"]) == (
+        1.0,
+        0.5,
+    )
     assert found["settings"]["form"] == "native"
-    written = [file.parts[-4] for file in sorted((tmp_path / "e" / "bfcl").rglob("*miss_func_result.json"))]
+    written = [
+        file.parts[-4] for file in sorted((tmp_path / "e" / "bfcl").rglob("*miss_func_result.json"))
+    ]
     assert written == ["result", "result_1"]
     assert run(["check", str(tmp_path / "e"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["equal"] == 3
@@ -173,23 +212,38 @@ def test_a_trainer_s_traces_are_scored(
 def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
     bfcl: Bfcl, tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The policy tries what the next turn wants while its tool is hidden, and then does everything right."""
+    """The policy tries what the next turn wants while its tool is hidden, and then does everything
+    right."""
     dialect = load("tags")
-    kept, verdicts = [], []
+    kept = []
+    verdicts = []
     for task in [t for t in tasks if t.type == "miss_func" and t.split == "test"][:40]:
         texts = []
         for turn, calls in enumerate(task.calls):
-            tried = calls or [c for c in task.calls[turn + 1] if c.name in task.held_out[turn + 1]][:1]
-            texts += [dialect.write(tried), dialect.answer("done")] if tried else [dialect.answer("cannot")]
+            tried = (
+                calls or [c for c in task.calls[turn + 1] if c.name in task.held_out[turn + 1]][:1]
+            )
+            texts += (
+                [dialect.write(tried), dialect.answer("done")]
+                if tried
+                else [dialect.answer("cannot")]
+            )
         said = iter(texts)
         job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
         trace = run_lockstep([job], partial(_next, said))[0]
-        assert any(result.error == "unknown_tool" for turn in trace.turns for s in turn.steps for result in s.results)
+        assert any(
+            result.error == "unknown_tool"
+            for turn in trace.turns
+            for s in turn.steps
+            for result in s.results
+        )
         kept.append(orjson.dumps(trace.as_json()))
         verdicts.append(official(task, trace))
     file = tmp_path / "step_00000001.a1.jsonl.gz"
     file.write_bytes(gzip.compress(b"\n".join(kept)))
-    scores = scored(tmp_path / "e", "--recorded", file, capsys=capsys)["scores"]["held-out"]["miss_func"]
+    scores = scored(tmp_path / "e", "--recorded", file, capsys=capsys)["scores"]["held-out"][
+        "miss_func"
+    ]
     assert scores["official"]["mean"] == sum(verdicts) / len(verdicts)
     assert scores["official"]["mean"] > 0.9 and scores["strict"]["mean"] == 0  # it did try
     assert run(["check", str(tmp_path / "e"), "--json"]) == 0
@@ -199,8 +253,12 @@ def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
 def test_what_people_read_names_data_protocol_and_what_is_missing(
     four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = results.write(tmp_path / "r", "m", [(name(task), truth(task)) for task in four], "prompt")[0]
-    assert run(["run", str(tmp_path / "e"), "--recorded", str(tmp_path / "r"), "--name", "mine"]) == 1
+    file = results.write(
+        tmp_path / "r", "m", [(name(task), truth(task)) for task in four], "prompt"
+    )[0]
+    assert (
+        run(["run", str(tmp_path / "e"), "--recorded", str(tmp_path / "r"), "--name", "mine"]) == 1
+    )
     shown = capsys.readouterr().out
     for part in (
         f"mine: BFCL multi-turn, data of bfcl-eval {wheel.VERSION} (sha256 {wheel.SHA256[:12]}",
@@ -213,5 +271,7 @@ def test_what_people_read_names_data_protocol_and_what_is_missing(
         assert part in shown
     assert "do not say which data" not in shown
     (file.parent.parent / results.VERSION_FILE).unlink()
-    assert run(["run", str(tmp_path / "f"), "--recorded", str(tmp_path / "r"), "--name", "mine"]) == 1
+    assert (
+        run(["run", str(tmp_path / "f"), "--recorded", str(tmp_path / "r"), "--name", "mine"]) == 1
+    )
     assert "do not say which data" in capsys.readouterr().out

@@ -56,7 +56,10 @@ def test_scores_and_official_verdicts_agree_in_every_protocol(
     dialect = evaluate("run", tmp_path / "d", *at(stub), *TASKS, "--protocol", "tags")
     assert prompted["complete"] and prompted["scores"] == native["scores"] == dialect["scores"]
     scores = prompted["scores"]["held-out"]["all"]
-    assert 0 < scores["official"]["mean"] < 1 and scores["progress"]["mean"] > scores["official"]["mean"]
+    assert (
+        0 < scores["official"]["mean"] < 1
+        and scores["progress"]["mean"] > scores["official"]["mean"]
+    )
     assert prompted["scores"]["test"]["miss_func"]["official"]["tasks"] < 9
     for where in (folder, tmp_path / "n", tmp_path / "d"):
         checked = evaluate("check", where)
@@ -76,23 +79,37 @@ def test_a_report_names_the_data_and_the_settings(finished: tuple[Path, dict[str
 
 
 def test_the_card_stands_in_the_report_in_its_json_and_before_the_episodes(
-    stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stub: Stub,
+    finished: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder, found = finished
     card = found["card"]
     assert [one["kind"] for one in read(folder / EPISODES)] == ["card", *["episode"] * 9]
     assert card == next(read(folder / EPISODES))["card"] and found["cards_differ"] == []
     assert card["split"]["name"] == "held-out" and card["split"]["tasks"] == 9
-    assert "2026.3.23" in card["data"][0] and card["history"] == "messages" and card["random_seeds"] == {"rollouts": 0}
+    assert (
+        "2026.3.23" in card["data"][0]
+        and card["history"] == "messages"
+        and card["random_seeds"] == {"rollouts": 0}
+    )
     assert run(["report", str(folder)]) == 0
     text = capsys.readouterr().out
-    for part in (card["prompts"], card["split"]["hash"], "interval 95 % over tasks", "too few to tell policies apart"):
+    for part in (
+        card["prompts"],
+        card["split"]["hash"],
+        "interval 95 % over tasks",
+        "too few to tell policies apart",
+    ):
         assert part in text
     native = evaluate("run", tmp_path / "n", *at(stub), *TASKS, "--calls", "native")["card"]
     assert different(card, native) == ["prompts"]
 
 
-def test_episodes_under_two_cards_are_told(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_episodes_under_two_cards_are_told(
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
     folder = copytree(finished[0], tmp_path / "e")
     journal = Journal(folder)
     journal.describe(cards(folder)[-1])
@@ -104,7 +121,9 @@ def test_episodes_under_two_cards_are_told(finished: tuple[Path, dict[str, Any]]
     assert any(line.startswith("NOT ALIKE") and "template" in line for line in scores.lines(found))
 
 
-def test_a_finished_evaluation_asks_nothing_more(stub: Stub, finished: tuple[Path, dict[str, Any]]) -> None:
+def test_a_finished_evaluation_asks_nothing_more(
+    stub: Stub, finished: tuple[Path, dict[str, Any]]
+) -> None:
     assert evaluate("run", finished[0], *at(stub), *TASKS) == finished[1]
     assert stub.counts()["requests"] == 0
 
@@ -116,7 +135,9 @@ def test_a_killed_evaluation_goes_on_without_repeating_an_episode(
     stub.use(Script(answer=PLAYER, model="miss_func", latency=0.05))
     folder = tmp_path / "e"
     arguments = ("run", folder, *at(stub), *TASKS, "--in-flight", 2)
-    process = subprocess.Popen(command(*arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command(*arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     until(
         lambda: (folder / EPISODES).exists() and (folder / EPISODES).read_bytes().count(b"\n") >= 4
     )  # the card, and three episodes
@@ -129,7 +150,9 @@ def test_a_killed_evaluation_goes_on_without_repeating_an_episode(
     found = evaluate(*arguments)
     after = {episode.key: episode for episode in episodes(folder)}
     assert 3 <= len(done) < 9 and {key: after[key] for key in done} == done
-    asked = sum(len(turn) for key, episode in after.items() if key not in done for turn in episode.result)
+    asked = sum(
+        len(turn) for key, episode in after.items() if key not in done for turn in episode.result
+    )
     assert stub.counts()["requests"] == asked
     assert found["scores"] == finished[1]["scores"]
 
@@ -147,7 +170,9 @@ def test_a_spent_budget_leaves_episodes_out_and_says_so(
     stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     folder = tmp_path / "e"
-    found = evaluate("run", folder, *at(stub), *TASKS, "--budget-requests", 40, "--in-flight", 3, code=5)
+    found = evaluate(
+        "run", folder, *at(stub), *TASKS, "--budget-requests", 40, "--in-flight", 3, code=5
+    )
     assert not found["complete"] and 0 < found["episodes"] < 9
     assert found["scores"]["held-out"]["all"]["official"]["tasks"] == found["episodes"]
     whole = evaluate("run", folder, *at(stub), *TASKS)
@@ -160,14 +185,26 @@ def test_an_endpoint_s_failures_are_not_the_policy_s(
     folder = tmp_path / "e"
     stub.use(Script(answer=PLAYER, model="miss_func", faults={"400": 1.0}))
     refused = evaluate("run", folder, *at(stub), *TASKS, code=5)
-    gone = evaluate("run", folder, "--url", "http://127.0.0.1:9/v1", *at(stub)[2:], *TASKS, "--patience", 1, code=5)
+    gone = evaluate(
+        "run",
+        folder,
+        "--url",
+        "http://127.0.0.1:9/v1",
+        *at(stub)[2:],
+        *TASKS,
+        "--patience",
+        1,
+        code=5,
+    )
     for found in (refused, gone):
         assert (found["complete"], found["episodes"], found["scores"]) == (False, 0, {})
     stub.use(Script(answer=PLAYER, model="miss_func"))
     assert evaluate("run", folder, *at(stub), *TASKS)["scores"] == finished[1]["scores"]
 
 
-def test_a_prompt_that_does_not_fit_fails_the_task_as_officially(stub: Stub, tmp_path: Path) -> None:
+def test_a_prompt_that_does_not_fit_fails_the_task_as_officially(
+    stub: Stub, tmp_path: Path
+) -> None:
     stub.use(Script(answer=PLAYER, model="miss_func", faults={"no_room": 1.0}))
     folder = tmp_path / "e"
     found = evaluate("run", folder, *at(stub), *TASKS)
@@ -193,12 +230,22 @@ def test_other_settings_are_refused_with_the_difference(
         (("--url", "http://127.0.0.1:9/v1"), "no model"),
         (("--url", "nowhere", "--model", "m"), "nowhere"),
         (("--weights", "/nowhere"), "no such file or folder"),
-        (("--url", "http://a/v1", "--model", "m", "--protocol", "tags", "--calls", "native"), "--calls native"),
-        (("--url", "http://127.0.0.1:9/v1", "--model", "m", "--samples", "0"), "--samples starts at 1"),
+        (
+            ("--url", "http://a/v1", "--model", "m", "--protocol", "tags", "--calls", "native"),
+            "--calls native",
+        ),
+        (
+            ("--url", "http://127.0.0.1:9/v1", "--model", "m", "--samples", "0"),
+            "--samples starts at 1",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
-    bfcl: Bfcl, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+    bfcl: Bfcl,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
 ) -> None:
     assert run(["run", str(tmp_path / "e"), *arguments]) == 2
     message = capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Format sensitivity: prompts are the harness's, calls are read as by BFCL's readers, and the spread is its own."""
+"""Format sensitivity: prompts are the harness's, calls are read as by BFCL's readers, and the
+spread is its own."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def test_prompts_are_the_harness_s(benchmark: Formats, bfcl: Bfcl) -> None:
         official = worker.call({"wheel": str(bfcl.file), "categories": ["format_sensitivity"]})
     finally:
         worker.close()
-    maker, tasks = benchmark.maker(Settings({})), benchmark.tasks()
+    maker = benchmark.maker(Settings({}))
+    tasks = benchmark.tasks()
     assert [benchmark.identifier(task) for task in tasks] == list(official) and len(tasks) == 5_200
     for task in tasks[::41]:  # every format
         need = next(maker.job(task).engine())
@@ -71,19 +73,30 @@ def test_a_list_that_is_cut_off_takes_no_time() -> None:
     [
         ("python&tool_call_tag=True", "So: <TOOLCALL>[f(x=1)]</TOOLCALL>", [{"f": {"x": 1}}]),
         ("python&tool_call_tag=True", "[f(x=1)]", None),
-        ("json&tool_call_tag=False", '```json\n[{"function":"f","parameters":{"x":1}}]\n```', [{"f": {"x": 1}}]),
+        (
+            "json&tool_call_tag=False",
+            '```json\n[{"function":"f","parameters":{"x":1}}]\n```',
+            [{"f": {"x": 1}}],
+        ),
         ("json&tool_call_tag=False", '[{"name":"f","parameters":{"x":1}}]', None),
-        ("concise_xml&tool_call_tag=False", '<functions><function name="f"/></functions>', [{"f": {}}]),
+        (
+            "concise_xml&tool_call_tag=False",
+            '<functions><function name="f"/></functions>',
+            [{"f": {}}],
+        ),
         ("concise_xml&tool_call_tag=False", "<functions><function></functions>", None),
         (
             "verbose_xml&tool_call_tag=False",
-            '<functions><function name="f"><params><param name="x" value="__import__(\'os\')" type="array"/>'
+            '<functions><function name="f"><params><param name="x" value="__import__(\'os\')" '
+            'type="array"/>'
             "</params></function></functions>",
             None,
         ),
     ],
 )
-def test_calls_are_read_and_never_evaluated(bfcl: Bfcl, format: str, text: str, calls: object) -> None:
+def test_calls_are_read_and_never_evaluated(
+    bfcl: Bfcl, format: str, text: str, calls: object
+) -> None:
     assert decoded(text, f"ret_fmt={format}") == calls
 
 
@@ -91,33 +104,59 @@ def test_known_policies_get_what_is_due(bfcl: Bfcl) -> None:
     checked = evaluate("check", "bfcl_formats", "--tasks-per-type", 9)
     due = {(row["policy"], row["due"]): row["as_due"] for row in checked["rows"]}
     assert checked["different"] == [] and checked["items"] == 26 * 9
-    assert due["truth", "1"] + due.get(("truth", "0"), 0) == due["nothing", "0"] == due["fault", "0"] == 26 * 9
+    assert (
+        due["truth", "1"] + due.get(("truth", "0"), 0)
+        == due["nothing", "0"]
+        == due["fault", "0"]
+        == 26 * 9
+    )
     assert "--calls" in evaluate("check", "bfcl_formats", "--calls", "native", code=2)
 
 
 def knowing(benchmark: Formats, format: str) -> Callable[[str, Any], tuple[int, Any]]:
     """A server that makes the right calls in prompts of this format, and in words otherwise."""
-    maker, right = benchmark.maker(Settings({})), dict[str, str]()
+    maker = benchmark.maker(Settings({}))
+    right = dict[str, str]()
     for task in benchmark.tasks():
         if benchmark.kind(task) == format:
             job: Any = maker.job(task)
-            right["".join(one.content for one in job.asked)] = job.dialect.write(benchmark.known(task, 0, "truth"))
+            right["".join(one.content for one in job.asked)] = job.dialect.write(
+                benchmark.known(task, 0, "truth")
+            )
 
     def answer(path: str, body: Any) -> tuple[int, Any]:
         if not path.endswith("/chat/completions"):
             return 404, {}
-        said = right.get("".join(message["content"] for message in body["messages"]), "I cannot do that.")
-        return 200, {"choices": [{"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]}
+        said = right.get(
+            "".join(message["content"] for message in body["messages"]), "I cannot do that."
+        )
+        return 200, {
+            "choices": [
+                {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+            ]
+        }
 
     return answer
 
 
 @pytest.mark.slow
 def test_a_report_says_how_far_the_formats_are_apart(benchmark: Formats, tmp_path: Path) -> None:
-    part = ("--benchmark", "bfcl_formats", "--types", *benchmark.kinds[:3], "--tasks-per-type", 4, "--model", "m")
+    part = (
+        "--benchmark",
+        "bfcl_formats",
+        "--types",
+        *benchmark.kinds[:3],
+        "--tasks-per-type",
+        4,
+        "--model",
+        "m",
+    )
     with json_server(knowing(benchmark, benchmark.kinds[0])) as url:
         told = evaluate("run", tmp_path / "e", "--url", url, *part)
-    assert told["figures"] == {"largest less smallest": 100.0, "standard deviation": pytest.approx(57.735, abs=1e-3)}
+    assert told["figures"] == {
+        "largest less smallest": 100.0,
+        "standard deviation": pytest.approx(57.735, abs=1e-3),
+    }
     checked = evaluate("check", tmp_path / "e")
     assert checked["equal"] == 12 and checked["valid"] == 4
     assert told["scores"]["all"][benchmark.kinds[0]]["official"]["mean"] == 1

@@ -1,5 +1,6 @@
-"""A policy for questions about earlier conversations, a function of what it is shown: in a conversation it writes the
-user's words into its memory, turn by turn; a question it answers with what it is shown of its memory, or finds there.
+"""A policy for questions about earlier conversations, a function of what it is shown: in a
+conversation it writes the user's words into its memory, turn by turn; a question it answers with
+what it is shown of its memory, or finds there.
 """
 
 from __future__ import annotations
@@ -21,16 +22,25 @@ KEPT = ("Michael", "Seattle", "35", "espresso", "deadline", "meeting", "dentist"
 
 def said(messages: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, dict[str, Any]] | str:
     """A call, or an answer."""
-    system, last = str(messages[0]["content"]), messages[-1]
+    system = str(messages[0]["content"])
+    last = messages[-1]
     result = is_result(last)
     if ASKED in system and kind == "vector":
         found = sum(map(is_result, messages))
         asked = str(next(message["content"] for message in messages if message["role"] == "user"))
         if found < 2:
-            return ("core_memory_retrieve", {"query": asked, "top_k": 3}) if found else (ARCHIVE, {"query": asked})
-        return json.dumps({"answer": str(messages[-1]["content"])[-2000:], "context": "My memory says so."})
+            return (
+                ("core_memory_retrieve", {"query": asked, "top_k": 3})
+                if found
+                else (ARCHIVE, {"query": asked})
+            )
+        return json.dumps(
+            {"answer": str(messages[-1]["content"])[-2000:], "context": "My memory says so."}
+        )
     if ASKED in system:
-        shown = system.partition("previous interactions:\n")[2].partition("\n\nFor your final answer")[0]
+        shown = system.partition("previous interactions:\n")[2].partition(
+            "\n\nFor your final answer"
+        )[0]
         return json.dumps({"answer": shown[-2000:], "context": "My memory says so."})
     if result:
         return "Noted."
@@ -38,7 +48,10 @@ def said(messages: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, dict[st
     text = f"{words} {str(last['content'])[:60]} (so it was said)"
     number = sum(message["role"] == "user" for message in messages)
     if kind == "vector":
-        added: tuple[str, dict[str, Any]] = ("core_memory_add" if number % 2 else "archival_memory_add", {"text": text})
+        added: tuple[str, dict[str, Any]] = (
+            "core_memory_add" if number % 2 else "archival_memory_add",
+            {"text": text},
+        )
         others: dict[int, tuple[str, dict[str, Any]]] = {
             3: ("core_memory_update", {"vec_id": 0, "new_text": text}),
             4: ("core_memory_remove", {"vec_id": 1}),
@@ -73,8 +86,8 @@ class _Encoder:
 
 
 class _Index:
-    """In the place of faiss: the nearest so far are kept, and the worst of them, of equal ones the earliest, gives way
-    to what is nearer; the nearest come first, of equal ones the latest."""
+    """In the place of faiss: the nearest so far are kept, and the worst of them, of equal ones the
+    earliest, gives way to what is nearer; the nearest come first, of equal ones the latest."""
 
     def __init__(self, _: Any) -> None:
         self.reset()
@@ -102,7 +115,8 @@ class _Index:
 
 def modules(_: Any) -> dict[str, types.ModuleType]:
     """In the place of what the memory of vectors imports."""
-    encoder, faiss = types.ModuleType("sentence_transformers"), types.ModuleType("faiss")
+    encoder = types.ModuleType("sentence_transformers")
+    faiss = types.ModuleType("faiss")
     vars(encoder)["SentenceTransformer"] = _Encoder
     vars(faiss).update(IndexFlatIP=int, IndexIDMap=_Index)
     return {"sentence_transformers": encoder, "faiss": faiss}

@@ -1,5 +1,5 @@
-"""BFCL's memory: prompts, memories and results are the harness's, verdicts the packaged scorer's; a run goes on behind
-a kill with the memories that were left."""
+"""BFCL's memory: prompts, memories and results are the harness's, verdicts the packaged scorer's; a
+run goes on behind a kill with the memories that were left."""
 
 from __future__ import annotations
 
@@ -56,12 +56,15 @@ def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "form"), [("kv", "prompt"), ("rec_sum", "prompt"), ("rec_sum", "native"), ("vector", "native")]
+    ("backend", "form"),
+    [("kv", "prompt"), ("rec_sum", "prompt"), ("rec_sum", "native"), ("vector", "native")],
 )
 def test_prompts_memories_and_results_are_the_harness_s(
     benchmark: Memories, bfcl: Bfcl, stub: Stub, backend: str, form: Form
 ) -> None:
-    official = harness(bfcl.file, f"memory_{backend}", form, 3, PLAYER.partition(":")[0], scenario="notetaker")
+    official = harness(
+        bfcl.file, f"memory_{backend}", form, 3, PLAYER.partition(":")[0], scenario="notetaker"
+    )
     asked: dict[str, list[Any]] = {}
     done: list[Episode] = []
     tasks = chosen(benchmark, Settings({}, part="all", types=(f"memory_{backend}",)))
@@ -70,7 +73,14 @@ def test_prompts_memories_and_results_are_the_harness_s(
     stub.use(Script(embeds=True))
     with ModelThread(lambda: Client([Endpoint(model="m", urls=(stub.url,))])) as maker.line:
         asyncio.run(
-            play(partial(Played, answer, asked), maker, slots(benchmark, tasks, 1), 8, done.append, lambda: False)
+            play(
+                partial(Played, answer, asked),
+                maker,
+                slots(benchmark, tasks, 1),
+                8,
+                done.append,
+                lambda: False,
+            )
         )
     assert alike(benchmark, official, asked, done) == len(official) == 8
     assert "so it was said" in str(official[f"memory_{backend}_130-notetaker-0"]["asked"])
@@ -78,8 +88,12 @@ def test_prompts_memories_and_results_are_the_harness_s(
 
 
 def test_a_search_ranks_as_rank_bm25_does() -> None:
-    """Figures of rank_bm25 0.2.2, which `python -m bench.agentic` compares on many more where it is installed."""
-    corpus = [text.split() for text in ("user name", "user home city", "home address of the user", "favourite tea")]
+    """Figures of rank_bm25 0.2.2, which `python -m bench.agentic` compares on many more where it is
+    installed."""
+    corpus = [
+        text.split()
+        for text in ("user name", "user home city", "home address of the user", "favourite tea")
+    ]
     assert BM25Plus(corpus).get_scores(["user", "home"]) == GOLDEN
     with pytest.raises(ZeroDivisionError):
         BM25Plus([])
@@ -89,7 +103,8 @@ GOLDEN = [2.028087677717782, 2.8542327112802917, 2.524898167671027, 1.4271163556
 
 
 def test_a_search_of_vectors_finds_equal_ones_in_the_order_of_faiss() -> None:
-    """Figures of faiss 1.15.1, which `python -m bench.agentic` compares on many more where it is installed."""
+    """Figures of faiss 1.15.1, which `python -m bench.agentic` compares on many more where it is
+    installed."""
     vectors = {"a": (1, 0), "b": (0, 1), "c": (0.6, 0.8)}
     index = Index(cast(Encoder, lambda texts: np.array([vectors[text] for text in texts])))
     index.add_with_ids([*"abacbca"], range(7))
@@ -102,10 +117,22 @@ def test_a_search_of_vectors_finds_equal_ones_in_the_order_of_faiss() -> None:
 def test_a_memory_answers_in_the_words_of_the_executor(bfcl: Bfcl) -> None:
     world = MemoryBackend("kv").reset(None)
     for call, text in (
-        (Call("core_memory_add", {"key": "user_name", "value": "Ann"}), '{"status": "Key-value pair added."}'),
-        (Call("core_memory_add", {"key": "user_name", "value": "Bo"}), '{"error": "Key name must be unique."}'),
-        (Call("core_memory_key_search", {"query": "name"}), '{"ranked_results": [[0.0, "user_name"]]}'),
-        (Call("archival_memory_key_search", {"query": "x"}), "Error during execution: division by zero"),
+        (
+            Call("core_memory_add", {"key": "user_name", "value": "Ann"}),
+            '{"status": "Key-value pair added."}',
+        ),
+        (
+            Call("core_memory_add", {"key": "user_name", "value": "Bo"}),
+            '{"error": "Key name must be unique."}',
+        ),
+        (
+            Call("core_memory_key_search", {"query": "name"}),
+            '{"ranked_results": [[0.0, "user_name"]]}',
+        ),
+        (
+            Call("archival_memory_key_search", {"query": "x"}),
+            "Error during execution: division by zero",
+        ),
         (Call("core_memory_add", {"key": "a"}), "missing 1 required positional argument"),
         (Call("snapshot", {}), "Error during execution: name 'snapshot' is not defined"),
     ):
@@ -124,8 +151,14 @@ def test_no_call_makes_a_memory_grow_without_bound(bfcl: Bfcl) -> None:
 
 
 def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: Memories) -> None:
-    maker, task = benchmark.maker(Settings({})), benchmark._tasks["memory_rec_sum_prereq_1-customer-1"]
-    before = Episode("memory_rec_sum_prereq_0-customer-0", 0, "prompt", {"outputs": [], "memory": {"memory": "old"}})
+    maker = benchmark.maker(Settings({}))
+    task = benchmark._tasks["memory_rec_sum_prereq_1-customer-1"]
+    before = Episode(
+        "memory_rec_sum_prereq_0-customer-0",
+        0,
+        "prompt",
+        {"outputs": [], "memory": {"memory": "old"}},
+    )
     for end, left in (("context", "old"), ("step_limit", "oldnew"), ("finished", "oldnew")):
         job: Any = maker.job(task, before)
         assert "\nold\n" in job.task.system
@@ -146,11 +179,16 @@ def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
 
 
 def test_a_policy_without_its_memory_knows_less(stub: Stub, tmp_path: Path) -> None:
-    """The player answers out of its memory alone, so a right answer has come through the conversations."""
+    """The player answers out of its memory alone, so a right answer has come through the
+    conversations."""
     stub.use(Script(answer=PLAYER))
     told = evaluate("run", tmp_path / "e", "--url", stub.url, *PART)
     right = told["scores"]["all"]["all"]["official"]["mean"]
-    assert told["complete"] and 0 < right < 1 and told["scores"]["all"]["all"]["official"]["tasks"] == 8
+    assert (
+        told["complete"]
+        and 0 < right < 1
+        and told["scores"]["all"]["all"]["official"]["tasks"] == 8
+    )
     assert told["episodes"] > 8  # with the conversations before
     checked = evaluate("check", tmp_path / "e")
     assert checked["equal"] == checked["episodes"] == 8 and checked["valid"] == round(8 * right)
@@ -159,10 +197,14 @@ def test_a_policy_without_its_memory_knows_less(stub: Stub, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_killed_evaluation_goes_on_with_the_memories_that_were_left(stub: Stub, tmp_path: Path) -> None:
+def test_a_killed_evaluation_goes_on_with_the_memories_that_were_left(
+    stub: Stub, tmp_path: Path
+) -> None:
     before = goes_on_behind_kills(stub, PLAYER, tmp_path, ("--url", stub.url, *PART), (2, 6))
     fresh = list(episodes(tmp_path / "e"))[before:]
-    assert stub.counts()["requests"] == sum(len(turn) for episode in fresh for turn in _outputs(episode))
+    assert stub.counts()["requests"] == sum(
+        len(turn) for episode in fresh for turn in _outputs(episode)
+    )
 
 
 def _outputs(episode: Episode) -> Any:
@@ -183,24 +225,44 @@ VECTORS = (*PART, "--types", "memory_vector")
 def test_a_memory_of_vectors_needs_an_encoder(stub: Stub, tmp_path: Path) -> None:
     stub.use(Script(answer=PLAYER))
     refused = evaluate("run", tmp_path / "e", "--url", stub.url, *VECTORS, code=2)
-    assert "memory_vector: texts are embedded; name what does it by --encoder-url and --encoder-model" in refused
+    assert (
+        "memory_vector: texts are embedded; name what does it by --encoder-url and --encoder-model"
+        in refused
+    )
     encoder = ("--encoder-url", stub.url, "--encoder-model", "e")
-    refused = evaluate("run", tmp_path / "e", "--url", stub.url, *PART, "--types", "memory_kv", *encoder, code=2)
+    refused = evaluate(
+        "run", tmp_path / "e", "--url", stub.url, *PART, "--types", "memory_kv", *encoder, code=2
+    )
     assert "these tasks need no encoder; leave out --encoder-url, --encoder-model" in refused
     refused = evaluate("run", tmp_path / "e", "--url", stub.url, *VECTORS, *encoder[:2], code=2)
     assert "--encoder-url and --encoder-model belong together" in refused
-    assert "memory_vector" not in evaluate("run", tmp_path / "e", "--url", stub.url, *PART)["scores"]["all"]
+    assert (
+        "memory_vector"
+        not in evaluate("run", tmp_path / "e", "--url", stub.url, *PART)["scores"]["all"]
+    )
 
 
-def test_a_policy_finds_in_its_memory_of_vectors_what_it_has_written(stub: Stub, tmp_path: Path) -> None:
-    with Stub(Script(embeds=True, rules=[("truncate_prompt_tokens", ""), ("coffee", "no_room")])) as encoder:
+def test_a_policy_finds_in_its_memory_of_vectors_what_it_has_written(
+    stub: Stub, tmp_path: Path
+) -> None:
+    with Stub(
+        Script(embeds=True, rules=[("truncate_prompt_tokens", ""), ("coffee", "no_room")])
+    ) as encoder:
         told = ("--url", stub.url, *VECTORS, "--encoder-url", encoder.url, "--encoder-model", "e")
         stub.use(Script(answer=PLAYER))
         played = evaluate("run", tmp_path / "e", *told)
-        assert played["complete"] and 0 < played["scores"]["all"]["memory_vector"]["official"]["mean"] < 1
+        assert (
+            played["complete"]
+            and 0 < played["scores"]["all"]["memory_vector"]["official"]["mean"] < 1
+        )
         assert played["card"]["encoder"] == {"model": "e"} and encoder.counts()["no_room"] > 0
-        calls = [json.loads(line) for line in (tmp_path / "e" / "usage.encoder.jsonl").read_text().splitlines()]
-        assert len(calls) == encoder.counts()["embeddings"] and all(call["stage"] == "encoder" for call in calls)
+        calls = [
+            json.loads(line)
+            for line in (tmp_path / "e" / "usage.encoder.jsonl").read_text().splitlines()
+        ]
+        assert len(calls) == encoder.counts()["embeddings"] and all(
+            call["stage"] == "encoder" for call in calls
+        )
         recorded = ("--recorded", tmp_path / "e" / "bfcl_memory", *PART[:4], *VECTORS[-2:])
         again = evaluate("run", tmp_path / "r", *recorded)
         assert again["scores"] == played["scores"], "what was recorded needs no encoder"
@@ -228,7 +290,9 @@ def test_an_encoder_that_fails_is_nobody_s_failure(
 
 
 @pytest.mark.slow
-def test_a_killed_evaluation_goes_on_with_the_vectors_that_were_left(stub: Stub, tmp_path: Path) -> None:
+def test_a_killed_evaluation_goes_on_with_the_vectors_that_were_left(
+    stub: Stub, tmp_path: Path
+) -> None:
     with Stub(Script(embeds=True)) as encoder:
         told = ("--url", stub.url, *VECTORS, "--encoder-url", encoder.url, "--encoder-model", "e")
         goes_on_behind_kills(stub, PLAYER, tmp_path, told, (2, 6))

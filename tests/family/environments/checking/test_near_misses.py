@@ -1,5 +1,5 @@
-"""Checks that calls earn full marks by which do not what was asked for are refused, each kind by its own control; sound
-ones pass."""
+"""Checks that calls earn full marks by which do not what was asked for are refused, each kind by
+its own control; sound ones pass."""
 
 from __future__ import annotations
 
@@ -115,21 +115,33 @@ def add(db: World, name: Name, room: Name) -> str:
 '''
 CHECKS = {  # by name: what is true of the world
     "fern_is_wet": 'any(each.name == "fern" and each.wet for each in db.plants.values())',
-    "fern_is_in_the_hall": 'any(each.name == "fern" and each.room == "hall" for each in db.plants.values())',
+    "fern_is_in_the_hall": 'any(each.name == "fern" and each.room == "hall" for each in '
+    "db.plants.values())",
     "fern_is_gone": 'not any(each.name == "fern" for each in db.plants.values())',
     "fern_has_a_note": 'any(each.name == "fern" and each.note for each in db.plants.values())',
     "rose_is_wet": 'any(each.name == "rose" and each.wet for each in db.plants.values())',
-    "rose_is_in_the_hall": 'any(each.name == "rose" and each.room == "hall" for each in db.plants.values())',
+    "rose_is_in_the_hall": 'any(each.name == "rose" and each.room == "hall" for each in '
+    "db.plants.values())",
     "moved_twice": "db.moves == 2",
     "something_changed": "db.log != [] and bool(db.log[-1])",
     "logged": '"water p1" in db.log',
     "every_fern_is_wet": 'all(each.wet for each in db.plants.values() if each.name == "fern")',
     "something_moved": 'any(each.room == "hall" for each in db.plants.values())',
-    "one_is_wet_in_the_hall": 'any(each.wet and each.room == "hall" for each in db.plants.values())',
-    "p5_is_a_wet_rose": '"p5" in db.plants and db.plants["p5"].name == "rose" and db.plants["p5"].wet',
+    "one_is_wet_in_the_hall": 'any(each.wet and each.room == "hall" for each in '
+    "db.plants.values())",
+    "p5_is_a_wet_rose": '"p5" in db.plants and db.plants["p5"].name == "rose" and '
+    'db.plants["p5"].wet',
     "p5_is_there": '"p5" in db.plants',
 }
-CONTROLS = {"another_value", "another_target", "another_tool", "by_chance", "log_alone", "minted_key", "needless"}
+CONTROLS = {
+    "another_value",
+    "another_target",
+    "another_tool",
+    "by_chance",
+    "log_alone",
+    "minted_key",
+    "needless",
+}
 STATE: dict[str, Any] = {
     "plants": {
         "p1": {"name": "fern", "room": "attic", "wet": False},
@@ -153,7 +165,9 @@ ADDED = Scenario(STATE, ("Add a rose in the hall, and water it.",), (ADD, WATER_
 GONE = Scenario(STATE, ("Take the fern away.",), (FIND, REMOVE), ())
 NOTED = Scenario(STATE, ("Leave some note at the fern.",), (FIND, LABEL), ())
 ON = WitnessCall(Call("move", {"plant": "p1", "room": "roof"}), {"plant": 0})
-TWICE = Scenario(STATE, ("Bring the fern into the hall, then onto the roof.",), (FIND, MOVE, ON), ())
+TWICE = Scenario(
+    STATE, ("Bring the fern into the hall, then onto the roof.",), (FIND, MOVE, ON), ()
+)
 SOUND = [
     (WATERED, "fern_is_wet"),
     (MOVED, "fern_is_in_the_hall"),
@@ -198,7 +212,9 @@ def checked(scenario: Scenario, checks: str) -> Scenario:
 
 @pytest.mark.parametrize(("scenario", "checks"), SOUND)
 @pytest.mark.parametrize("random_seed", range(3))
-def test_sound_checks_pass(plants: Environment, scenario: Scenario, checks: str, random_seed: int) -> None:
+def test_sound_checks_pass(
+    plants: Environment, scenario: Scenario, checks: str, random_seed: int
+) -> None:
     assert validate(plants, checked(scenario, checks), random_seed).faults == ()
 
 

@@ -14,7 +14,13 @@ from rods.config import Sandbox
 from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.family.environments.checking.scenarios import Scenario, WitnessCall, played, reasons, validate
+from rods.family.environments.checking.scenarios import (
+    Scenario,
+    WitnessCall,
+    played,
+    reasons,
+    validate,
+)
 from tests.family.environments.checking.small_world import STATE, spoilt
 
 pytestmark = pytest.mark.needs("sandbox")
@@ -51,10 +57,15 @@ SOUND = Scenario(
     state=STATE,
     requests=("Put 5 and then 4 into the jar figs.", "Take the jar plums away."),
     witness=(FILL, WitnessCall(Call("count", {"jar": "figs"})), FILL_AGAIN, EMPTY),
-    checks=(Call("holds", {"jar": "figs", "amount": 9}), Call("holds", {"jar": "plums", "amount": 0})),
+    checks=(
+        Call("holds", {"jar": "figs", "amount": 9}),
+        Call("holds", {"jar": "plums", "amount": 0}),
+    ),
     guards=(Call("is_there", {"jar": "pears"}),),
 )
-SOUND = replace(SOUND, witness=(FILL, SOUND.witness[1], replace(FILL_AGAIN, takes={"jar": 1}), EMPTY))
+SOUND = replace(
+    SOUND, witness=(FILL, SOUND.witness[1], replace(FILL_AGAIN, takes={"jar": 1}), EMPTY)
+)
 
 
 def checking(name: str, **arguments: Any) -> tuple[Call, ...]:
@@ -69,7 +80,9 @@ DEFECTS: dict[str, Scenario] = {
     "false_on_witness": replace(SOUND, checks=checking("holds", jar="figs", amount=5)),
     "guard_broken": replace(SOUND, guards=(Call("is_there", {"jar": "plums"}),)),
     "guard_without_mutant": replace(SOUND, guards=(Call("always", {"jar": "pears"}),)),
-    "needless": replace(SOUND, witness=(*SOUND.witness, WitnessCall(Call("fill", {"jar": "pears", "more": 1})))),
+    "needless": replace(
+        SOUND, witness=(*SOUND.witness, WitnessCall(Call("fill", {"jar": "pears", "more": 1})))
+    ),
     "witness": replace(SOUND, witness=(*SOUND.witness, EMPTY)),
     "pure_checks": replace(SOUND, checks=checking("touches", jar="figs")),
     "errors": replace(SOUND, checks=checking("breaks", jar="figs")),

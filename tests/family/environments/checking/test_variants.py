@@ -21,19 +21,28 @@ from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn
 
 pytestmark = pytest.mark.needs("sandbox")
-Sample = tuple[Environment, OpenTask, OpenTask]  # a world, a scenario with a guard, another scenario
+# a world, a scenario with a guard, another scenario
+Sample = tuple[Environment, OpenTask, OpenTask]
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
     with drawn(tmp_path_factory.mktemp("world"), 10) as (environment, tasks):
         told = [task for task in tasks if isinstance(task.user, Script)]
-        task = next(task for task in told if task.provenance["guards"] and len(task.provenance["witness"]) > 1)
+        task = next(
+            task
+            for task in told
+            if task.provenance["guards"] and len(task.provenance["witness"]) > 1
+        )
         yield environment, task, next(other for other in told if other is not task)
 
 
 def refused(
-    environment: Environment, task: OpenTask, root: OpenTask, held_out: OpenTask | None = None, **gates: Any
+    environment: Environment,
+    task: OpenTask,
+    root: OpenTask,
+    held_out: OpenTask | None = None,
+    **gates: Any,
 ) -> dict[str, str]:
     index = SimilarityIndex()
     if held_out is not None:
@@ -50,12 +59,16 @@ def test_a_drawn_scenario_passes_and_gives_the_results_of_its_witness(sample: Sa
 
 
 def without_a_call(task: OpenTask) -> OpenTask:
-    return replace(task, provenance={**task.provenance, "witness": task.provenance["witness"][:-1]}, id="")
+    return replace(
+        task, provenance={**task.provenance, "witness": task.provenance["witness"][:-1]}, id=""
+    )
 
 
 def true_already(task: OpenTask) -> OpenTask:
     """Its guard stands among the checks of what is to change."""
-    return replace(task, provenance={**task.provenance, "guards": task.provenance["guards"] - 1}, id="")
+    return replace(
+        task, provenance={**task.provenance, "guards": task.provenance["guards"] - 1}, id=""
+    )
 
 
 def guarded(task: OpenTask) -> OpenTask:
@@ -77,11 +90,15 @@ def impossible(task: OpenTask) -> OpenTask:
         (impossible, "state"),
     ],
 )
-def test_controls_are_asked_again(sample: Sample, spoil: Callable[[OpenTask], OpenTask], control: str) -> None:
+def test_controls_are_asked_again(
+    sample: Sample, spoil: Callable[[OpenTask], OpenTask], control: str
+) -> None:
     environment, task, _ = sample
     found = refused(environment, spoil(task), task, profile=False)
     assert list(found) == ["witness"] and control in found["witness"]
-    assert not refused(environment, spoil(task), task, profile=False, witness=False, grounding=False)
+    assert not refused(
+        environment, spoil(task), task, profile=False, witness=False, grounding=False
+    )
 
 
 def test_every_other_gate_refuses_what_it_is_for(sample: Sample) -> None:
@@ -96,7 +113,9 @@ def test_every_other_gate_refuses_what_it_is_for(sample: Sample) -> None:
     assert first in refused(environment, telling, task)["leaks"]
     assert (
         "held out"
-        in refused(environment, task, task, held_out=replace(other, state=task.state, id=""))["contamination"]
+        in refused(environment, task, task, held_out=replace(other, state=task.state, id=""))[
+            "contamination"
+        ]
     )
     assert refused(environment, task, task, max_string=2)["arguments"]
 
@@ -112,11 +131,18 @@ def test_replaying_finds_another_result_and_a_broken_goal(sample: Sample) -> Non
     assert "always_false" in str(replayed_scenario(environment, without_a_call(kept))[0])
 
 
-def test_a_world_that_breaks_is_no_fault_of_the_scenario(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_that_breaks_is_no_fault_of_the_scenario(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment, task, _ = sample
-    dead = SimpleNamespace(call=lambda call: Result("the worker process is gone", error="infrastructure"))
+    dead = SimpleNamespace(
+        call=lambda call: Result("the worker process is gone", error="infrastructure")
+    )
     monkeypatch.setattr(environment, "reset", lambda state: dead)
-    for judge in (lambda: refused(environment, task, task), lambda: replayed_scenario(environment, task)):
+    for judge in (
+        lambda: refused(environment, task, task),
+        lambda: replayed_scenario(environment, task),
+    ):
         with pytest.raises(InfrastructureError, match="is gone"):
             judge()
 

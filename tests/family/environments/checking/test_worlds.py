@@ -41,13 +41,20 @@ STATIC_TOO = [
     ("builtins", LIST, "type = 'plums'\n    return [str(type(db))]"),
     ("builtins", LIST, "shown = '{0.jars}'.format\n    return [shown(db)]"),
 ]
-SET_LOG = ("    log: list[str] = field(default_factory=list)", "    log: set[str] = field(default_factory=set)")
+SET_LOG = (
+    "    log: list[str] = field(default_factory=list)",
+    "    log: set[str] = field(default_factory=set)",
+)
 SETS = {
     "listed": [(LIST, "return list(set(db.jars))")],
-    "gone through": [(LIST, "found = {each for each in db.jars}\n    return [each for each in found]")],
+    "gone through": [
+        (LIST, "found = {each for each in db.jars}\n    return [each for each in found]")
+    ],
     "of keys": [(LIST, "return [each for each in db.jars.keys() - {'plums'}]")],
     "joined": [(LIST, "return ','.join(set(db.jars)).split(',')")],
-    "added up": [(LIST, "found = ''\n    for jar in set(db.jars):\n        found += jar\n    return [found]")],
+    "added up": [
+        (LIST, "found = ''\n    for jar in set(db.jars):\n        found += jar\n    return [found]")
+    ],
     "taken one of": [(LIST, "return [set(db.jars).pop()] if db.jars else []")],
     "by a helper": [
         (LIST, "return ordered(db.jars)"),
@@ -55,7 +62,10 @@ SETS = {
         ("@dataclass\ndef", "def"),
     ],
     "in a message": [
-        ('raise ToolError("no such jar")\n    return', "raise ToolError(f'one of {set(db.jars)}')\n    return")
+        (
+            'raise ToolError("no such jar")\n    return',
+            "raise ToolError(f'one of {set(db.jars)}')\n    return",
+        )
     ],
     "kept in the state": [SET_LOG, (FILL, f"{FILL}    db.log.add(jar)\n")],
 }
@@ -65,10 +75,13 @@ RUNNING = {
     "effects": (FILL, ""),
     "runaway": (LIST, f"while db.jars:\n        pass\n    {LIST}"),
     "signature": ("more: Count)", "amount: Count)"),
-    "errors": ("    if jar not in db.jars:\n        raise ToolError(\"no such jar\")\n    del", "    del"),
-    "atomic": ('    """Takes a jar away."""\n', '    """Takes a jar away."""\n    db.log.append(jar)\n'),
+    "errors": ("    if jar not in db.jars:\n        raise ToolError(\"no such jar\")\n    "
+               "del", "    del"),
+    "atomic": ('    """Takes a jar away."""\n', '    """Takes a jar away."""\n    '
+                                                'db.log.append(jar)\n'),
     "reach": ("    del db.jars[jar]\n    return True", "    raise ToolError('not today')"),
-    "pure_checks": ("    return jar in db.jars", "    db.log.append(jar)\n    return jar in db.jars"),
+    "pure_checks": ("    return jar in db.jars", "    db.log.append(jar)\n    return jar in "
+                                                 "db.jars"),
     "documents": ("jar: Name, amount: Amount) -> bool", "jar: str, amount: Amount) -> bool"),
     "loads": ("environments/{address}", "environments/0000000000000000000a"),
 }  # fmt: skip
@@ -76,13 +89,19 @@ RUNNING = {
 
 @pytest.mark.parametrize("control", STATIC)
 def test_the_syntax_tree_shows_a_defect_before_anything_runs(control):
-    assert {fault.control for fault in program_faults(spoilt(STATIC[control]), "world.py")} == {control}
+    assert {fault.control for fault in program_faults(spoilt(STATIC[control]), "world.py")} == {
+        control
+    }
 
 
 @pytest.mark.parametrize(("control", "old", "new"), STATIC_TOO)
 def test_other_ways_to_the_same_defect_are_found(control, old, new):
     (fault, *others) = program_faults(spoilt((old, new.replace("SEEN", "WORLD"))), "world.py")
-    assert fault.control == control and fault.remedy and not {each.control for each in others} - {control}
+    assert (
+        fault.control == control
+        and fault.remedy
+        and not {each.control for each in others} - {control}
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +113,8 @@ def test_other_ways_to_the_same_defect_are_found(control, old, new):
         "seen: list[str] = []\n    seen.append('a')\n    return seen",
         "found = list(set(db.jars))\n    found.sort()\n    return found",
         "found = [jar for jar in set(db.jars) if jar]\n    found.sort()\n    return found",
-        "many = 0\n    for jar in set(db.jars):\n        if jar:\n            many += 1\n    return ['x'] * many",
+        "many = 0\n    for jar in set(db.jars):\n        if jar:\n            many += 1\n    "
+        "return ['x'] * many",
         "id = 'plums'\n    return [id]",
         "return [id for id in db.jars]",
         "fill = []\n    fill.append('a')\n    return fill",
@@ -106,15 +126,24 @@ def test_sets_and_lists_that_no_order_and_no_world_shows_are_left_alone(line):
 
 
 def test_a_field_may_have_any_name() -> None:
-    fields = ("class World:\n", "class World:\n    format: str = ''\n    id: int = 0\n    type: str = ''\n")
-    assert program_faults(spoilt(fields, (LIST, "return [db.format, db.type, str(db.id)]")), "world.py") == []
+    fields = (
+        "class World:\n",
+        "class World:\n    format: str = ''\n    id: int = 0\n    type: str = ''\n",
+    )
+    assert (
+        program_faults(
+            spoilt(fields, (LIST, "return [db.format, db.type, str(db.id)]")), "world.py"
+        )
+        == []
+    )
     (fault,) = program_faults(spoilt(fields, (LIST, "return [db.format.format(db)]")), "world.py")
     assert fault.control == "builtins"
 
 
 LOG = "    log: list[str] = field(default_factory=list)\n"
 REFUSED = '        raise ToolError("no such jar")\n    del'
-# What is remembered elsewhere than in the fields of the state: where, and what changes in the source.
+# What is remembered elsewhere than in the fields of the state: where, and what changes in the
+# source.
 HIDDEN = {
     "an attribute that is no field": [
         (CLASS, f"{CLASS}    last = 0\n"),
@@ -123,7 +152,8 @@ HIDDEN = {
     ],
     "an attribute that counts refusals": [
         (CLASS, f"{CLASS}    refused = 0\n"),
-        (REFUSED, REFUSED.replace("raise ToolError(", "db.refused += 1\n        raise ToolError(f'{db.refused}' ")),
+        (REFUSED, REFUSED.replace("raise ToolError(", "db.refused += 1\n        raise "
+                                                      "ToolError(f'{db.refused}' ")),
     ],
     "two fields that share a list": [
         (LOG, f"{LOG}{LOG.replace('log', 'old')}"),
@@ -137,7 +167,9 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("where", HIDDEN)
-def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_every_call(where: str, tmp_path: Path):
+def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_every_call(
+    where: str, tmp_path: Path
+):
     source = spoilt(*HIDDEN[where])
     report = checked(source, tmp_path)
     told = [fault.what for fault in report.faults if fault.control == "snapshots"]
@@ -146,7 +178,9 @@ def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_ev
 
 @pytest.mark.needs("sandbox")
 @pytest.mark.parametrize("how", SETS)
-def test_a_set_whose_order_is_seen_is_found_in_processes_that_order_it_otherwise(how: str, tmp_path: Path) -> None:
+def test_a_set_whose_order_is_seen_is_found_in_processes_that_order_it_otherwise(
+    how: str, tmp_path: Path
+) -> None:
     source = spoilt(*SETS[how])
     assert program_faults(source, "world.py") == []
     report = checked(source, tmp_path)
@@ -160,11 +194,18 @@ def test_a_confined_run_shows_a_defect(control, tmp_path: Path):
     assert all(fault.remedy for fault in report.faults)
 
 
-def test_a_slow_tool_has_a_verdict_and_no_other_is_blamed_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_slow_tool_has_a_verdict_and_no_other_is_blamed_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("rods.worlds.checking.environments.ALL_CALLS", 1.0)
-    report = checked(spoilt((LIST, f"for _ in range(2_000_000):\n        pass\n    {LIST}")), tmp_path)
+    report = checked(
+        spoilt((LIST, f"for _ in range(2_000_000):\n        pass\n    {LIST}")), tmp_path
+    )
     (fault,) = report.faults
-    assert (fault.where, fault.control) == ("jars", "runaway") and "for its calls together" in fault.what
+    assert (fault.where, fault.control) == (
+        "jars",
+        "runaway",
+    ) and "for its calls together" in fault.what
 
 
 def test_a_world_that_raises_when_it_is_loaded_is_at_fault(tmp_path: Path):
@@ -173,7 +214,9 @@ def test_a_world_that_raises_when_it_is_loaded_is_at_fault(tmp_path: Path):
 
 
 @pytest.mark.parametrize("breaks", ["load", "call"])
-def test_machinery_that_breaks_is_no_fault_of_the_world(breaks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_machinery_that_breaks_is_no_fault_of_the_world(
+    breaks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     made = ConfinedWorld.call
 
     def broken(world, called):
@@ -191,15 +234,21 @@ def test_the_small_world_is_sound(tmp_path: Path):
     assert report.ok and report.facts["tools"] == 4, report.lines()
 
 
-def test_a_world_that_is_not_what_its_address_says_is_refused_and_another_runs_confined(tmp_path: Path):
+def test_a_world_that_is_not_what_its_address_says_is_refused_and_another_runs_confined(
+    tmp_path: Path,
+):
     name = f"{tmp_path}/{addressed.keep(SOURCE, tmp_path)}"
     file = Path(name.rpartition(":")[0])
     assert addressed.source_of(name) == SOURCE and addressed.address_of(name) == file.parent.name
     assert addressed.address_of("world.py:environment") is None
     with Environments() as environments:
-        assert type(environments.load(name)).__name__ == "Sandboxed"  # though no configuration names it
+        # though no configuration names it
+        assert type(environments.load(name)).__name__ == "Sandboxed"
     file.write_text(file.read_text().replace("it is full", "it is fuller"))
-    with Environments(Sandbox(workers=1)) as environments, pytest.raises(UserError, match="not the world"):
+    with (
+        Environments(Sandbox(workers=1)) as environments,
+        pytest.raises(UserError, match="not the world"),
+    ):
         environments.load(name)
     file.unlink()
     with pytest.raises(UserError, match="cannot be read"):

@@ -1,4 +1,5 @@
-"""Tasks in a few drawn worlds, for tests that need some quickly. Of all controls they pass one: something is to do."""
+"""Tasks in a few drawn worlds, for tests that need some quickly. Of all controls they pass one:
+something is to do."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from rods.tasks import OpenTask, Split, task_lines
 def drawn_tasks(
     folder: Path, worlds: int, each: int, modes: Sequence[Mode] = ("told",), held_out: int = 0
 ) -> list[OpenTask]:
-    """Those of up to `each` scenarios in `worlds` worlds, the last `held_out` of them held out; worlds are below
-    `folder`, and the tasks, which call them as one does who stands there, in its tasks.jsonl."""
+    """Those of up to `each` scenarios in `worlds` worlds, the last `held_out` of them held out;
+    worlds are below `folder`, and the tasks, which call them as one does who stands there, in its
+    tasks.jsonl."""
     found: list[OpenTask] = []
     with Environments(CONFINED) as environments:
         for number in range(worlds):

@@ -17,7 +17,12 @@ from rods.episode.goals import holds
 from rods.errors import UserError
 from rods.family.environments.checking.scenarios import WitnessCall, played
 from rods.family.environments.kind import skeleton_of
-from rods.family.environments.procedural.operations import assembled, documentation, operations, plan
+from rods.family.environments.procedural.operations import (
+    assembled,
+    documentation,
+    operations,
+    plan,
+)
 from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state, topics
 from rods.family.environments.verbs import generate_worlds
 from rods.tasks import OpenTask, read_tasks
@@ -29,13 +34,18 @@ pytestmark = pytest.mark.slow
 def test_skeletons_are_drawn_again_alike_and_differ_from_each_other():
     sources = [assembled(draw_skeleton(3, number)) for number in range(60)]
     assert sources == [assembled(draw_skeleton(3, number)) for number in range(60)]
-    assert len(set(sources)) == 60 and len({draw_skeleton(3, number).topic for number in range(12)}) == 12
+    assert (
+        len(set(sources)) == 60
+        and len({draw_skeleton(3, number).topic for number in range(12)}) == 12
+    )
     for number, source in enumerate(sources):
         skeleton = draw_skeleton(3, number)
         ast.parse(source)
         told = {each.name: [slot.name for slot in each.slots] for each in operations(skeleton)}
         assert plan(skeleton) == told and len(told) >= 20
-        assert all(words in documentation(skeleton) for words in (skeleton.about, "Things have keys"))
+        assert all(
+            words in documentation(skeleton) for words in (skeleton.about, "Things have keys")
+        )
 
 
 def test_every_topic_has_twelve_labels_of_each_kind_and_keys_that_tell_kinds_apart():
@@ -49,17 +59,29 @@ def test_every_topic_has_twelve_labels_of_each_kind_and_keys_that_tell_kinds_apa
 
 
 SCENARIOS = 2  # in each world, one told and one asked
-WORLDS, LAST, AMONG = (20, 5, ()) if os.environ.get(WHOLE) else (7, 1, ("clinic", "garage", "library"))
-GROWING = pytest.mark.timeout(900)  # whichever of these tests comes first waits for the worlds and their checks
+WORLDS, LAST, AMONG = (
+    (20, 5, ()) if os.environ.get(WHOLE) else (7, 1, ("clinic", "garage", "library"))
+)
+# whichever of these tests comes first waits for the worlds and their checks
+GROWING = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of worlds of `AMONG` (none: all topics) and their tasks; the `LAST` are held out, and those of world 2's
-    topic."""
+    """A folder of worlds of `AMONG` (none: all topics) and their tasks; the `LAST` are held out,
+    and those of world 2's topic."""
     folder: Path = tmp_path_factory.mktemp("grown")
-    apart: dict[str, Any] = {"held_out": LAST, "topics": AMONG, "held_out_topics": (draw_skeleton(11, 2, AMONG).topic,)}
-    assert generate_worlds(folder, worlds=WORLDS, scenarios=SCENARIOS, mode="both", random_seed=11, **apart) == 0
+    apart: dict[str, Any] = {
+        "held_out": LAST,
+        "topics": AMONG,
+        "held_out_topics": (draw_skeleton(11, 2, AMONG).topic,),
+    }
+    assert (
+        generate_worlds(
+            folder, worlds=WORLDS, scenarios=SCENARIOS, mode="both", random_seed=11, **apart
+        )
+        == 0
+    )
     return folder
 
 
@@ -68,19 +90,24 @@ def test_drawn_worlds_are_sound(grown):
     worlds = list((grown / "environments").iterdir())
     assert len(worlds) == WORLDS
     tasks = open_tasks(grown)
-    assert len({task.environment.name for task in tasks}) == WORLDS  # none was refused, each has tasks
+    # none was refused, each has tasks
+    assert len({task.environment.name for task in tasks}) == WORLDS
     assert len(tasks) >= 0.7 * WORLDS * SCENARIOS
 
 
 @GROWING
 def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_path):
     skeletons = [draw_skeleton(11, number, AMONG) for number in range(WORLDS)]
-    alike = {number for number, skeleton in enumerate(skeletons) if skeleton.topic == skeletons[2].topic}
-    assert 2 in alike and len(alike) == 2 and max(alike) < WORLDS - LAST  # besides those that are the last
+    alike = {
+        number for number, skeleton in enumerate(skeletons) if skeleton.topic == skeletons[2].topic
+    }
+    # besides those that are the last
+    assert 2 in alike and len(alike) == 2 and max(alike) < WORLDS - LAST
     names = [addressed.keep(assembled(skeleton), tmp_path) for skeleton in skeletons]
     splits = {task.environment.name: task.split for task in open_tasks(grown)}
     assert splits == {
-        name: "test" if number in alike or number >= WORLDS - LAST else "train" for number, name in enumerate(names)
+        name: "test" if number in alike or number >= WORLDS - LAST else "train"
+        for number, name in enumerate(names)
     }
     with pytest.raises(UserError, match="no topic is called zoo") as refused:
         generate_worlds(tmp_path / "none", worlds=1, held_out_topics=("clinic", "zoo"))
@@ -89,7 +116,12 @@ def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_
 
 def test_small_worlds_of_some_topics_are_sound_and_drawn_again_from_their_tasks(tmp_path):
     both = ("library", "garage")
-    assert generate_worlds(tmp_path, worlds=4, scenarios=4, requests=1, topics=both, small=True, random_seed=11) == 0
+    assert (
+        generate_worlds(
+            tmp_path, worlds=4, scenarios=4, requests=1, topics=both, small=True, random_seed=11
+        )
+        == 0
+    )
     tasks = open_tasks(tmp_path)
     assert {task.provenance["topic"] for task in tasks} == {"library", "garage"}
     for task in tasks:
@@ -115,14 +147,24 @@ def test_a_task_is_done_by_its_witness_and_hides_no_key_that_it_asks_for(grown, 
             environment = environments.load(task.environment.name)
             instance = environment.reset(task.state)
             witness = [WitnessCall.from_json(each) for each in task.provenance["witness"]]
-            assert all(result is not None and result.error is None for result in played(instance, witness))
-            assert isinstance(task.goal, Checks) and all(holds(instance, check) for check in task.goal.calls)
+            assert all(
+                result is not None and result.error is None for result in played(instance, witness)
+            )
+            assert isinstance(task.goal, Checks) and all(
+                holds(instance, check) for check in task.goal.calls
+            )
             assert environment.hash == task.environment.hash
     for task in tasks:
-        keys = {key for table in (task.state or {}).values() if isinstance(table, dict) for key in table}
+        keys = {
+            key for table in (task.state or {}).values() if isinstance(table, dict) for key in table
+        }
         assert not any(key in text for key in keys for text in task.texts)
         if isinstance(task.user, Persona):
             told = " ".join((task.user.query, *task.user.further, *task.user.knows.values()))
             for call in task.goal.calls[: len(task.goal.calls) - task.provenance["guards"]]:
-                labels = [value for value in call.arguments.values() if isinstance(value, str) and " " in value]
+                labels = [
+                    value
+                    for value in call.arguments.values()
+                    if isinstance(value, str) and " " in value
+                ]
                 assert all(label in task.user.intent for label in labels) and told

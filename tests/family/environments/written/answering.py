@@ -1,4 +1,5 @@
-"""Whoever writes a world of jars, in this process: what is asked is answered by its template, and kept in `asked`."""
+"""Whoever writes a world of jars, in this process: what is asked is answered by its template, and
+kept in `asked`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ PLAN: dict[str, Any] = {
     "tables": [{"name": "jars", "about": "how full"}],
     "rules": ["A jar holds at most 90."],
     "tools": [
-        {"name": "look", "group": "jars", "reads": True, "about": "Looks.", "takes": [{"name": "jar", "about": "it"}]},
+        {
+            "name": "look",
+            "group": "jars",
+            "reads": True,
+            "about": "Looks.",
+            "takes": [{"name": "jar", "about": "it"}],
+        },
         {
             "name": "fill",
             "group": "jars",
@@ -48,18 +55,32 @@ def fill(world: World, jar: Name, more: Annotated[int, Field(ge=1, le=30)]) -> i
 '''
 CHECK = "def check(world: World) -> bool:\n    return world.jars.get('plums') == 9\n"
 START = {"jars": {"plums": 7, "pears": 3, "figs": 1}}
-TASK: dict[str, Any] = {"task": "Put 2 more into plums.", "query": "Plums.", "manner": "Short.", "knows": []}
+TASK: dict[str, Any] = {
+    "task": "Put 2 more into plums.",
+    "query": "Plums.",
+    "manner": "Short.",
+    "knows": [],
+}
 
 Codes = Mapping[str, str | Callable[[Question[Any]], str]]
 
 
 class Answering:
-    """`codes`: the code of "world_state", of a tool by its name, or of "scenario_check", or what gives it."""
+    """`codes`: the code of "world_state", of a tool by its name, or of "scenario_check", or what
+    gives it."""
 
-    settings = Operation().model_copy(update={"writing": Writing(fewest_tools=2, rounds=0, corrections=2)})
+    settings = Operation().model_copy(
+        update={"writing": Writing(fewest_tools=2, rounds=0, corrections=2)}
+    )
 
     def __init__(self, **codes: str | Callable[[Question[Any]], str]) -> None:
-        self.codes: Codes = {"world_state": STATE, "look": LOOK, "fill": FILL, "scenario_check": CHECK, **codes}
+        self.codes: Codes = {
+            "world_state": STATE,
+            "look": LOOK,
+            "fill": FILL,
+            "scenario_check": CHECK,
+            **codes,
+        }
         self.asked: list[Question[Any]] = []
         self.records: list[dict[str, Any]] = []
         self.record = self

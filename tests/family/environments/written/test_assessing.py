@@ -1,5 +1,5 @@
-"""Two agents assess a world (003 §3.3), over HTTP: 85 of 100 right rounds are enough, 84 are not; what the machinery
-did not carry out, or a model did not say, is no round."""
+"""Two agents assess a world (003 §3.3), over HTTP: 85 of 100 right rounds are enough, 84 are not;
+what the machinery did not carry out, or a model did not say, is no round."""
 
 from __future__ import annotations
 
@@ -30,13 +30,17 @@ judged = {"right": 0, "asked": 0}
 
 
 def agents(request: Mapping[str, Any], right: int, unread: int = 0) -> str:
-    """A tester that fills jars, and a checker that finds the first `right` rounds right. The first `unread` answers of
-    the checker cannot be read."""
+    """A tester that fills jars, and a checker that finds the first `right` rounds right. The first
+    `unread` answers of the checker cannot be read."""
     asked = read(request)
     assert asked is not None
     if asked.template == "world_tester":
         assert "def " not in asked.question.partition("Its tools:")[2]  # it sees no source
-        sampled = {"jar": "plums", "more": 1} if "succeed" in asked.fields["wanted"] else {"jar": "none", "more": 900}
+        sampled = (
+            {"jar": "plums", "more": 1}
+            if "succeed" in asked.fields["wanted"]
+            else {"jar": "none", "more": 900}
+        )
         return written({"tool": "fill", "arguments": sampled}, constrained=asked.schema is not None)
     judged["asked"] += 1
     if judged["asked"] <= unread:
@@ -44,7 +48,11 @@ def agents(request: Mapping[str, Any], right: int, unread: int = 0) -> str:
     judged["right"] += 1
     assert "def fill(" in asked.fields["source"] and "class World" in asked.fields["source"]
     changed = "plums" in asked.fields["call"]
-    assert ("jars.plums: " in asked.fields["changes"]) is changed is not asked.fields["result"].startswith("refused")
+    assert (
+        ("jars.plums: " in asked.fields["changes"])
+        is changed
+        is not asked.fields["result"].startswith("refused")
+    )
     verdict = "right" if judged["right"] <= right else "wrong"
     return written({"verdict": verdict}, constrained=asked.schema is not None)
 
@@ -66,17 +74,26 @@ def never_read(request: Mapping[str, Any]) -> str:
 
 
 def assessed(
-    folder: Path, answer: str, rounds: int, source: str = SOURCE, seconds: float = 10.0, random_seed: int = 0
+    folder: Path,
+    answer: str,
+    rounds: int,
+    source: str = SOURCE,
+    seconds: float = 10.0,
+    random_seed: int = 0,
 ) -> list[str]:
     """What agents find of the small world."""
     tools = tuple(
-        PlannedTool(name, "Jars", name in ("count", "jars"), name, dict.fromkeys(PLAN[name], "")) for name in TOOLS
+        PlannedTool(name, "Jars", name in ("count", "jars"), name, dict.fromkeys(PLAN[name], ""))
+        for name in TOOLS
     )
     state, _, functions = source.partition("WORLD = ")
     program = WorldProgram(
         WorldPlan("Jars.", {}, ("A jar holds at most 500.",), tools),
         state,
-        {name: f"def {name}({functions.partition(f'def {name}(')[2].partition('@WORLD')[0]}" for name in TOOLS},
+        {
+            name: f"def {name}({functions.partition(f'def {name}(')[2].partition('@WORLD')[0]}"
+            for name in TOOLS
+        },
     )
     world = BuiltWorld(program, (STATE, STATE))
     name = addressed.keep(source, folder)
@@ -84,7 +101,10 @@ def assessed(
     async def ask(record: WritingRecord, environments: Environments, stub: Stub) -> list[str]:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
             authors = CachedQuestioner(
-                client, record, Operation().model_copy(update={"writing": Writing(rounds=rounds, tries=1)}), random_seed
+                client,
+                record,
+                Operation().model_copy(update={"writing": Writing(rounds=rounds, tries=1)}),
+                random_seed,
             )
             return await assess(authors, world, environments.load(f"{folder}/{name}"))
 
@@ -92,7 +112,8 @@ def assessed(
     with (
         WritingRecord(folder) as record,
         Stub(
-            Script(answer=f"tests.family.environments.written.test_assessing:{answer}"), bodies=folder / BODIES
+            Script(answer=f"tests.family.environments.written.test_assessing:{answer}"),
+            bodies=folder / BODIES,
         ) as stub,
         Environments(sandbox) as environments,
     ):
@@ -103,17 +124,28 @@ def assessed(
 def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
     found = assessed(tmp_path, "enough", 100)
     assert (len(found), found.count("")) == (100, 85)
-    templates = [json.loads(line).get("template", "") for line in (tmp_path / "written.jsonl").read_text().splitlines()]
+    templates = [
+        json.loads(line).get("template", "")
+        for line in (tmp_path / "written.jsonl").read_text().splitlines()
+    ]
     assert sum(each.startswith("world_tester@") for each in templates) == 100
 
 
 @pytest.mark.needs("sandbox")
-def test_the_tester_is_asked_for_calls_of_either_kind_by_chance_and_not_by_turns(tmp_path: Path) -> None:
+def test_the_tester_is_asked_for_calls_of_either_kind_by_chance_and_not_by_turns(
+    tmp_path: Path,
+) -> None:
     assessed(tmp_path, "enough", 40)
     asked = [read(json.loads(line)) for line in (tmp_path / BODIES).read_text().splitlines()]
-    tried = [(one.fields["recent"], one.fields["wanted"]) for one in asked if one and one.template == "world_tester"]
+    tried = [
+        (one.fields["recent"], one.fields["wanted"])
+        for one in asked
+        if one and one.template == "world_tester"
+    ]
     positive = sum("succeed" in wanted for _, wanted in tried)
-    repeated = sum(("plums" in recent.splitlines()[-1]) == ("succeed" in wanted) for recent, wanted in tried)
+    repeated = sum(
+        ("plums" in recent.splitlines()[-1]) == ("succeed" in wanted) for recent, wanted in tried
+    )
     assert len(tried) == 40 and 10 <= positive <= 30 and 10 <= repeated <= 30
 
 
@@ -123,17 +155,22 @@ def test_84_are_not_and_the_world_is_dropped_with_what_was_wrong(tmp_path: Path)
         assessed(tmp_path, "too_few", 100)
     assert dropped.value.reasons == ("assessment",) and dropped.value.what == "world"
     assert (
-        dropped.value.details[0] == "84 of 100 rounds were right, 0.85 are wanted" and len(dropped.value.details) == 6
+        dropped.value.details[0] == "84 of 100 rounds were right, 0.85 are wanted"
+        and len(dropped.value.details) == 6
     )
 
 
 @pytest.mark.needs("sandbox")
-def test_where_agents_see_a_part_they_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_agents_see_a_part_they_are_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rods.family.environments.written.assessing.SHOWN", len('{"jars":{"'))
     assessed(tmp_path, "enough", 2)
     asked = [read(json.loads(line)) for line in (tmp_path / BODIES).read_text().splitlines()]
     states = [each.fields["state"] for each in asked if each and "state" in each.fields]
-    assert len(states) == 2 and all(state.startswith('{"jars":{" (') and "left out)" in state for state in states)
+    assert len(states) == 2 and all(
+        state.startswith('{"jars":{" (') and "left out)" in state for state in states
+    )
 
 
 @pytest.mark.slow
@@ -161,15 +198,22 @@ def test_a_tool_that_breaks_is_wrong_whatever_the_checker_would_say(tmp_path: Pa
 @pytest.mark.slow
 def test_a_call_that_was_not_carried_out_is_no_round(tmp_path: Path) -> None:
     endless = spoilt(
-        ("    if len(db.jars) >= 100:\n", "    while more == 900:\n        pass\n    if len(db.jars) >= 100:\n")
+        (
+            "    if len(db.jars) >= 100:\n",
+            "    while more == 900:\n        pass\n    if len(db.jars) >= 100:\n",
+        )
     )
     endless = endless.replace("more: Count", "more: Annotated[int, Field(ge=1, le=1000)]", 1)
-    # Calls that ought to be refused never end: here the first of each state, before two that are played.
+    # Calls that ought to be refused never end: here the first of each state, before two that are
+    # played.
     assert assessed(tmp_path, "enough", 4, endless, seconds=0.5, random_seed=25) == [""] * 4
     bodies = (tmp_path / "written.jsonl").read_text()
-    assert bodies.count('"template":"world_tester@') >= 6 > bodies.count('"template":"world_checker@')
+    assert (
+        bodies.count('"template":"world_tester@') >= 6 > bodies.count('"template":"world_checker@')
+    )
 
 
 def test_a_change_is_told_by_its_place() -> None:
-    before, after = {"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"b": 2, "c": [1]}, "e": 3}
+    before = {"a": {"b": 1, "c": [1]}, "d": 2}
+    after = {"a": {"b": 2, "c": [1]}, "e": 3}
     assert list(changes(before, after)) == ["a.b: 1 → 2", "d: 2 is gone", "e: 3 is new"]

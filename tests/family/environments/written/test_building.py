@@ -1,4 +1,5 @@
-"""What a model answers is taken apart, refused by the name of a control, and sent back to the part that is at fault."""
+"""What a model answers is taken apart, refused by the name of a control, and sent back to the part
+that is at fault."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ from rods.family.environments.programs import (
     check,
     program_of,
 )
-from rods.family.environments.written.building import code_of, control_of, parts_at_fault, the_function
+from rods.family.environments.written.building import (
+    code_of,
+    control_of,
+    parts_at_fault,
+    the_function,
+)
 from rods.family.environments.written.scenarios import WrittenScenario, linked, shortest
 from rods.worlds.checking import Fault
 from tests.family.environments.checking.small_world import SOURCE
@@ -36,7 +42,10 @@ Name = Annotated[str, Field(max_length=9)]
 class World:
     jars: dict[Name, int] = field(default_factory=dict)
 """
-FILL = 'def fill(world: World, jar: Name) -> int:\n    """Fills a jar."""\n    world.jars[jar] = 1\n    return 1\n'
+FILL = (
+    'def fill(world: World, jar: Name) -> int:\n    """Fills a jar."""\n    world.jars[jar] = 1\n  '
+    "  return 1\n"
+)
 PLAN = WorldPlan(
     'A "cellar"\\ of jars.',
     {"jars": "how full"},
@@ -45,7 +54,10 @@ PLAN = WorldPlan(
      PlannedTool("look", "Jars", True, "Looks at a jar.", {"jar": "its name"})),
 )  # fmt: skip
 LOOK = FILL.replace("fill", "look").replace("world.jars[jar] = 1", "known = Names")
-NINE = 'def nine_plums(db: World) -> bool:\n    """There are nine plums."""\n    return db.jars.get("plums") == 9\n'
+NINE = (
+    'def nine_plums(db: World) -> bool:\n    """There are nine plums."""\n    return '
+    'db.jars.get("plums") == 9\n'
+)
 PROGRAM = WorldProgram(PLAN, STATE, {"fill": FILL, "look": LOOK})
 
 
@@ -88,14 +100,18 @@ def test_lines_are_told_as_the_model_has_written_them() -> None:
 
 def test_an_answer_without_a_control_is_none_s() -> None:
     assert control_of(Unanswered("the answer was cut short", "", None)) == "unanswered"
-    assert control_of(Unanswered("no JSON object could be read: it is empty", "", None)) == "unanswered"
+    assert (
+        control_of(Unanswered("no JSON object could be read: it is empty", "", None))
+        == "unanswered"
+    )
 
 
 @pytest.mark.parametrize(
     ("fault", "part"),
     [
         (Fault("fill", "", "changed nothing", "", "effects"), "fill"),
-        (Fault("environments/x/world.py", "name", "raised NameError: name 'Nowhere'", "", "loads"), STATE_PART),
+        (Fault("environments/x/world.py", "name", "raised NameError: name "
+                                                  "'Nowhere'", "", "loads"), STATE_PART),
         (Fault("environments/x/world.py", "reset", "differs", "", "isolation"), STATE_PART),
     ],
 )  # fmt: skip
@@ -106,8 +122,12 @@ def test_a_fault_goes_back_to_the_part_that_it_is_about(fault: Fault, part: str)
 def test_a_line_of_the_file_belongs_to_the_function_around_it() -> None:
     lines = PROGRAM.source().splitlines()
     inside = next(number for number, line in enumerate(lines, 1) if "Names" in line)
-    assert list(parts_at_fault(PROGRAM, [Fault(f"world.py:{inside}", "", "uses it", "", "builtins")])) == ["look"]
-    assert list(parts_at_fault(PROGRAM, [Fault("world.py:16", "", "uses it", "", "builtins")])) == [STATE_PART]
+    assert list(
+        parts_at_fault(PROGRAM, [Fault(f"world.py:{inside}", "", "uses it", "", "builtins")])
+    ) == ["look"]
+    assert list(parts_at_fault(PROGRAM, [Fault("world.py:16", "", "uses it", "", "builtins")])) == [
+        STATE_PART
+    ]
 
 
 def test_what_a_topic_says_cannot_leave_the_first_line_of_a_file() -> None:
@@ -130,16 +150,33 @@ def called(name: str, takes: dict[str, int] | None = None, **arguments: Any) -> 
 
 
 def test_a_witness_keeps_only_what_it_needs(jars: Any) -> None:
-    scenario = WrittenScenario(0, {"jars": {"plums": 7}}, "Add 2.", "Add.", "", {}, {"nine_plums": NINE}, {})
-    looked, fill = called("jars"), called("fill", {"jar": 0}, jar="plums", more=2)
-    way = [looked, called("count", jar="plums"), called("fill", jar="figs", more=1), fill, called("empty", jar="figs")]
+    scenario = WrittenScenario(
+        0, {"jars": {"plums": 7}}, "Add 2.", "Add.", "", {}, {"nine_plums": NINE}, {}
+    )
+    looked = called("jars")
+    fill = called("fill", {"jar": 0}, jar="plums", more=2)
+    way = [
+        looked,
+        called("count", jar="plums"),
+        called("fill", jar="figs", more=1),
+        fill,
+        called("empty", jar="figs"),
+    ]
     assert shortest(jars, scenario, way) == (looked, fill)
     assert shortest(jars, scenario, way[:3]) is None
 
 
 def test_an_argument_that_the_task_does_not_tell_was_taken_from_what_showed_it() -> None:
-    calls = [Call("find", {"name": "Ada"}), Call("list", {}), Call("lend", {"member": "M4", "book": "B2", "days": 7})]
-    results = [Result("", "M4"), Result("", {"B2": {"title": "Clouds"}, "B3": {"days": 7}}), Result("", True)]
+    calls = [
+        Call("find", {"name": "Ada"}),
+        Call("list", {}),
+        Call("lend", {"member": "M4", "book": "B2", "days": 7}),
+    ]
+    results = [
+        Result("", "M4"),
+        Result("", {"B2": {"title": "Clouds"}, "B3": {"days": 7}}),
+        Result("", True),
+    ]
     (find, listed, lend) = linked("Lend Clouds to Ada for 7 days.", calls, results)
     assert (find.takes, listed.takes, lend.takes) == ({}, {}, {"member": 0, "book": 1})
 
@@ -147,8 +184,18 @@ def test_an_argument_that_the_task_does_not_tell_was_taken_from_what_showed_it()
 def test_a_file_is_read_back_as_the_program_that_it_was_written_from() -> None:
     program = WorldProgram(PLAN, STATE, {"fill": FILL, "look": LOOK}, {"nine_plums": NINE})
     found = program_of(program.source(), PLAN.documentation)
-    assert (found.state, found.tools, found.checks) == (program.state, program.tools, program.checks)
-    assert (found.plan.topic, found.plan.rules) == (PLAN.topic, PLAN.rules) and found.source() == program.source()
-    for other in (program.source() + "\n\nother = 1\n", program.source().replace("WORLD = ", "WORLD  = ")):
+    assert (found.state, found.tools, found.checks) == (
+        program.state,
+        program.tools,
+        program.checks,
+    )
+    assert (found.plan.topic, found.plan.rules) == (
+        PLAN.topic,
+        PLAN.rules,
+    ) and found.source() == program.source()
+    for other in (
+        program.source() + "\n\nother = 1\n",
+        program.source().replace("WORLD = ", "WORLD  = "),
+    ):
         with pytest.raises(ValueError, match=r"another form|more than tools"):
             program_of(other, PLAN.documentation)

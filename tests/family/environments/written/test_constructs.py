@@ -1,5 +1,5 @@
-"""What prompts allow is written, assembled, checked and run in every part of a world; a part that fails is named and
-asked for again, alone."""
+"""What prompts allow is written, assembled, checked and run in every part of a world; a part that
+fails is named and asked for again, alone."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def uses(whole: bool) -> tuple[str, str]:
         return "".join(f"import {module}\n" for module in OFFERED), "".join(
             f"    used = {module}.{name}\n" for module, names in OFFERED.items() for name in names
         )
-    return "".join(f"from {module} import {', '.join(names)}\n" for module, names in OFFERED.items()), "".join(
-        f"    used = {name}\n" for names in OFFERED.values() for name in names
-    )
+    return "".join(
+        f"from {module} import {', '.join(names)}\n" for module, names in OFFERED.items()
+    ), "".join(f"    used = {name}\n" for names in OFFERED.values() for name in names)
 
 
 def first_in(code: str, imports: str, lines: str) -> str:
@@ -60,23 +60,35 @@ async def world(authors: Answering) -> BuiltWorld:
 @pytest.mark.parametrize("template", ["world_state", "world_tool", "scenario_check"])
 def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -> None:
     assert "imports" in load(template).fields
-    assert all(name in TOLD_IMPORTS for module, names in OFFERED.items() for name in (module, *names))
+    assert all(
+        name in TOLD_IMPORTS for module, names in OFFERED.items() for name in (module, *names)
+    )
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.needs("sandbox")
-async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(whole: bool, tmp_path: Path) -> None:
+async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(
+    whole: bool, tmp_path: Path
+) -> None:
     authors = Answering(**everything(whole))
     built = await world(authors)
-    assert [question.template for question in authors.asked].count("world_tool") == 2 and not authors.records
+    assert [question.template for question in authors.asked].count(
+        "world_tool"
+    ) == 2 and not authors.records
     with Environments(SANDBOX) as environments:
         place = placed(built.program.source(), tmp_path)
         scenario = await write_scenario(authors, built.program, environments, place, 0)
         program = with_checks(built.program, [scenario])
-        done = await find_witness(authors, program, environments.load(placed(program.source(), tmp_path)), scenario)
+        done = await find_witness(
+            authors, program, environments.load(placed(program.source(), tmp_path)), scenario
+        )
     assert len(done.scenario.witness) == 1 and program_faults(program.source(), "world.py") == []
     again = program_of(program.source(), program.plan.documentation)
-    assert (again.state, dict(again.tools), dict(again.checks)) == (program.state, program.tools, program.checks)
+    assert (again.state, dict(again.tools), dict(again.checks)) == (
+        program.state,
+        program.tools,
+        program.checks,
+    )
 
 
 def offered() -> Iterator[str]:
@@ -89,7 +101,11 @@ def offered() -> Iterator[str]:
 
 
 def test_every_name_that_is_offered_is_used_in_every_way_of_importing_it() -> None:
-    assert {code: program_faults(code, "world.py") for code in offered() if program_faults(code, "world.py")} == {}
+    assert {
+        code: program_faults(code, "world.py")
+        for code in offered()
+        if program_faults(code, "world.py")
+    } == {}
 
 
 @pytest.mark.parametrize(
@@ -108,9 +124,12 @@ def test_a_module_gives_nothing_but_what_is_offered(code: str) -> None:
 
 
 LOST = FILL.replace("more: Annotated[int", "more: Annotated[Lost")
-TYPELESS = FILL.replace("more: Annotated[int, Field(ge=1, le=30)]", "more: Annotated[int | str, Field()]")
+TYPELESS = FILL.replace(
+    "more: Annotated[int, Field(ge=1, le=30)]", "more: Annotated[int | str, Field()]"
+)
 RAISES = FILL.replace(
-    "    world.jars[jar] =", "    if jar not in world.jars:\n        raise KeyError(jar)\n    world.jars[jar] ="
+    "    world.jars[jar] =",
+    "    if jar not in world.jars:\n        raise KeyError(jar)\n    world.jars[jar] =",
 )
 
 
@@ -118,11 +137,16 @@ RAISES = FILL.replace(
     ("wrong", "control"),
     [
         (LOST, "loads"),
-        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((TYPELESS, "loads"), (RAISES, "errors"))),
+        *(
+            pytest.param(*more, marks=pytest.mark.slow)
+            for more in ((TYPELESS, "loads"), (RAISES, "errors"))
+        ),
     ],
 )
 @pytest.mark.needs("sandbox")
-async def test_a_tool_that_fails_is_named_and_asked_for_again_alone(wrong: str, control: str) -> None:
+async def test_a_tool_that_fails_is_named_and_asked_for_again_alone(
+    wrong: str, control: str
+) -> None:
     authors = Answering(fill=lambda question: FILL if question.fields["problem"] else wrong)
     built = await world(authors)
     asked = [authors.named(question) for question in authors.asked]
@@ -142,7 +166,9 @@ def test_a_program_that_does_not_parse_is_refused_with_its_line() -> None:
     assert fault.where == "world.py:2" and fault.control == "syntax"
 
 
-@pytest.mark.parametrize("before", ["", "import math\n", "from math import floor\nfrom collections import Counter\n"])
+@pytest.mark.parametrize(
+    "before", ["", "import math\n", "from math import floor\nfrom collections import Counter\n"]
+)
 @pytest.mark.needs("sandbox")
 async def test_an_import_before_a_tool_stays_before_what_registers_it(before: str) -> None:
     authors = Answering()
@@ -155,8 +181,12 @@ async def test_an_import_before_a_tool_stays_before_what_registers_it(before: st
     assert f'\n\n{before}@WORLD.tool("Jars", reads=False)\ndef fill(' in built.program.source()
 
 
-@pytest.mark.parametrize("code", ["from os import path\n", "import os\n", "from collections import abc\n"])
+@pytest.mark.parametrize(
+    "code", ["from os import path\n", "import os\n", "from collections import abc\n"]
+)
 async def test_a_check_that_imports_something_else_is_refused_by_its_line(code: str) -> None:
     program = WorldProgram(WorldPlan("Jars.", {}, (), ()), STATE)
     with pytest.raises(Unreadable, match="imports: line 1 imports"):
-        await _check(Answering(scenario_check=code + CHECK), program, "wants", {"condition": "Nine."}, "{}")
+        await _check(
+            Answering(scenario_check=code + CHECK), program, "wants", {"condition": "Nine."}, "{}"
+        )

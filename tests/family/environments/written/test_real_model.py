@@ -1,9 +1,9 @@
-"""A real, small model goes through all stages that write worlds and scenarios. `make llm-smoke` runs this; `make test`
-does not.
+"""A real, small model goes through all stages that write worlds and scenarios. `make llm-smoke`
+runs this; `make test` does not.
 
-What 135M parameters write is no world: what is tested is that every stage ends with an answer or a reason, and what it
-yields is printed beside what the stub's rules yield. As no world of its own comes so far, the later stages are asked
-about one that is sound.
+What 135M parameters write is no world: what is tested is that every stage ends with an answer or a
+reason, and what it yields is printed beside what the stub's rules yield. As no world of its own
+comes so far, the later stages are asked about one that is sound.
 """
 
 from __future__ import annotations
@@ -29,19 +29,29 @@ from rods.family.environments.written.writing import find_topics, with_checks
 from rods.llm import Client
 from rods.prompts import FOLDER
 
-TEXTS = ["Lend me the book about clouds until friday.", "Move my appointment with the vet to monday.", "Rhyme on blue."]
-STAGES = sorted(path.stem for path in FOLDER.glob("*.txt") if path.stem.startswith(("topic_", "world_", "scenario_")))
+TEXTS = [
+    "Lend me the book about clouds until friday.",
+    "Move my appointment with the vet to monday.",
+    "Rhyme on blue.",
+]
+STAGES = sorted(
+    path.stem
+    for path in FOLDER.glob("*.txt")
+    if path.stem.startswith(("topic_", "world_", "scenario_"))
+)
 BRIEF = Writing(rounds=2, tries=2, corrections=1, witness_tries=1, witness_calls=12)
-BRIEFER = BRIEF.model_copy(update={"rounds": 1, "tries": 1, "witness_calls": 4})  # for who goes on to the limit
-SHORT = {"topic_filter": 60, "topic_inference": 80, "world_tester": 120, "scenario_solver": 100}  # tokens
+# for who goes on to the limit
+BRIEFER = BRIEF.model_copy(update={"rounds": 1, "tries": 1, "witness_calls": 4})
+# tokens
+SHORT = {"topic_filter": 60, "topic_inference": 80, "world_tester": 120, "scenario_solver": 100}
 SANDBOX = Sandbox(workers=1, seconds=20.0)
 
 
 async def each_stage(
     authors: CachedQuestioner, folder: Path, sound: BuiltWorld | None, told: WrittenScenario | None
 ) -> tuple[BuiltWorld, WrittenScenario, Counter[str]]:
-    """Every stage once, from texts on; where one ends without what the next one needs, this goes on with what is
-    `sound`. What came of them: how often each gave something, or its reason."""
+    """Every stage once, from texts on; where one ends without what the next one needs, this goes on
+    with what is `sound`. What came of them: how often each gave something, or its reason."""
     ended: Counter[str] = Counter()
 
     async def tried(stage: str, work: Coroutine[Any, Any, Any]) -> Any:
@@ -53,14 +63,18 @@ async def each_stage(
         ended[f"{stage}: {len(found) if isinstance(found, list) else 1}"] += 1
         return found
 
-    topics = await tried("topics", find_topics(authors, TEXTS, are_tasks=True, embedder=authors.client))
+    topics = await tried(
+        "topics", find_topics(authors, TEXTS, are_tasks=True, embedder=authors.client)
+    )
     own = await tried("world", build(authors, (topics or ["A public library."])[0], SANDBOX))
     world = sound or own
     assert isinstance(world, BuiltWorld)
     with Environments(SANDBOX) as environments:
         place = placed(world.program.source(), folder)
         await tried("assessment", assess(authors, world, environments.load(place)))
-        written = await tried("scenario", write_scenario(authors, world.program, environments, place, 0))
+        written = await tried(
+            "scenario", write_scenario(authors, world.program, environments, place, 0)
+        )
         scenario = told or written
         assert isinstance(scenario, WrittenScenario)
         program = with_checks(world.program, [scenario])
@@ -85,35 +99,58 @@ def asked(folder: Path) -> dict[str, tuple[int, int]]:
 async def test_a_small_model_goes_through_every_stage_beside_the_stub(
     served: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = WriterRoles(**{stage: Role(reason=40, tokens=SHORT.get(stage, 160)) for stage in STAGES})
+    small = WriterRoles(
+        **{stage: Role(reason=40, tokens=SHORT.get(stage, 160)) for stage in STAGES}
+    )
     with (
         Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub,
         WritingRecord(tmp_path / "stub") as record,
     ):
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
-            authors = CachedQuestioner(client, record, Operation().model_copy(update={"writing": BRIEF}))
+            authors = CachedQuestioner(
+                client, record, Operation().model_copy(update={"writing": BRIEF})
+            )
             world, scenario, rules = await each_stage(authors, tmp_path / "stub", None, None)
     served = served.model_copy(update={"thinking_tokens": 0})
     with WritingRecord(tmp_path / "model") as record:
         async with Client([served], sink=record.use) as client:
             authors = CachedQuestioner(
-                client, record, Operation().model_copy(update={"writing": BRIEFER, "writers": small})
+                client,
+                record,
+                Operation().model_copy(update={"writing": BRIEFER, "writers": small}),
             )
             _, _, model = await each_stage(authors, tmp_path / "model", world, scenario)
         tokens = record.tokens
-    by_rule, by_model = asked(tmp_path / "stub"), asked(tmp_path / "model")
+    by_rule = asked(tmp_path / "stub")
+    by_model = asked(tmp_path / "model")
     with capsys.disabled():
         print(f"\n{'stage':20} {'stub':>10} {'SmolLM2':>10}  answered of asked")
         for stage in STAGES:
             pair = (by_rule.get(stage, (0, 0)), by_model.get(stage, (0, 0)))
             print(f"{stage:20} " + " ".join(f"{good:>4} of {every:<3}" for good, every in pair))
         print(f"stub: {dict(rules)}\nSmolLM2: {dict(model)}, {tokens} tokens")
-    assert all(good == every > 0 for good, every in by_rule.values()) and set(by_rule) == set(STAGES)
-    assert sum(rules.values()) == sum(model.values()) == 5 and rules["world: 1"] == rules["witness: 1"] == 1
+    assert all(good == every > 0 for good, every in by_rule.values()) and set(by_rule) == set(
+        STAGES
+    )
+    assert (
+        sum(rules.values()) == sum(model.values()) == 5
+        and rules["world: 1"] == rules["witness: 1"] == 1
+    )
     # What follows on an answer is asked only where there is one.
-    assert set(by_model) >= {"topic_filter", "world_plan", "world_tester", "scenario_state", "scenario_solver"}
+    assert set(by_model) >= {
+        "topic_filter",
+        "world_plan",
+        "world_tester",
+        "scenario_state",
+        "scenario_solver",
+    }
     calls = [json.loads(line) for line in (tmp_path / "model" / NAME).read_text().splitlines()]
     calls = [record for record in calls if record["kind"] == "usage"]
-    assert {call["outcome"] for call in calls if call["template"]} <= {"stop", "length", "empty", "context"}
+    assert {call["outcome"] for call in calls if call["template"]} <= {
+        "stop",
+        "length",
+        "empty",
+        "context",
+    }
     # This server offers no embeddings: topics are compared by our index then.
     assert {call["outcome"] for call in calls if not call["template"]} <= {"refused"}

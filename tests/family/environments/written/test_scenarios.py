@@ -25,10 +25,15 @@ from rods.family.environments.written.scenarios import WrittenScenario, find_wit
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.family.environments.checking.small_world import spoilt
 
-NINE = 'def nine_plums(db: World) -> bool:\n    """There are nine plums."""\n    return db.jars.get("plums") == 9\n'
+NINE = (
+    'def nine_plums(db: World) -> bool:\n    """There are nine plums."""\n    return '
+    'db.jars.get("plums") == 9\n'
+)
 SLOW = ("    if len(db.jars) >= 100:", "    sum(range(12_000_000))\n    if len(db.jars) >= 100:")
 ENDS = ("    if len(db.jars) >= 100:", "    __import__('os')._exit(3)\n    if len(db.jars) >= 100:")
-SCENARIO = WrittenScenario(0, {"jars": {"plums": 7}}, "Put 2 more plums.", "Plums.", "", {}, {"nine_plums": NINE}, {})
+SCENARIO = WrittenScenario(
+    0, {"jars": {"plums": 7}}, "Put 2 more plums.", "Plums.", "", {}, {"nine_plums": NINE}, {}
+)
 PROGRAM = WorldProgram(WorldPlan("Jars.", {}, (), ()))
 FILL = Call("fill", {"jar": "plums", "more": 2})
 
@@ -39,7 +44,10 @@ class Fills:
     settings = Operation()
 
     def __init__(self) -> None:
-        self.answers: list[dict[str, Any]] = [{"next": FILL.name, "arguments": FILL.arguments}, {"next": "finish"}]
+        self.answers: list[dict[str, Any]] = [
+            {"next": FILL.name, "arguments": FILL.arguments},
+            {"next": "finish"},
+        ]
 
     async def ask(self, question: Question[Any], about: str, number: int = 0) -> Any:
         return question.read(self.answers.pop(0))
@@ -60,11 +68,14 @@ def load(tmp_path: Path) -> Iterator[Callable[[tuple[str, str]], Sandboxed]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2, 3])  # the agent's own call, the search for what is needless, the controls
+# the agent's own call, the search for what is needless, the controls
+@pytest.mark.parametrize("number", [1, 2, 3])
 async def test_a_killed_process_is_not_the_fault_of_the_scenario(
     load: Callable[[tuple[str, str]], Sandboxed], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    environment, made, call = load(SLOW), [0], ConfinedWorld.call
+    environment = load(SLOW)
+    made = [0]
+    call = ConfinedWorld.call
     worker = environment._cells[0].worker
 
     def kill() -> None:

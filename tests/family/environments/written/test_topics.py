@@ -1,4 +1,5 @@
-"""Topics are inferred from texts of tasks and kept once, by embeddings where an endpoint offers them. Over HTTP."""
+"""Topics are inferred from texts of tasks and kept once, by embeddings where an endpoint offers
+them. Over HTTP."""
 
 from __future__ import annotations
 
@@ -17,9 +18,18 @@ from rods.llm import Client
 from rods.llm.records import EndpointError
 
 ROLES = "bench.fixtures.llm_stub.roles:answer"
-LIBRARY = "The lending desk of a public library, where members borrow books for some weeks and may reserve others."
-SAME = "The lending desk of a public library, where members borrow books for some weeks and reserve others."
-OTHER_WORDS = "For some weeks members may reserve books, where others borrow: the lending desk of a public library."
+LIBRARY = (
+    "The lending desk of a public library, where members borrow books for some weeks and may "
+    "reserve others."
+)
+SAME = (
+    "The lending desk of a public library, where members borrow books for some weeks and reserve "
+    "others."
+)
+OTHER_WORDS = (
+    "For some weeks members may reserve books, where others borrow: the lending desk of a public "
+    "library."
+)
 CLINIC = "A veterinary clinic with its animals, the people who keep them, and their appointments."
 
 
@@ -40,11 +50,18 @@ def dropped(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_only_texts_of_a_domain_with_a_state_become_topics_and_each_once(tmp_path: Path) -> None:
-    texts = ["Lend me the book about clouds.", "Translate this into French.", "Lend me the book about clouds."]
+    texts = [
+        "Lend me the book about clouds.",
+        "Translate this into French.",
+        "Lend me the book about clouds.",
+    ]
     with Stub(Script(answer=ROLES)) as stub:
         found = asked(stub, tmp_path, texts, are_tasks=True)
         calls = stub.counts()["requests"]
-        assert asked(stub, tmp_path, texts, are_tasks=True) == found and stub.counts()["requests"] == calls
+        assert (
+            asked(stub, tmp_path, texts, are_tasks=True) == found
+            and stub.counts()["requests"] == calls
+        )
     assert len(found) == 1 and found[0].startswith("The records of ")
     assert [each["reasons"] for each in dropped(tmp_path)[:2]] == [["not_stateful"], ["repeated"]]
 
@@ -56,9 +73,15 @@ def test_topics_are_compared_by_embeddings_where_the_endpoint_has_them(tmp_path:
     assert dropped(tmp_path)[0]["of"] == LIBRARY
 
 
-def test_without_embeddings_they_are_compared_by_their_words_and_the_endpoint_stays_well(tmp_path: Path) -> None:
+def test_without_embeddings_they_are_compared_by_their_words_and_the_endpoint_stays_well(
+    tmp_path: Path,
+) -> None:
     with Stub(Script(answer=ROLES)) as stub:  # answers /v1/embeddings with 404
-        assert asked(stub, tmp_path, [LIBRARY, SAME, OTHER_WORDS, CLINIC, CLINIC]) == [LIBRARY, OTHER_WORDS, CLINIC]
+        assert asked(stub, tmp_path, [LIBRARY, SAME, OTHER_WORDS, CLINIC, CLINIC]) == [
+            LIBRARY,
+            OTHER_WORDS,
+            CLINIC,
+        ]
         assert stub.counts()["embeddings"] == 0
 
 

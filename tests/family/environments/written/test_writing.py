@@ -1,5 +1,6 @@
-"""Models behind an endpoint write worlds and scenarios: what passes the controls is kept, the rest is dropped with its
-reason, and an interrupted writing goes on. The models are the stub's, over HTTP."""
+"""Models behind an endpoint write worlds and scenarios: what passes the controls is kept, the rest
+is dropped with its reason, and an interrupted writing goes on. The models are the stub's, over
+HTTP."""
 
 from __future__ import annotations
 
@@ -47,18 +48,23 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
 
 def questions(bodies: Path) -> Counter[str]:
     """How often each question was asked."""
-    return Counter(json.dumps(json.loads(line)["messages"]) for line in bodies.read_text().splitlines())
+    return Counter(
+        json.dumps(json.loads(line)["messages"]) for line in bodies.read_text().splitlines()
+    )
 
 
 @pytest.fixture(scope="module")
 def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what a careless model has written, after one start that ran out of its budget and a second one."""
+    """A folder with what a careless model has written, after one start that ran out of its budget
+    and a second one."""
     folder: Path = tmp_path_factory.mktemp("written")
     (folder / "topics.txt").write_text(f"{TOPIC}\n\n{TOPIC}\n")
     asked: dict[str, Any] = {"topics": folder / "topics.txt", "scenarios": 4, "mode": "both"}
     with Stub(Script(answer=f"{FAULTY}:careless"), bodies=folder / "bodies.jsonl") as stub:
         with pytest.raises(BudgetSpent):
-            write_worlds(folder, config=configured(folder, stub, "rounds = 6", "requests = 60"), **asked)
+            write_worlds(
+                folder, config=configured(folder, stub, "rounds = 6", "requests = 60"), **asked
+            )
         assert not (folder / "tasks.jsonl").exists()
         with (folder / NAME).open("ab") as file:
             file.write(b'{"kind":"asked","key":"cut o')  # as a crash leaves it
@@ -75,8 +81,12 @@ def test_a_world_goes_back_to_its_model_with_the_controls_that_refused_it(carele
     controls = {fault["control"] for fault in refused["faults"]}
     assert {"getters", "effects"} <= controls and refused["about"] == TOPIC
     faulty = {fault["where"] for fault in refused["faults"]}
-    asked = [each for each in recorded(careless) if each.get("template", "").startswith("world_tool@")]
-    again = [each for each in asked if "answer" in each and "db.next += 1" not in each["answer"]["code"]]
+    asked = [
+        each for each in recorded(careless) if each.get("template", "").startswith("world_tool@")
+    ]
+    again = [
+        each for each in asked if "answer" in each and "db.next += 1" not in each["answer"]["code"]
+    ]
     assert len(again) > len(faulty) and all("why" not in each for each in asked)
     bodies = (careless / "bodies.jsonl").read_text()
     assert "signature: it was to be " in bodies  # seen before anything ran
@@ -93,7 +103,9 @@ def test_no_question_that_was_answered_is_asked_twice_after_an_interruption(care
 
 @pytest.mark.needs("sandbox")
 def test_repeated_topics_are_dropped_and_costs_are_on_record(careless: Path) -> None:
-    (topic,) = [each for each in recorded(careless) if each["kind"] == "dropped" and each["what"] == "topic"]
+    (topic,) = [
+        each for each in recorded(careless) if each["kind"] == "dropped" and each["what"] == "topic"
+    ]
     assert topic["reasons"] == ["repeated"] and topic["of"] == TOPIC
     with WritingRecord(careless) as record:
         assert record.requests > 90 and record.tokens > 10_000 and len(record.finished) == 1
@@ -102,7 +114,9 @@ def test_repeated_topics_are_dropped_and_costs_are_on_record(careless: Path) -> 
 
 
 @pytest.mark.needs("sandbox")
-def test_a_task_is_done_by_its_witness_and_without_no_call_of_it(careless: Path, monkeypatch: Any) -> None:
+def test_a_task_is_done_by_its_witness_and_without_no_call_of_it(
+    careless: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(careless)
     tasks = [task for task in read_tasks(careless / "tasks.jsonl") if isinstance(task, OpenTask)]
     assert len(tasks) >= 2 and {type(task.user) for task in tasks} == {Scripted, Persona}
@@ -112,7 +126,9 @@ def test_a_task_is_done_by_its_witness_and_without_no_call_of_it(careless: Path,
         assert environment.hash == tasks[0].environment.hash
         offered = checks(environment)
         for task in tasks:
-            assert isinstance(task.goal, Checks) and {call.name for call in task.goal.calls} <= set(offered)
+            assert isinstance(task.goal, Checks) and {call.name for call in task.goal.calls} <= set(
+                offered
+            )
             witness = [WitnessCall.from_json(each) for each in task.provenance["witness"]]
             assert any(each.takes for each in witness)  # what it looks up, it uses
             for without in (None, *range(len(witness))):
@@ -120,7 +136,10 @@ def test_a_task_is_done_by_its_witness_and_without_no_call_of_it(careless: Path,
                 played(instance, witness, without)
                 assert all(holds(instance, check) for check in task.goal.calls) is (without is None)
             guards = task.goal.calls[len(task.goal.calls) - task.provenance["guards"] :]
-            assert all("_keeps_" in call.name for call in guards) and task.provenance["prompts"]["scenario_check"]
+            assert (
+                all("_keeps_" in call.name for call in guards)
+                and task.provenance["prompts"]["scenario_check"]
+            )
             if isinstance(task.user, Persona):  # its intent is what it never says by itself
                 assert task.user.intent != task.user.query
 
@@ -139,21 +158,36 @@ def test_what_a_hostile_model_writes_is_dropped_and_runs_nowhere(tmp_path: Path)
     (tmp_path / "topics.txt").write_text(TOPIC)
     with Stub(Script(answer=f"{FAULTY}:hostile")) as stub:
         config = configured(tmp_path, stub, "tries = 2\ncorrections = 1")
-        assert write_worlds(tmp_path, config=config, topics=tmp_path / "topics.txt", scenarios=2) == 1
+        assert (
+            write_worlds(tmp_path, config=config, topics=tmp_path / "topics.txt", scenarios=2) == 1
+        )
     assert not (tmp_path / "environments").exists()
     (dropped,) = [each for each in recorded(tmp_path) if each["kind"] == "dropped"]
-    assert dropped["what"] == "world" and set(dropped["reasons"]) <= {"signature", "syntax", "imports"}
+    assert dropped["what"] == "world" and set(dropped["reasons"]) <= {
+        "signature",
+        "syntax",
+        "imports",
+    }
 
 
 @pytest.mark.needs("sandbox")
-def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_name(tmp_path: Path) -> None:
+def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_name(
+    tmp_path: Path,
+) -> None:
     async def write(stub: Stub) -> WrittenWorld:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
-            operation = Operation().model_copy(update={"writing": Writing(rounds=0, tries=2, witness_tries=1)})
+            operation = Operation().model_copy(
+                update={"writing": Writing(rounds=0, tries=2, witness_tries=1)}
+            )
             order = WorldOrder(5, sandbox=Sandbox(workers=1, seconds=2.0))
-            return await write_world(CachedQuestioner(client, record, operation), TOPIC, "train", tmp_path, order)
+            return await write_world(
+                CachedQuestioner(client, record, operation), TOPIC, "train", tmp_path, order
+            )
 
-    with Stub(Script(answer=f"{FAULTY}:hostile_checker")) as stub, WritingRecord(tmp_path) as record:
+    with (
+        Stub(Script(answer=f"{FAULTY}:hostile_checker")) as stub,
+        WritingRecord(tmp_path) as record,
+    ):
         world = asyncio.run(write(stub))
     assert (
         world.name
