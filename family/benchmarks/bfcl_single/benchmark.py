@@ -233,8 +233,7 @@ class SingleTurnMaker:
             system = self.words.system_prompt(documents, item.format)
             own = said.pop(0)[1] if said[0][0] == "system" else ""
             said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
-        # type: ignore[arg-type]
-        asked = tuple(Message(role, text) for role, text in said)
+        asked = tuple(Message(role, text) for role, text in said)  # type: ignore[arg-type]
         world = bfcl.environment()
         assert isinstance(task, Task)
         goal = SharedGroundTruth(world, task)  # never asked: what a job has that executes calls

@@ -42,12 +42,10 @@ def root(factory: str, type: TaskType) -> Task:
     held_out = {}
     if type == "miss_func":
         script = (script[0], COUNT, RETURN_SENTENCE)  # type: ignore[assignment]
-        # type: ignore[assignment]
-        calls = ((TITLES, LABEL), (), (ADD,))
+        calls = ((TITLES, LABEL), (), (ADD,))  # type: ignore[assignment]
         held_out = {2: ("count",)}
     elif type == "miss_param":
-        # type: ignore[assignment]
-        script = (script[0], "Add something to sales.", "It is 5.")
+        script = (script[0], "Add something to sales.", "It is 5.")  # type: ignore[assignment]
         calls = ((TITLES, LABEL), (), (ADD,))
     environment = load(f"{TOY}:{factory}")
     return Task(
