@@ -17,7 +17,7 @@ from rods.buffers.folds.pool import windows_json
 from rods.buffers.log.disk import replace
 from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import LogWriter
-from rods.buffers.merging.merger import Epoch, Merger, Play
+from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
@@ -191,13 +191,11 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             for task in source.draw(step, slots, self.state, self.held)
         ]
 
-    def merge(
-        self, epoch: int, stage: int, waiting: Callable[[], None] | None = None, play: Play = None
-    ) -> Epoch:
+    def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or
         returns the recorded one. In lockstep it first waits for the daemon and calls `waiting`
         meanwhile, about ten times a second; raises DeadlineError where that has not got on for
-        `operation.deadline_seconds`. `play`: for variants that a merge wants to have played."""
+        `operation.deadline_seconds`."""
         if not self._started:
             raise RefusedError(
                 "no attempt was started", where=str(self.run.path), remedy="call start() first"
@@ -205,7 +203,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         with self.held():
             if self._merger is None:
                 self._merger = Merger(self.state, self._process, self.heartbeat)
-            opened = self._merger.merge(epoch, stage, waiting, play)
+            opened = self._merger.merge(epoch, stage, waiting)
             self.write_tracker(force=True)
         return opened
 

@@ -157,17 +157,6 @@ class Training:
         self.run.record(batch, groups)
         return groups
 
-    def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
-        """So many rollouts of each slot, which are no observations; what the policy draws by is its
-        own."""
-        played = by_slot(
-            batch, _play(jobs(batch, self.config, self.run.run.players, rollouts), self.policy)
-        )
-        return [
-            group.rollouts
-            for group in groups_of(batch, played, self.config, self.run.run.environments)
-        ]
-
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """The progress of an episode of each task; None where the machinery failed."""
         traces = _play([self.run.run.episode(task) for task in tasks], self.policy)

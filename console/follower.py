@@ -11,12 +11,12 @@ the run. All else here is read by the views.
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from rods.console.progress import (
     progress_moments,
 )
 from rods.errors import RodsError, UserError
-from rods.extension import aim_words, new_folds, shown_next, told_of
+from rods.extension import new_folds, shown_next, told_of
 from rods.faults import LABELS
 from rods.observations import FORMAT_REWARDS, ROLES, dynamics, label_counts
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
@@ -56,7 +56,6 @@ READ = ("observations", "pool", "expanded", "seeds", "rejected")  # logs
 # of a step's rollouts that say (rods.observations.Dynamics)
 DYNAMICS = ("turns", "calling", "replies")
 COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
-MAPS = 100  # at most, of the steps with shares, that are kept
 NAN = float("nan")
 
 
@@ -117,15 +116,12 @@ class Follower(Progress):
         )
         self.rules = [""]  # that `decisions` numbers
         self.authors: set[str] = set()  # of variants, as their provenance names the model
-        self.aims: dict[int, str] = {}  # where variants went from their seeds, by task
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
         # calls of models, by process, endpoint and stage
         self.spent: dict[tuple[str, str, str], Spent] = {}
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
         self.versions = InterfaceVersions(self.run.config)
         self._folds = new_folds(self.run.config)
-        # by step, as extensions tell them (Extension.told)
-        self.shares: dict[int, Mapping[str, Any]] = {}
         # mean and variance of the progress of the rows of `groups`
         self.progress_only: Columns | None = None
         if self.run.config.selection.boundary != "progress":  # which theirs are not
@@ -296,20 +292,6 @@ class Follower(Progress):
             line.append(seed)
         return line
 
-    def moved(self) -> dict[str, Any]:
-        """How often what goes well (`shares`), by extension: the `steps`, of many every so many and
-        the last; and in `shares` by name, most often needed first, after each of them the share and
-        of how many times, or None."""
-        told = {}
-        for extension in dict.fromkeys(chain(*self.shares.values())):
-            maps = [known.get(extension, {}) for known in self.shares.values()]
-            names = sorted(
-                dict.fromkeys(chain(*maps)), key=lambda name: (-maps[-1].get(name, (0, 0))[1], name)
-            )
-            shares = {name: [known.get(name) for known in maps] for name in names}
-            told[extension] = {"steps": [*self.shares], "shares": shares}
-        return told
-
     def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
         """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1
         where there is none."""
@@ -429,11 +411,6 @@ class Follower(Progress):
         for fold in self._folds.values():
             fold.apply(step.step, step.records)
         self.versions.add(step, shown_next(self._folds))
-        if shares := told_of(self._folds, self.run.config, "shares"):
-            stride = 1 << (step.step // MAPS).bit_length()
-            self.shares = {at: known for at, known in self.shares.items() if at % stride == 0} | {
-                step.step: shares
-            }
         faced = told_of(self._folds, self.run.config).get("difficulty", {}).get("last")
         difficulty = NAN
         drawn = 0
@@ -510,8 +487,6 @@ class Follower(Progress):
             )
             if kind != UNKNOWN:
                 self.authors.add(str(provenance.get("model", "?")))
-            if words := aim_words(provenance):
-                self.aims[task] = words
             self.newest_variant.set([task], [len(self.variants)])
             self.variants.append(record["seq"], record["step"], task, seed, generation, kind)
 

@@ -25,7 +25,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
 from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config
-from rods.extension import aims_of, extensions
+from rods.extension import extensions
 from rods.observations import Dynamics, Update, dynamics, label_counts, shares
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
@@ -120,8 +120,7 @@ class ProgressSample:
     took, `entropy` the policy's in the updates (nats a token), `gradient_norm` theirs before
     clipping. `zones` counts active tasks by the zone of their latest group. `interface`: the
     version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
-    tasks, if any. `played`: rollouts before merges, in no step. `finished`: whether it is the last
-    poll of all."""
+    tasks, if any. `finished`: whether it is the last poll of all."""
 
     def __init__(self, progress: "Progress", finished: bool) -> None:
         state = progress.state
@@ -158,9 +157,8 @@ class ProgressSample:
         self.rejected = sum(count for count, _ in totals.failures.values())
         self.staged = len(state.staging)
         decided = state.pool.totals
-        self.injected, self.refused, self.played = (
-            decided[name] for name in ("injected", "refused", "played")
-        )
+        self.injected = decided["injected"]
+        self.refused = decided["refused"]
         self.retired = decided["retired"]
         self.revived = decided["revived"]
         self.preparing = progress.preparing()  # what the trainer does while it has no step yet
@@ -239,15 +237,8 @@ class ProgressSample:
             f"pool     {self.originals} originals + {self.generated} variants active; "
             f"{self.staged} staged"
         )
-        yield (
-            f"variants {self.injected} injected, {self.refused} refused, {self.retired} retired, "
-            f"{self.revived} revived"
-            + (
-                f"; {self.played:,} rollouts before merges, beside those of steps"
-                if self.played
-                else ""
-            )
-        )
+        decided = ("injected", "refused", "retired", "revived")
+        yield "variants " + ", ".join(f"{getattr(self, kind)} {kind}" for kind in decided)
         outcomes = f"; {_counts(dict(sorted(self.outcomes.items())))}" if self.outcomes else ""
         yield f"seeds    {self.picked} picked up to step {self.considered}{outcomes}"
         if self.discards:
@@ -344,8 +335,7 @@ class Progress:
                 "[zones]"
             )
         config = self.run.config
-        # seeds lie at the boundary alone
-        bound = config.selection.order != "random" and aims_of(config) is None
+        bound = config.selection.order != "random"  # seeds lie at the boundary alone
         for type, counts in self.by_type.items() if bound and self.zones.get("boundary") else ():
             seen = {zone: counts[zone] for zone in self.zones if counts[zone]}
             if seen and "boundary" not in seen:

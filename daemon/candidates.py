@@ -4,7 +4,7 @@ attempt fails."""
 import copyreg
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal
 
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -25,10 +25,6 @@ class VariantJob(Generic[V]):
     seed: V
     root: V  # the original that the lineage began with
     generation: int  # the variant's own: the seed's + 1
-    # where it is to go, as its pick says (`why.aim`)
-    aim: Mapping[str, Any] = field(default_factory=dict)
-    # of the pick (rods.extension.Preferring)
-    preferences: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

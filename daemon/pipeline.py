@@ -40,7 +40,7 @@ from rods.daemon.candidates import FormedTask, Rejection, StageName, VariantJob,
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
-from rods.extension import aims_of, extensions
+from rods.extension import extensions
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import check
 from rods.gates.ground_truth import abridged, brief
@@ -244,7 +244,6 @@ class _Writing(Generic[V, A]):
             failures=self.failures,
             blocked=self.blocked,
             narrative=config.pipeline.narrative,
-            preferences=job.preferences,
         )
 
     def _finished(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
@@ -306,14 +305,9 @@ class _Staged(_Writing[Task, StagedAuthor]):
         job = self.job
         settings = self.config.pipeline
         self.stage = "plan"
-        aims = aims_of(self.config) if job.aim else None
-        target = await self.pipeline.shape(self.environment, job.root if aims is None else job.seed)
-        given = replace(self._given(), profile=target)
-        if aims is not None:
-            try:
-                given = await in_thread(self.pipeline.threads, aims.target, given, job.aim)
-            except ComposeError as error:
-                raise Rejection.by("plan", error, {}) from error
+        given = replace(
+            self._given(), profile=await self.pipeline.shape(self.environment, job.root)
+        )
         wanted = given.profile.type
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
@@ -333,7 +327,6 @@ class _Staged(_Writing[Task, StagedAuthor]):
         plan = draft.plan.as_json()
         far = distance(given.profile, shape)
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
-        planned |= {"aim": dict(given.aim)} if given.aim else {}
         return self._finished(abridged(candidate.task), planned, {"judge": candidate.reason})
 
     async def _draft(self, given: Assignment[Task]) -> Draft:

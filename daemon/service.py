@@ -29,7 +29,7 @@ from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
 from rods.episode.watchdog import Lanes
-from rods.extension import contest_of, epoch_notes, extensions, preferred
+from rods.extension import extensions
 from rods.gates.similarity import held_out_index
 from rods.logs import log
 from rods.rules.selection import select
@@ -107,8 +107,6 @@ class Service:
         self.watch = Watch(run)
         bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
         self.queue = SeedQueue(bound or None)
-        # so many variants wait for one place in the pool
-        self.rivals = run.config.pipeline.variants_per_seed if contest_of(epoch_notes(run)) else 1
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         outside = run.players.outside  # a witness then waits for whom it asks, one thread each
@@ -266,11 +264,6 @@ class Service:
                 {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
                 for pick in picks
             ]
-            if weigh := self.watch.preferring.pop(step.step, None):
-                parts = ({name: part(pick.id) for name, part in weigh.items()} for pick in picks)
-                told = [
-                    one | {"preferences": weights} for one, weights in zip(told, parts, strict=True)
-                ]
             await self.log.picked(step.step, step.epoch, told)
             self.queue.add(state.unfinished[pick.id] for pick in picks)
             self.owed += len(picks) * self.config.pipeline.variants_per_seed
@@ -286,7 +279,7 @@ class Service:
     def _full(self, more: int = 0) -> bool:
         """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
         rules = self.config.pool
-        most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active) * self.rivals
+        most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
         return bool(rules.staging_epochs) and not self.static and self.watch.staged() + more > most
 
     @property
@@ -493,11 +486,7 @@ class Service:
             kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
             author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            why = pick.record["why"]
-            weights = preferred(pick.record.get("preferences", {}))
-            job = VariantJob(
-                pick.pick, index, seed, root, why["generation"] + 1, why.get("aim", {}), weights
-            )
+            job = VariantJob(pick.pick, index, seed, root, pick.record["why"]["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))

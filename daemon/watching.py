@@ -13,7 +13,6 @@ from pathlib import Path
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.run import Run
 from rods.buffers.state import ClosedStep, RunState
-from rods.extension import Preferring, aims_of, preferring
 from rods.gates import varied
 from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, reads_windows, signals, whole_pool
@@ -33,8 +32,6 @@ class Watch:
         self._unvaried = frozenset(task.id for task in run.tasks if not varied(task))
         self._pending: list[ClosedStep] = []
         self._windows: dict[int, dict[str, Window]] = {}  # as they stood after these steps
-        # after these steps: how functions are weighed
-        self.preferring: dict[int, dict[str, Preferring]] = {}
         # In lockstep every step is considered; for a static pool one may not be missed behind a
         # snapshot.
         self.state = RunState(run, every_step=self.lockstep or run.config.pool.static)
@@ -50,23 +47,18 @@ class Watch:
             if step.step > last_considered:
                 if not self.lockstep:
                     self._pending.clear()
-                    self.preferring.clear()
                 self._pending.append(step)
-                self.preferring[step.step] = preferring(state.folds, self.run.config)
                 if self.lockstep and reads_windows(self.run.config):
                     self._windows[step.step] = self._windows_of(step)
         if state.rewound:
             self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
         if not state.merged and state.epoch == epoch:
             return False
-        aimed = aims_of(self.run.config) is not None
         members = [
             member for member in state.active.values() if member.task_id not in self._unvaried
         ]
-        facts = ((member, state.task(member.task_id) if aimed else None) for member in members)
         self.active = {
-            member.task_id: TaskFacts(member.type, member.generation, task)
-            for member, task in facts
+            member.task_id: TaskFacts(member.type, member.generation) for member in members
         }
         return True
 

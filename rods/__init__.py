@@ -8,7 +8,7 @@ them. Their types stand in `__init__.pyi`."""
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["DrawnTask", "Evaluation", "OpenEpoch", "Task", "TaskStream", "Training", "evaluate", "merge", "observe",
            "open_run", "open_stream", "open_training", "play", "read_state", "read_tasks", "score"]  # fmt: skip
 _ELSEWHERE = {

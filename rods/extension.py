@@ -10,13 +10,12 @@ only `rods` when it is loaded, and what belongs to a process (daemon, trainer, c
 methods that this process calls."""
 
 import importlib
-import math
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, create_model
 
@@ -24,9 +23,7 @@ FAMILY = "rods.family"
 GROUP = "rods_extensions"  # of entry points, for extensions that come with other packages
 
 Record = Mapping[str, Any]
-Told = Literal["status", "checkpoint", "gauges", "shares"]  # where something is told of a fold
-#: by a pick's id: how much likelier its variants' functions are than others, by name
-Preferring = Callable[[str], Mapping[str, float]]
+Told = Literal["status", "checkpoint", "gauges"]  # where something is told of a fold
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -73,47 +70,6 @@ class EpochNotes(Protocol):
         """What the epoch with this closing record fixes for its steps. Raises Damage where the logs
         lack it."""
         return None
-
-
-@runtime_checkable
-class Contest(EpochNotes, Protocol):
-    """Notes by which one variant of a pick comes into the pool. What that takes of rollouts is
-    played before the merge; they are on the extension's log, and no observations."""
-
-    wanted: bool  # whether the merge has to wait for `play`
-    played: int  # rollouts that are on record for it
-
-    def begin(self, epoch: int, counts: Callable[..., bool]) -> int | None:
-        """Reads on, before the merge into `epoch`; `counts`: whether no start has dropped a record.
-        The `expanded_seq` on record for the merge."""
-
-    def sifted(
-        self, candidates: Sequence[Any], budget: int, refuse: Callable[[Any], Any]
-    ) -> tuple[Any, Any]:
-        """The candidates that a merge with room for so many decides about, and by seq why
-        (`Refusal`) some are refused. `refuse(content)`: the task, or why any merge refuses it.
-        Raises Damage where the log says otherwise."""
-
-    def play(self, at: Record, play: Callable[..., Any]) -> None:
-        """Puts on record for the merge `at` what `play(at, tasks, rollouts, random_seed)` gives: of
-        each so many."""
-
-
-class Aims(Protocol):
-    """Says of every pick of a run where its variants are to go from their seed, and leads them
-    there. Tasks below the boundary are candidates then, too."""
-
-    def picks(
-        self, ranked: Sequence[Any], active: Mapping[str, Any], within: Callable[..., Any]
-    ) -> Sequence[Any]:
-        """The picks of a step (rods.rules.selection.Pick), best first, each with its `why.aim`,
-        JSON: of the candidates `ranked`, tasks of the pool `active` (TaskFacts). `within(ranked)`
-        has those that quotas leave."""
-
-    def target(self, given: Any, aim: Record) -> Any:
-        """The assignment of an attempt (rods.daemon.authors.base) as the pick's `aim` has it: with
-        another profile to write, or another seed, and `aim` for the variant's provenance.
-        `given.profile` is the seed's. Raises ComposeError where nothing leads there."""
 
 
 class DaemonWork(Protocol):
@@ -169,7 +125,6 @@ class Extension:
     record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # kind → what its fields hold (rods/buffers/log/shapes.py)
     record_shapes: ClassVar[Mapping[str, Any]] = {}
-    shares: ClassVar[bool] = False  # whether `told` tells `shares`
     #: of the closing records of steps (`StepFold.closing`) and of those that open epochs
     #: (`epoch_notes`): name → shape
     step_fields: ClassVar[Mapping[str, Any]] = {}
@@ -204,13 +159,6 @@ class Extension:
 
     def fold_key(self, config: Any) -> Any:
         """The settings that the fold depends on, as JSON."""
-        return None
-
-    def preferences(self, fold: Any, config: Any) -> Preferring | None:
-        """How the functions are weighed of variants that are picked after the fold's latest step;
-        None: all alike. A weight is above 0; what has none has 1, and `giver → taker` is a function
-        that feeds another. What it reads of the fold it keeps, for that goes on. The weights are on
-        record with the pick, under the extension's name."""
         return None
 
     def follows(self, stage: Any) -> bool:
@@ -299,12 +247,6 @@ class Extension:
         """How many slots of every batch, behind those of the pool, have tasks of this extension."""
         return 0
 
-    def sizes(self, fold: Any, tasks: Sequence[str], config: Any) -> Sequence[int] | None:
-        """How many rollouts each slot of the next step has, whose tasks have these ids, by the fold
-        as it stands; None: `rollouts.rollouts_per_task` each. All together are as many as that
-        gives."""
-        return None
-
     def epoch_steps(self, config: Any) -> int:
         """How many steps lie between two merges where it fills all slots, and no pool is gone
         through."""
@@ -318,9 +260,7 @@ class Extension:
     def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
         """What is said of the fold as it stands: `status`, fields of tracker.json and `rods
         status`; `checkpoint`, as JSON, to which a start from there has to come; `gauges`, numbers
-        by name for dashboards; `shares`, under the extension's name, of each of several things how
-        often it goes well, 0 to 1, and of how many times, for `rods inspect RUN --NAME` and the
-        page, which show them over the steps."""
+        by name for dashboards."""
         return {}
 
     def difficulty(self, task: Any) -> float | None:
@@ -361,11 +301,6 @@ class Extension:
         cannot be read is a note."""
         return ()
 
-    def aims(self, config: Any) -> Aims | None:
-        """Where variants go from their seeds; None: they have their root's shape. At most one
-        extension says so."""
-        return None
-
     def held(self, task: Any) -> int:
         """How many of the checks of `task`, one that this extension `varies`, hold when nothing has
         been done."""
@@ -403,19 +338,6 @@ def _given(part: Callable[[Extension], Any]) -> dict[str, Any]:
     return {name: given for name, given in parts.items() if given is not None}
 
 
-def aims_of(config: Any) -> Aims | None:
-    """Where variants of a run with this configuration go from their seeds (`Extension.aims`)."""
-    return next(iter(_given(lambda extension: extension.aims(config)).values()), None)
-
-
-def aim_words(provenance: Record) -> str:
-    """Where a variant went from its seed, such as "harder by chain"; "" where its provenance says
-    nothing of it."""
-    aim = provenance.get("aim")
-    parts = [aim.get("direction"), aim.get("operator")] if isinstance(aim, dict) else []
-    return " by ".join(str(part) for part in parts if part)
-
-
 def guarded_by(config: Any) -> list[Any]:
     """What all extensions want guarded in a run with this configuration (`Extension.guarded`)."""
     return [task for extension in extensions() for task in extension.guarded(config)]
@@ -426,19 +348,6 @@ def new_folds(config: Any) -> dict[str, StepFold]:
     return _given(lambda extension: extension.fold(config))
 
 
-def preferring(folds: Mapping[str, StepFold], config: Any) -> dict[str, Preferring]:
-    """How functions are weighed after the latest step of `folds`, by the extension's name."""
-    return _given(lambda extension: extension.preferences(folds.get(extension.name), config))
-
-
-def preferred(parts: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The weights of all extensions as one: of what several weigh the product."""
-    names = {name for part in parts.values() for name in part}
-    return {
-        name: math.prod(part.get(name, 1.0) for part in parts.values()) for name in sorted(names)
-    }
-
-
 def shown_next(
     folds: Mapping[str, StepFold], opened: Mapping[str, Any] = NOTHING
 ) -> dict[str, Any]:
@@ -447,12 +356,6 @@ def shown_next(
     return _given(
         lambda extension: extension.shown(folds.get(extension.name), opened.get(extension.name))
     )
-
-
-def sizes_of(folds: Mapping[str, StepFold], tasks: Sequence[str], config: Any) -> tuple[int, ...]:
-    """How many rollouts each slot of the next step has (`Extension.sizes`); empty: all the same."""
-    parts = _given(lambda extension: extension.sizes(folds.get(extension.name), tasks, config))
-    return tuple(next(iter(parts.values()), ()))
 
 
 def told_of(folds: Mapping[str, StepFold], config: Any, where: Told = "status") -> dict[str, Any]:
@@ -469,11 +372,6 @@ def closing_fields(folds: Mapping[str, StepFold], groups: Sequence[Record]) -> d
 def epoch_notes(run: Any, *, strict: bool = False) -> dict[str, EpochNotes]:
     """What extensions say in the records that open this run's epochs, by the extension's name."""
     return _given(lambda extension: extension.epoch_notes(run, strict=strict))
-
-
-def contest_of(notes: Mapping[str, EpochNotes]) -> Contest | None:
-    """The one among `notes`; at most one extension has one."""
-    return next((note for note in notes.values() if isinstance(note, Contest)), None)
 
 
 def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, Any]:

@@ -23,16 +23,11 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "simulation": ("family/simulation",),
     "export": ("family/export",),
     "new_world": ("family/new_world",),
-    "skills": ("family/skills",),
     "supervised": ("family/supervised",),
     "trials": ("family/trials",),
-    "aiming": ("family/aiming",),
-    "probe": ("family/probe",),
-    "allocation": ("family/allocation",),
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),
-    "house_rules": ("family/house_rules",),
     "hub": ("family/hub",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]

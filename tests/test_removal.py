@@ -76,9 +76,6 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("simulation", "", ("env", "check", "repository"), "unknown environment"),
     ("export", "", ("data", "export", "run", "tables"), "export"),
     ("new_world", "", ("init", "library"), "init"),
-    ("aiming", "[aiming]\non = true\n", NEW, "run.toml: aiming: unknown key"),
-    ("probe", "[probe]\nenabled = true\n", NEW, "run.toml: probe: unknown key"),
-    ("allocation", "[allocation]\nenabled = true\n", NEW, "run.toml: allocation: unknown key"),
     (
         "processes",
         'compute = "processes"\n',
@@ -91,8 +88,6 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
         NEW,
         "operation.compute = 'ray' is nothing that is installed",
     ),
-    ("skills", "[skills]\nenabled = true\n", NEW, "run.toml: skills: unknown key"),
-    ("skills", "", ("inspect", "run", "--skills"), "--skills"),
     (
         "simulation",
         "",

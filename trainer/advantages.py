@@ -2,9 +2,7 @@
 docs/training.md says what the combinations of baseline and scale are known as (GRPO, Dr. GRPO,
 RLOO, REINFORCE++).
 
-An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0. Of
-groups with unequally many rollouts a smaller one is NaN behind its own, and every advantage is
-multiplied by the mean size over that of its group, so that all tasks weigh the same.
+An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0.
 
 A hook, `training.advantage_hook = "package.module:function"`, is called once a step with an
 AdvantageEstimate and returns new advantages, one a rollout or one a token: the place for
@@ -67,23 +65,12 @@ class RolloutView:
 
 @dataclass(frozen=True, slots=True)
 class AdvantageEstimate:
-    """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], as
-    `rollouts` lists those that are `present` (None: all)."""
+    """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], in the
+    order of `rollouts`."""
 
     rewards: Array
     advantages: Array
     rollouts: tuple[RolloutView, ...]
-    present: NDArray[np.bool_] | None = None
-
-    def rows(self, values: Array) -> Array:
-        """Of `values` [groups, rollouts] those of a rollout, in the order of `rollouts`."""
-        return values.ravel() if self.present is None else values[self.present]
-
-    def table(self, values: Sequence[float]) -> Array:
-        """One value a rollout as [groups, rollouts], 0 where there is none."""
-        made = np.zeros(self.advantages.shape)
-        made[np.full(made.shape, True) if self.present is None else self.present] = values
-        return made
 
 
 # New advantages: an array [groups, rollouts], or one array a rollout with a value for each token of
@@ -94,15 +81,10 @@ Hook = Callable[[AdvantageEstimate], Array | Sequence[Array]]
 def estimated(
     rows: Sequence[Sequence[float | None]], baseline: Baseline, scale: Scale
 ) -> AdvantageEstimate:
-    """The estimate of the rewards of each group's rollouts (None: none), which may be unequally
-    many; no views."""
-    sizes = np.array([[len(row)] for row in rows])
-    present = np.arange(sizes.max()) < sizes
-    rewards = np.full(present.shape, np.nan)
-    rewards[present] = np.array([reward for row in rows for reward in row], dtype=np.float64)
-    return AdvantageEstimate(
-        rewards, advantages(rewards, baseline, scale) * (sizes.mean() / sizes), (), present
-    )
+    """The estimate of the rewards of each group's rollouts (None: none), equally many each; no
+    views."""
+    rewards = np.array(rows, dtype=np.float64)
+    return AdvantageEstimate(rewards, advantages(rewards, baseline, scale), ())
 
 
 def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
@@ -141,10 +123,10 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     value a token. Raises UserError when the hook answers with another shape, or with anything but
     finite numbers."""
     if hook is None:
-        return list(estimate.rows(estimate.advantages).reshape(-1, 1))
+        return list(estimate.advantages.reshape(-1, 1))
     answer = hook(estimate)
     if isinstance(answer, np.ndarray) and answer.shape == estimate.advantages.shape:
-        answer = estimate.rows(answer).reshape(-1, 1)
+        answer = answer.reshape(-1, 1)
     earned = [np.asarray(part, dtype=np.float64) for part in answer]
     if len(earned) != len(estimate.rollouts) or any(
         part.shape not in ((1,), (seen.tokens,))

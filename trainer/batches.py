@@ -3,7 +3,6 @@ advantage hook."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rods import dialects
@@ -26,18 +25,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def jobs(batch: Batch, config: Config, players: Players, count: int = 0) -> list[Job]:
-    """The episodes of a batch, `count` or as many as configured a slot, by the prompt and interface
-    of its stage."""
+def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
+    """The episodes of a batch, `rollouts.rollouts_per_task` a slot, by the prompt and interface of
+    its stage."""
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
     interface = batch.interface
     longest = config.rollouts.max_steps
-    sizes = batch.sizes or [count or config.rollouts.rollouts_per_task] * len(batch.slots)
     tasks = [
         players.job(slot.task, dialect, interface=interface, max_steps=longest)
         for slot in batch.slots
     ]
-    return [job for job, size in zip(tasks, sizes, strict=True) for _ in range(size)]
+    return [job for job in tasks for _ in range(config.rollouts.rollouts_per_task)]
 
 
 def groups(
@@ -67,8 +65,8 @@ def groups(
 
 def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
     """What was played of a batch, in the order of `jobs`, slot by slot."""
-    sizes = batch.sizes or [len(played) // len(batch.slots)] * len(batch.slots)
-    return [played[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    size = len(played) // len(batch.slots)
+    return [played[start : start + size] for start in range(0, len(played), size)]
 
 
 def earned(

@@ -57,8 +57,7 @@ class Batch:
     """The tasks of one step: `training.batch_tasks` slots, behind them those that refill it; a task
     may occur twice. `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's
     configuration. `traced`: this step's traces are kept. `dialect` and `shown` (what extensions
-    know of this step) make `interface`. `sizes`: the rollouts of each slot; empty where all have as
-    many. Picklable: rank 0 broadcasts it."""
+    know of this step) make `interface`. Picklable: rank 0 broadcasts it."""
 
     step: int
     epoch: int
@@ -69,13 +68,12 @@ class Batch:
     traced: bool = False
     dialect: str = "compact"
     shown: Mapping[str, Any] = field(default_factory=dict)
-    sizes: tuple[int, ...] = ()
 
     def hash(self) -> str:
         """The content id of the epoch's order, the step, its slots and what they show; the
         processes compare it."""
         slots = [[slot.task.id, slot.role] for slot in self.slots]
-        return content_id([self.order_hash, self.step, slots, self.sizes, self.interface.version])
+        return content_id([self.order_hash, self.step, slots, self.interface.version])
 
     @cached_property
     def interface(self) -> Interface:
@@ -103,10 +101,6 @@ class Policy(Protocol):
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote. Raises UserError when the files do not fit the
         configuration."""
-
-    def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
-        """So many rollouts of each slot, by the current weights, not to be trained on.
-        `random_seed` keys draws."""
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Progress of one greedy rollout a task, without training aids; None for an infrastructure

@@ -10,13 +10,10 @@ from rods.buffers.checkpoints import ADOPTED
 from rods.config import Config
 from rods.episode.engine import Trace
 from rods.errors import UserError
-from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask
-from rods.trainer import batches
 from rods.trainer.engines.base import RolloutEngine
 from rods.trainer.engines.local import LocalEngine
-from rods.trainer.policy import Batch
 from rods.trainer.ranks import Ranks
 from rods.trainer.sharding import Shards
 from rods.trainer.weight_files import load_adapter, load_plain, save_adapter, save_plain
@@ -56,36 +53,21 @@ class Weights:
         the policy."""
         self.ranks.ask("restore", folder)
 
-    def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
-        played = batches.by_slot(batch, self.ranks.ask("play", batch, rollouts, random_seed))
-        return [
-            group.rollouts
-            for group in batches.groups(batch, played, self.config, self.players.environments)
-        ]
-
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Greedy rollouts, shared out over all processes (rods.trainer.policy.Policy)."""
-        traces = self.ranks.ask("play", tuple(tasks), 0, 0)
+        traces = self.ranks.ask("play", tuple(tasks))
         return [
             None if trace.end == "infrastructure" else trace.resolved / trace.expected
             for trace in traces
         ]
 
-    def _play(
-        self, what: Batch | tuple[AnyTask, ...], rollouts: int, random_seed: int
-    ) -> list[Trace]:
-        """So many episodes of each slot of a batch, or (0) a greedy one of each task; every process
-        plays a part."""
-        if isinstance(what, Batch):
-            jobs = batches.jobs(what, self.config, self.players, rollouts)
-        else:
-            jobs = [self.players.scored(task, self.config) for task in what]
+    def _play(self, tasks: tuple[AnyTask, ...]) -> list[Trace]:
+        """A greedy episode of each task; every process plays a part."""
+        jobs = [self.players.scored(task, self.config) for task in tasks]
         self.synchronise()
         first = self.ranks.index * (share := -(-len(jobs) // self.ranks.count))
         mine = jobs[first : first + share]
-        samples = self.rollouts.rollouts(
-            mine, random_seed=random_seed, first=first, greedy=not rollouts
-        )
+        samples = self.rollouts.rollouts(mine, random_seed=0, first=first, greedy=True)
         return self.ranks.gathered([sample.trace for sample in samples])
 
     def _restore(self, folder: Path) -> None:

@@ -117,24 +117,16 @@ class SimulatedPolicy:
         """The expected progress: a greedy policy without chance."""
         return [turn_chance(task, self.skill) for task in tasks]
 
-    def rehearse(self, batch: Batch, rollouts: int, random_seed: int) -> list[Sequence[Rollout]]:
-        return [
-            group.rollouts for group in self.groups(batch, rollouts, "rehearse", str(random_seed))
-        ]
-
-    def groups(self, batch: Batch, count: int = 0, *key: str | int) -> list[Group]:
-        """The rollouts of a batch, one group a slot; `count` and `key` where they are not the
-        step's."""
-        key = key or (self.config.random_seeds.rollouts, batch.step)
-        count = count or self.count
+    def groups(self, batch: Batch) -> list[Group]:
+        """The rollouts of a batch, one group a slot."""
+        key = (self.config.random_seeds.rollouts, batch.step)
         followed = any(extension.follows(batch.rules) for extension in extensions())
         groups = []
-        sizes = batch.sizes or [count] * len(batch.slots)
-        for slot, size in zip(batch.slots, sizes, strict=True):
+        for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = [
                 rollout(slot.task, chance, batch.rules.reward, *key, slot.index, index)
-                for index in range(size)
+                for index in range(self.count)
             ]
             if followed:
                 drawn = [_labelled(played, slot.task) for played in drawn]
@@ -147,13 +139,8 @@ class SimulatedPolicy:
         seed = self.config.random_seeds.rollouts
         earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
-        sizes = [len(earned[slot.index]) for slot in drawn]
-        waiting = jobs(replace(batch, slots=tuple(drawn), sizes=tuple(sizes)), self.config, players)
-        places = [
-            (slot.index, index)
-            for slot, size in zip(drawn, sizes, strict=True)
-            for index in range(size)
-        ]
+        waiting = jobs(replace(batch, slots=tuple(drawn)), self.config, players)
+        places = [(slot.index, index) for slot in drawn for index in range(self.count)]
         policies: list[ReferencePolicy] = []
         for place, job in zip(places, waiting, strict=True):
             key = batch.step, *place
@@ -168,8 +155,8 @@ class SimulatedPolicy:
                 waiting, lambda needs: [policies[number].reply(need) for number, need in needs]
             )
         )
-        for slot, size in zip(drawn, sizes, strict=True):
-            earned[slot.index] = played = [next(traces) for _ in range(size)]
+        for slot in drawn:
+            earned[slot.index] = played = [next(traces) for _ in range(self.count)]
             told += [
                 {"slot": slot.index, "rollout": index, "spans": [], **trace.as_json()}
                 for index, trace in enumerate(played)

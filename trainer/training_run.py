@@ -20,14 +20,13 @@ from rods.buffers.run.runfolder import trace_file
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
-from rods.extension import Copies, extensions, sizes_of
+from rods.extension import Copies, extensions
 from rods.logs import log
 from rods.observations import Group, Update
 from rods.rules import curriculum, refill
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, epoch_steps
 from rods.rules.order import batch as slots_of_batch
-from rods.tasks import AnyTask
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 from rods.trainer.trackers import Trackers
 
@@ -181,7 +180,6 @@ class TrainingRun:
             BatchSlot(index, task, "drawn")
             for index, task in enumerate(self.log.draw(step), start=pool)
         ]
-        tasks = [*(slot.task_id for slot in slots), *(slot.task.id for slot in drawn)]
         self._outstanding = Batch(
             step=step,
             epoch=epoch.number,
@@ -193,7 +191,6 @@ class TrainingRun:
             and (step - 1) % self.config.operation.trace_every == 0,
             dialect=self.config.policy.dialect,
             shown=self.log.state.shown(epoch.opened),
-            sizes=sizes_of(self.log.state.folds, tasks, self.config),
         )
         self._turned = time.monotonic()
         return self._outstanding
@@ -338,7 +335,7 @@ class TrainingRun:
 
     def _open(self, number: int, course: Course) -> None:
         """Merges into epoch `number`, or reads its record where it is committed."""
-        epoch = self.log.merge(number, course.stage, waiting=self._waiting, play=self._rehearse)
+        epoch = self.log.merge(number, course.stage, waiting=self._waiting)
         if self._epoch is not None:
             self._cursor = 0
         self._epoch = epoch
@@ -352,31 +349,6 @@ class TrainingRun:
             tasks=len(epoch.slots),
             **epoch.counts,
         )
-
-    def _rehearse(
-        self, at: Mapping[str, Any], tasks: Sequence[AnyTask], rollouts: int, seed: int
-    ) -> Sequence[Any]:
-        """What the policy makes of `tasks` before the merge `at`, through the interface of its
-        stage as it is now."""
-        assert self._policy is not None
-        self.tell("playing variants before a merge")
-        rules = curriculum.stage_rules(self.config.curriculum, at["stage"])
-        shown = self.log.state.shown(self._opened.opened)
-        slots = tuple(BatchSlot(index, task) for index, task in enumerate(tasks))
-        batch = Batch(
-            self.step,
-            at["epoch"],
-            at["stage"],
-            rules,
-            slots,
-            "",
-            False,
-            self.config.policy.dialect,
-            shown,
-        )
-        played = self._policy.rehearse(batch, rollouts, seed)
-        self.log.check()
-        return played
 
     def _waiting(self) -> None:
         """Called while lockstep waits for the daemon, again and again. Raises TrainingStopped once

@@ -288,7 +288,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         }
         kept = batches.traces(batch, samples) if batch.traced else ()
         require_rank0(self.training).record(batch, groups, kept, **spent)
-        return estimate.rows(estimate.rewards), earned
+        return estimate.rewards.ravel(), earned
 
     def _groups(self, batch: Batch, samples: Sequence[Sample]) -> list[Group]:
         traces = [sample.trace for sample in samples]
@@ -381,7 +381,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     ranks.agree(batch.hash())
     every = batches.jobs(batch, config, trainer.players)
     mine = ranks.part(len(every))
-    count = len(every) // len(batch.slots)  # TRL's groups, which `batch.sizes` may divide otherwise
+    count = config.rollouts.rollouts_per_task
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
     seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)

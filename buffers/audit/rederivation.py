@@ -21,15 +21,7 @@ from rods.buffers.merging.merger import admissions, merge_records, recorded_slot
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.extension import (
-    contest_of,
-    epoch_notes,
-    extensions,
-    new_folds,
-    opened_by,
-    shown_next,
-    sizes_of,
-)
+from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
 from rods.files import BULK, read_regular
 from rods.observations import Group
 from rods.rules import refill
@@ -165,8 +157,6 @@ class Rederivation:
             )
         at = {name: closing[name] for name in ("attempt", "epoch", "stage", "step", "expanded_seq")}
         tracker = self.observations.tracker
-        if contest := contest_of(self.notes):
-            contest.begin(closing["epoch"], self.observations.lineage.counts)
         expected = merge_records(
             self.admission, self.pool, tracker, self.staging, self.notes, fixed, **at
         )
@@ -252,7 +242,6 @@ class Rederivation:
             self.findings.problem(
                 where, f"was made by weights of step {step.record['policy_step']}"
             )
-        self._check_sizes(step, where)
         self._check_interface(step, where)
         reported = []
         groups = step.groups
@@ -297,17 +286,6 @@ class Rederivation:
                 self.findings.problem(
                     where, f"is refilled by {_tasks(told)}, and the rules give {_tasks(given)}"
                 )
-
-    def _check_sizes(self, step: ClosedStep, where: str) -> None:
-        """Whether each group has as many rollouts as the records before the step give it."""
-        given = sizes_of(self._folds, [record["task"] for record in step.records], self.run.config)
-        told = tuple(len(record["rollouts"]) for record in step.records)
-        if given:
-            self.findings.count("groups of derived size", len(given))
-        if given and told != given:
-            self.findings.problem(
-                where, f"has groups of {told} rollouts, and the rules give {given}"
-            )
 
     def _check_interface(self, step: ClosedStep, where: str) -> None:
         """Whether an interface that follows the run's records was shown in the version that those

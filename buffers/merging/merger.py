@@ -25,13 +25,12 @@ from rods.buffers.run.runfolder import ADMITTED, POOL
 from rods.buffers.state import RunState
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
-from rods.extension import EpochNotes, contest_of, epoch_notes, opened_by
+from rods.extension import EpochNotes, epoch_notes, opened_by
 from rods.logs import log
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Tracker
 
-Play = Callable[..., Any] | None  # what a policy plays (rods.extension.Contest.play)
 LOOK = 0.1  # seconds between looks at what the other process has written
 PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 
@@ -64,7 +63,6 @@ class Merger:
         self._ownership = Ownership(run.path, POOL, process, heartbeat)
         self._seeds = Seeds(run.path)
         self._notes = epoch_notes(run)
-        self._contest = contest_of(self._notes)
         self._admission: Admission | None = None
         self._pool: Pool | None = None  # the one that it follows
         try:
@@ -75,13 +73,11 @@ class Merger:
             self._ownership.release()
             raise
 
-    def merge(
-        self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play = None
-    ) -> Epoch:
+    def merge(self, number: int, stage: int, waiting: Callable[[], None] | None) -> Epoch:
         self.state.read_merges()
         recorded = 0 <= number <= self.state.epoch
         if not recorded:
-            self._decide(number, stage, waiting, play)
+            self._decide(number, stage, waiting)
         pool = self.state.pool_at(number)
         closing = pool.latest or {}
         if closing["stage"] != stage:
@@ -104,17 +100,10 @@ class Merger:
         )
         return Epoch(number, stage, step, slots, order_hash, counts, seq, recorded, opened)
 
-    def _decide(
-        self, number: int, stage: int, waiting: Callable[[], None] | None, play: Play
-    ) -> None:
+    def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None) -> None:
         if number != self.state.epoch + 1:
             what = f"epoch {number} does not follow epoch {self.state.epoch}"
             raise self._refused(what, f"merge epoch {self.state.epoch + 1} first")
-        if self._contest and play is None:
-            raise self._refused(
-                "variants are played before a merge",
-                "use `rods-train`, or `open_training` in Python",
-            )
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (left := self.state.unvisited()):
@@ -125,10 +114,7 @@ class Merger:
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
         with buffer_lock(self.run.path):
-            at = self._record(number, stage, step)  # or not, where something is to be played first
-        if self._contest and play and self._contest.wanted:
-            self._contest.play(at, play)  # takes long: others may want the lock
-            self._decide(number, stage, waiting, play)
+            self._record(number, stage, step)
 
     def _refused(self, what: str, remedy: str) -> RefusedError:
         return RefusedError(what, where=str(self._writer.path), remedy=remedy)
@@ -137,14 +123,10 @@ class Merger:
         self._writer.close()
         self._ownership.release()
 
-    def _record(self, number: int, stage: int, step: int) -> Record:
+    def _record(self, number: int, stage: int, step: int) -> None:
         state = self.state
-        contest = self._contest
         state.read_merges()
-        read = contest.begin(number, state.lineage.counts) if contest else None
-        fixed = {"expanded_seq": state.staging.seq if read is None else read} | state.fixed.get(
-            number, {}
-        )
+        fixed = {"expanded_seq": state.staging.seq} | state.fixed.get(number, {})
         self._await_variants(fixed["expanded_seq"])
         if self._admission is None or self._pool is not state.pool:  # perhaps folded anew
             self._pool = state.pool
@@ -167,11 +149,9 @@ class Merger:
         *decisions, closing = merge_records(
             admission, state.pool, state.tracker, state.staging, self._notes, fixed, **at
         )
-        if not contest or not contest.wanted:
-            self._writer.append_group(decisions, closing)
-            self._admission = admission
-            state.read_merges()
-        return at
+        self._writer.append_group(decisions, closing)
+        self._admission = admission
+        state.read_merges()
 
     def _sync_variants(self) -> None:
         """Makes durable what the merge will name: the parts of the expanded log that may hold more
@@ -257,9 +237,7 @@ def merge_records(
     config = admission.run.config
     admission.environments = admission.run.named(admitted)
     candidates = staging.candidates(at["expanded_seq"], by_pick=config.sync == "lockstep")
-    decided, fields, *_ = derive(
-        config, pool, tracker, candidates, admission, contest=contest_of(notes), **at
-    )
+    decided, fields, *_ = derive(config, pool, tracker, candidates, admission, **at)
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     told = {"admissions": admitted} if admitted else {}

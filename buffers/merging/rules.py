@@ -18,7 +18,6 @@ from rods.buffers.folds.staging import Candidate
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage
-from rods.extension import Contest
 from rods.gates import varied
 from rods.gates.similarity import SimilarityIndex, contamination, held_out_index
 from rods.rules import order, retirement
@@ -187,22 +186,16 @@ class _Merge:
             room += sum(self.standing(member).groups > 0 for member in generated)
         return min(most, room)
 
-    def inject(self, candidates: list[Candidate], contest: Contest | None) -> list[Candidate]:
-        """Admits candidates (that a contest leaves) in order until the budget is spent; returns the
-        deferred ones."""
+    def inject(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Admits candidates in order until the budget is spent; returns the deferred ones."""
         budget = self.budget()
         admitted = 0
-        looked, outdone = (
-            contest.sifted(candidates, budget, self.admission.refuse)
-            if contest
-            else (candidates, {})
-        )
-        for candidate in looked:
+        for candidate in candidates:
             if admitted >= budget:
                 break
             content = candidate.content
             where = {"expanded": candidate.seq, "pick": candidate.pick}
-            judged = outdone.get(candidate.seq) or self.admission.refuse(content)
+            judged = self.admission.refuse(content)
             if isinstance(judged, Refusal):
                 self.decide(
                     "refused", content["id"], **where, rule=judged.reason, detail=judged.detail
@@ -260,7 +253,6 @@ def derive(
     stage: int,
     step: int,
     expanded_seq: int,
-    contest: Contest | None = None,
 ) -> tuple[list[Record], Record, Pool, tuple[order.EpochSlot, ...]]:
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in
     the order in which they are to be admitted. `admission` learns of what comes and what leaves;
@@ -273,7 +265,7 @@ def derive(
     if retiring:
         merge.revive()
         merge.retire()
-    deferred = merge.inject(candidates, contest) if injecting else candidates
+    deferred = merge.inject(candidates) if injecting else candidates
     if retiring and config.pool.capacity:
         merge.evict()
     active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]
@@ -294,7 +286,6 @@ def derive(
             "slots": len(slots),
             "retests": len(retests),
             **{kind: made.count(kind) for kind in ("revived", "retired", "injected", "refused")},
-            **({"played": contest.played} if contest else {}),
         },
         "deferred": {
             "count": len(seqs),

@@ -59,17 +59,7 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
 
     with registry.follower(name).whole():
         pass
-    for view in (
-        "status",
-        "positions",
-        "steps",
-        "shares",
-        "funnel",
-        "models",
-        "compare",
-        "logs",
-        "report",
-    ):
+    for view in ("status", "positions", "steps", "funnel", "models", "compare", "logs", "report"):
         yield asked(view)
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1

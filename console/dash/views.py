@@ -352,7 +352,6 @@ def _told(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
         "seed": follower.ids[table["seed"][row]],
         "generation": int(table["generation"][row]),
         "state": str(states[row]),
-        "aim": follower.aims.get(number, ""),
         **_latest(follower, number),
     }
 
@@ -495,12 +494,6 @@ def _profile(follower: Follower, task: AnyTask | None) -> dict[str, Any] | None:
         return None
 
 
-def shares(follower: Follower, query: Query) -> dict[str, Any]:
-    """How often what goes well over the steps, by extension (`Follower.moved`)."""
-    with follower.fresh():
-        return follower.moved()
-
-
 VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
     # The held-out scores of a run, where `rods trainer score` has made them, and what extensions
     # compare.
@@ -527,6 +520,5 @@ for _view in (
     funnel,
     lineage,
     pair,
-    shares,
 ):
     VIEWS[_view.__name__] = _view

@@ -1,12 +1,11 @@
 """`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what
-moves over the steps; what variants cost."""
+variants cost."""
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from enum import Flag
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -20,7 +19,6 @@ from rods.console.progress import InterfaceVersion
 from rods.console.task_history import TaskHistory, task_episodes, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
-from rods.extension import aim_words, extensions
 from rods.model_json import mapped
 from rods.observations import Dynamics, shares
 from rods.tasks import OpenTask, Task
@@ -46,12 +44,6 @@ Episodes = Annotated[
 Step = Annotated[
     int | None, Parameter(help="With --episodes: of this step; by default the latest that has any.")
 ]
-if TYPE_CHECKING:
-    Shares = Flag
-else:  # an option an extension
-    Shares = Flag("Shares", [extension.name for extension in extensions() if extension.shares])
-OVER_STEPS = Parameter(name="*", negative="", help="Show how often what goes well, over the steps.")
-COLUMNS = 8  # steps of such shares
 FOLDED = 2_000  # characters of a text that are shown
 
 
@@ -65,36 +57,24 @@ def inspect(
     episodes: Episodes = False,
     step: Step = None,
     as_json: Json = False,
-    derived: Annotated[Shares | None, OVER_STEPS] = None,
 ) -> None:
     """Show one task: conversation, ground truth, what became of each turn, lineage from seed to
     variant, windows of rewards, and its history; or its episodes; or what the policy was shown,
     version by version; or calls, tokens and time for each accepted variant, with what failed and
-    without; or what extensions derive.
+    without.
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is
     active.
     """
-    if (task is not None) + interface + cost + bool(derived) > 1:
-        options = ", ".join(
-            f"--{name}" for name in ("interface", "cost", *(flag.name for flag in Shares))
-        )
-        remedy = f"`rods inspect {run} TASK`, or without a task one of {options}"
+    if (task is not None) + interface + cost > 1:
+        remedy = f"`rods inspect {run} TASK`, or without a task one of --interface, --cost"
         raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
     if (episodes and task in (None, "variants", "originals")) or (
         step is not None and not episodes
     ):
         remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
         raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
-    if derived:
-        with (follower := Follower(run)).whole():
-            told = follower.moved()
-        wanted = {
-            str(flag.name): told.get(str(flag.name), {"steps": [], "shares": {}})
-            for flag in derived
-        }
-        print_result(as_json, wanted, *(_moves(name, one) for name, one in wanted.items()))
-    elif cost:
+    if cost:
         Run.open(run)
         spent = costs(run)
         print_result(as_json, spent.as_json(), cost_lines(spent))
@@ -117,28 +97,6 @@ def inspect(
     else:
         history = task_history(Follower(run), task)
         print_result(as_json, history.as_json(), _lines(history))
-
-
-def _moves(name: str, told: dict[str, Any]) -> Iterator[str]:
-    """Shares after some of the steps, the last one among them, and of how many times that is
-    (`Follower.moved`)."""
-    if not told["shares"]:
-        yield (
-            f"no step of this run says anything of {name}: [{name}] is off there, or its policy "
-            f"plays no turns"
-        )
-        return
-    steps = told["steps"]
-    width = max(map(len, ("after step", *told["shares"])))
-    stride = -(-len(steps) // COLUMNS) or 1
-    yield (
-        f"{'after step':<{width}}  "
-        + " ".join(f"{step:>5}" for step in steps[::-stride][::-1])
-        + "   of times"
-    )
-    for name, over in told["shares"].items():
-        cells = ("    –" if each is None else f"{each[0]:>5.0%}" for each in over[::-stride][::-1])
-        yield f"{name:<{width}}  {' '.join(cells)}   {over[-1][1] if over[-1] else 0:>8}"
 
 
 def _version_lines(version: InterfaceVersion) -> list[str]:
@@ -176,11 +134,7 @@ def _lines(known: TaskHistory) -> list[str]:
         )
         lines.append(f"world     {made or 'of unknown kind'}; hash {world['hash']}{since}")
     if len(known.lineage) > 1:
-        ways = ((ancestor.id, aim_words(ancestor.provenance)) for ancestor in known.lineage)
-        lines.append(
-            "lineage   "
-            + " → ".join(f"{name} ({words})" if words else name for name, words in ways)
-        )
+        lines.append("lineage   " + " → ".join(ancestor.id for ancestor in known.lineage))
     if known.variants:
         lines.append("variants  " + ", ".join(known.variants))
     lines.append(f"tools     {', '.join(task.tools)}")

@@ -15,7 +15,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
@@ -41,9 +41,8 @@ class Assignment(Generic[V]):
     its seed does, and not others, `narrative` that a story is to tie its turns together. `failures`
     and `blocked` are what went wrong so far with this variant (004 Appendix F): structured errors
     and the cumulative blocklist of functions; both stay empty in blind retry. `profile` is that of
-    the root's ground-truth calls, or that to which its pick's `aim` leads, with the type to write;
-    `words` say so to a model. `plan_number` counts the plans of this attempt; `preferences` weigh
-    functions (rods.extension.Preferring)."""
+    the root's ground-truth calls, with the type to write. `plan_number` counts the plans of this
+    attempt."""
 
     environment: Environment
     seed: V
@@ -57,18 +56,11 @@ class Assignment(Generic[V]):
     profile: Profile = NO_CALLS
     plan_number: int = 0
     narrative: bool = True
-    # for the variant's provenance; empty: no pick aims
-    aim: Mapping[str, Any] = field(default_factory=dict)
-    words: str = ""
-    preferences: Mapping[str, float] = field(default_factory=dict)
 
     def shown(self, usual: int) -> int:
         """The most tools that the variant shows where `usual` are shown otherwise: no more than its
-        seed shows, so that the choice among them is as hard, unless its pick's aim leads to more or
-        to fewer."""
-        own = len(self.seed.tools)
-        wanted = self.profile.shown if self.aim.get("operator") else own
-        return wanted if wanted > own else min(usual, wanted)
+        seed shows, so that the choice among them is as hard."""
+        return min(usual, len(self.seed.tools))
 
     @property
     def problem(self) -> str:

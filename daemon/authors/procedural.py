@@ -41,7 +41,6 @@ def sketch(
         blocked=given.blocked,
         functions="same" if given.same else "other",
         narrative=given.narrative,
-        preferences=given.preferences,
         tries=tries,
         rng=rng,
     )

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from rods.errors import UserError
 from rods.faults import LABELS, Label
 from rods.trainer.advantages import AdvantageEstimate, Array, Hook
@@ -53,8 +55,9 @@ def weighted(**changes: float) -> Hook:
     utility = {label: changes.get(label, value) for label, value in UTILITY.items()}
 
     def hook(estimate: AdvantageEstimate) -> Array:
-        weights = [weight(seen.rollout.labels, utility) for seen in estimate.rollouts]
-        return estimate.advantages * estimate.table(weights)
+        weights = np.array([weight(seen.rollout.labels, utility) for seen in estimate.rollouts])
+        weighed: Array = estimate.advantages * weights.reshape(estimate.advantages.shape)
+        return weighed
 
     return hook
 

@@ -92,7 +92,7 @@ class Simulation(Extension):
     def told(self, fold: Any, config: Any, where: Told) -> Mapping[str, Any]:
         """Gauges: `difficulty/next`, and of the last step `difficulty/<dimension>`, the level that
         it allowed."""
-        if not config.source.drawn or where == "shares":
+        if not config.source.drawn:
             return {}
         if where != "gauges":
             return {"difficulty": fold.as_json() if where == "status" else fold.value}

@@ -7,8 +7,8 @@ from an earlier call's result (`rods.analysis.flows`) is an edge. Two profiles h
 (docs/gates.md)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -56,14 +56,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Profile:
-    """`turns[t]` holds the nodes of turn t in order; in an empty turn no call is right. `shown`:
-    how many tools the policy may call, 0 before there is a task. Of a profile to write, `lacks`
-    says what else a variant's lacks."""
+    """`turns[t]` holds the nodes of turn t in order; in an empty turn no call is right."""
 
     type: TaskType
     turns: tuple[tuple[Node, ...], ...]
-    shown: int = field(default=0, compare=False)
-    lacks: "Callable[[Profile], list[str]] | None" = field(default=None, compare=False, repr=False)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -189,7 +185,7 @@ def profile(environment: Environment, task: Task, results: Results | None = None
         )
         for turn, calls in enumerate(task.calls)
     ]
-    return Profile(task.type, tuple(turns), len(task.tools))
+    return Profile(task.type, tuple(turns))
 
 
 # The weights of `distance`. The graph counts most because it holds classes and dependencies at
@@ -239,7 +235,7 @@ def isomorphic(root: Profile, variant: Profile, limits: Gates) -> list[str]:
     """Why `variant` is not close enough to `root`; empty when it is: the same number of turns and
     the same API classes, calls per turn within one, and within `limits` its depth, the edges that
     only one of both has (turn → turn), the distance between the topologies (1 − their Jaccard
-    index), the distance as a whole; and what the root `lacks`."""
+    index), the distance as a whole."""
     reasons = []
     if len(root.turns) != len(variant.turns):
         reasons.append(f"{len(variant.turns)} turns instead of {len(root.turns)}")
@@ -260,7 +256,7 @@ def isomorphic(root: Profile, variant: Profile, limits: Gates) -> list[str]:
         reasons.append(f"topology distance {apart:.3f} is over {limits.profile_topology:g}")
     if (apart := distance(root, variant)) > limits.profile_distance:
         reasons.append(f"profile distance {apart:.3f} is over {limits.profile_distance:g}")
-    return reasons + (root.lacks(variant) if root.lacks is not None else [])
+    return reasons
 
 
 def edges_apart(a: Counter[tuple[int, int]], b: Counter[tuple[int, int]]) -> int:

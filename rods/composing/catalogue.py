@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import content_id, rounded
+from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import Task
@@ -134,20 +134,6 @@ class Recipe:
     @cached_property
     def tools(self) -> tuple[str, ...]:
         return tuple(step.tool for step in self.steps)
-
-    @cached_property
-    def practised(self) -> tuple[str, ...]:
-        """Its functions, and as `giver → taker` those of which one feeds the other."""
-        feeding = (
-            f"{self.tools[giver]} → {step.tool}"
-            for step in self.steps
-            for giver in sorted(step.fed_by)
-        )
-        return (*self.tools, *feeding)
-
-    def preferred(self, preferences: Mapping[str, float]) -> float:
-        """The mean weight (rods.extension.Preferring) of what is practised in it."""
-        return sum(preferences.get(name, 1.0) for name in self.practised) / len(self.practised)
 
     @cached_property
     def needs(self) -> frozenset[str]:
@@ -339,17 +325,6 @@ class Catalogue:
     #: `(task, results)`: (turn, call, why) of each call that runs here and that the environment's
     #: official checker would hold against its own ground truth
     misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _nothing
-
-    def shuffle(
-        self, names: list[str], preferences: Mapping[str, float], rng: random.Random
-    ) -> None:
-        """Shuffles names of recipes, those before the others that weigh more (`Recipe.preferred`):
-        each place is drawn by weight from those that are left."""
-        if not preferences:
-            rng.shuffle(names)
-            return
-        due = {name: rng.expovariate(self.recipes[name].preferred(preferences)) for name in names}
-        names.sort(key=lambda name: (rounded(due[name]), name))
 
     def recipe(self, name: str, turn: int | None = None) -> Recipe:
         """Raises ComposeError("func_sample_failed") where no recipe has this name."""

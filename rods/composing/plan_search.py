@@ -147,8 +147,6 @@ class PlanSample:
     avoid: frozenset[str]
     rng: random.Random
     fair: bool = True
-    # weights of functions (Recipe.preferred)
-    preferences: Mapping[str, float] = field(default_factory=dict)
     turns: list[Turn] = field(default_factory=list)
     prefix: Prefix = field(default_factory=Prefix)
     seeks_depth: bool = False  # weighs down recipes that bring none
@@ -247,17 +245,16 @@ class PlanSample:
             fitting, sums = weighed
             return self.rng.choices(fitting, cum_weights=sums)[0] if fitting else None
         classes = self._classes(turn, chosen)
-        most = max((1.0, *self.preferences.values()))
         for _ in range(DRAWS):
             recipe = choice(recipes)
             if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
                 continue
-            drawn = chance() * TAKE_UP * most
+            drawn = chance() * TAKE_UP
             # a weight is at most this, and most draws fail it already
             plain = not recipe.needs and (
                 self.shape.depth is None or recipe.reach <= max(self.table.depth, 1)
             )
-            if drawn < (1.0 if plain else TAKE_UP) * most and drawn < self._weight(recipe, classes):
+            if drawn < (1.0 if plain else TAKE_UP) and drawn < self._weight(recipe, classes):
                 return recipe
         return None
 
@@ -304,8 +301,6 @@ class PlanSample:
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
         table = self.table
         weight = TAKE_UP if recipe.needs else 1.0
-        if self.preferences:
-            weight *= recipe.preferred(self.preferences)
         for turn in self.turns:
             if recipe in turn:
                 weight *= self.catalogue.repeated

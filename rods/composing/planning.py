@@ -2,29 +2,24 @@
 turns in which no call is right, depth, and API classes (`PlanShape`). Functions, names, numbers and
 story are new; `functions="same"` keeps the functions, as an ablation."""
 
-import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from statistics import mean
 from typing import Literal
 
 from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Profile, distance, edges_apart, isomorphic
-from rods.canonical import rounded
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe, Source
 from rods.composing.plan_search import PlanSample, PlanShape, Prefix, Turn, most_calls
 from rods.composing.records import ComposeError, Plan
 from rods.config import Gates
 from rods.environments.base import Environment
-from rods.extension import NOTHING
 from rods.tasks import Task, TaskType
 
 TRIES = 80  # candidate plans looked at for a seed's shape
 LONGER = 5  # times as many while none of them fits
 ENOUGH = 8  # that fit, to choose the nearest of
-PREFERRED = 3.0  # cost of functions that weigh e times less in the mean
 # costs of the whole distance, and of an edge from turn to turn that only one of both has
 NEAR = 5.0
 EDGE = 2.0
@@ -78,7 +73,6 @@ def plan(
     usable: frozenset[str] | None = None,
     narrative: bool = True,
     fair: bool = True,
-    preferences: Mapping[str, float] = NOTHING,
     tries: int = TRIES,
     rng: random.Random,
 ) -> Plan:
@@ -89,9 +83,8 @@ def plan(
     `functions="other"` avoids the functions of `seed`, if there is one, as far as the shape allows
     and never repeats their multiset; "same" calls exactly the seed's functions, turn by turn.
     `blocked` names functions and recipes not to be used (Appendix F), `usable` the API classes to
-    choose from (those of a given profile, else None: all); `fair` as in `deniable`; `preferences`
-    weigh functions (rods.extension.Preferring). Raises ComposeError("no_pattern") when the search
-    finds nothing."""
+    choose from (those of a given profile, else None: all); `fair` as in `deniable`. Raises
+    ComposeError("no_pattern") when the search finds nothing."""
     groups = {name: tool.group for name, tool in environment.tools().items()}
     root = goal if isinstance(goal, Profile) else None
     shape = shape_of(goal) if isinstance(goal, Profile) else goal
@@ -102,7 +95,7 @@ def plan(
     ]
     other = Counter(name for turn in wanted for name in turn)
     avoid = frozenset(other) - catalogue.common
-    sample = partial(PlanSample, catalogue, groups, shape, type, avoid, rng, fair, preferences)
+    sample = partial(PlanSample, catalogue, groups, shape, type, avoid, rng, fair)
     if functions == "same":
         return sample().planned(sample().same(wanted, blocked), narrative)
     free = [
@@ -162,9 +155,6 @@ def plan(
                 missed[-1, f"were too far from the seed ({far[0]})"] += 1
                 continue
             cost += NEAR * distance(root, seen) + EDGE * edges_apart(root.links, seen.links)
-        if preferences:
-            weights = [recipe.preferred(preferences) for turn in candidate.turns for recipe in turn]
-            cost = rounded(cost - PREFERRED * math.log(mean(weights)))
         fitting.append((cost, number, candidate.turns))
         if cost == 0 and root is None:
             break

@@ -55,10 +55,9 @@ class PolicySettings(Section):
     # what may help, as in training (rods/interfaces), and then go right; 0: none, and no
     # demonstration has hints
     recoveries: float = Field(0.0, ge=0, le=1)
-    # kind=nano: the warm start's demonstrations are of desk, of worlds drawn by chance
-    # ("generated"), or of desks with house rules (docs/teaching.md), and no run has one of these
-    # worlds
-    warm_start: Literal["desk", "generated", "house"] = "desk"
+    # kind=nano: the warm start's demonstrations are of desk, or of worlds drawn by chance
+    # ("generated"), and no run has one of these worlds
+    warm_start: Literal["desk", "generated"] = "desk"
     # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     warm_start_steps: int = Field(0, ge=0)
     # kind=simulated: skill at the start; a task of this difficulty is resolved half the time

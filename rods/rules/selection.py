@@ -1,30 +1,26 @@
 """Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over the groups of one step.
 
-A seed is an active task whose latest group lies in the boundary zone of the configured reward, or
-below it where an extension aims variants. Groups of types have quotas; inside each, candidates are
-ranked by score: by the rewards of now (`proxy`, `variance`, `advantage`), or blind to rewards
-(`random`). Work is O(candidates): the batch of a step, unless `candidates = "pool"`."""
+A seed is an active task whose latest group lies in the boundary zone of the configured reward.
+Groups of types have quotas; inside each, candidates are ranked by score: by the rewards of now
+(`proxy`, `variance`, `advantage`), or blind to rewards (`random`). Work is O(candidates): the batch
+of a step, unless `candidates = "pool"`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from rods.canonical import keyed_random, rounded
 from rods.config import Config, Selection
-from rods.extension import aims_of
 from rods.observations import Group
 from rods.rules.zones import TaskSignal, group_signal, zone_of
-from rods.tasks import AnyTask, TaskType
+from rods.tasks import TaskType
 
 
 class TaskFacts(NamedTuple):
-    """What selection must know of an active task. `generation`: 0 for originals; `task`: where an
-    extension aims."""
+    """What selection must know of an active task. `generation`: 0 for originals."""
 
     type: TaskType
     generation: int = 0
-    task: AnyTask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,6 @@ def select(
     also of tasks never seen). `last_picked`: the step in which a task was last picked (not dropped
     as stale)."""
     rules = config.selection
-    aims = aims_of(config)
     if rules.seeds_per_step == 0:
         return []
     ranked: list[Pick] = []
@@ -88,11 +83,10 @@ def select(
         last = last_picked.get(signal.task)
         if last is not None and step - last <= rules.exclusion_steps:
             continue
-        if (score := _score(step, signal, config, aims is not None)) is not None:
+        if (score := _score(step, signal, config)) is not None:
             ranked.append(Pick(step, signal.task, facts.type, score, _why(signal, facts, rules)))
     ranked.sort(key=lambda pick: (-pick.score, pick.task))
-    within = partial(_within_quotas, rules=rules)
-    return within(ranked) if aims is None else list(aims.picks(ranked, active, within))
+    return _within_quotas(ranked, rules)
 
 
 def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
@@ -105,9 +99,8 @@ def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
     return min(rules.seeds_per_step, reached * rules.quota_per_group())
 
 
-def _score(step: int, signal: TaskSignal, config: Config, below: bool) -> float | None:
-    """The task's score in [0, 1]; None when it is no seed. `below`: tasks below the boundary are
-    seeds, too."""
+def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
+    """The task's score in [0, 1]; None when it is no seed."""
     rules = config.selection
     moments = signal.moments
     if signal.truncated:
@@ -118,11 +111,10 @@ def _score(step: int, signal: TaskSignal, config: Config, below: bool) -> float 
         )
     if moments is None:
         return None
-    zone = zone_of(moments.mean, config.zones)
-    if zone != "boundary" and not (below and zone == "too_hard"):
+    if zone_of(moments.mean, config.zones) != "boundary":
         return None
     spread = signal.advantage if rules.order == "advantage" else moments.variance
-    if spread is None or (rules.skip_zero_variance and spread == 0 and zone == "boundary"):
+    if spread is None or (rules.skip_zero_variance and spread == 0):
         return None
     if rules.order == "advantage":  # has no bound of its own
         return rounded(spread / (1 + spread))

@@ -70,7 +70,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     }
 
 
-@pytest.mark.needs("simulation", "feedback", "probe")
+@pytest.mark.needs("simulation", "feedback")
 def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
     for block in EXAMPLES:
         for seq, line in enumerate(block.splitlines(), start=1):
@@ -84,7 +84,7 @@ def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
         ] == records
 
 
-@pytest.mark.needs("feedback", "probe", "simulation")
+@pytest.mark.needs("feedback", "simulation")
 def test_examples_have_the_fields_that_are_written_in_their_order(
     written: dict[str, Record],
 ) -> None:

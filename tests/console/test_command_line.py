@@ -26,10 +26,7 @@ EXPECTED = {
     ),
     "up": (["RUN"], ["--config", "--steps", "--json"]),
     "status": (["RUNS"], ["--follow", "--log", "--level", "--process", "--text", "--json"]),
-    "inspect": (
-        ["RUN", "TASK"],
-        ["--interface", "--cost", "--episodes", "--step", "--json", "--skills"],
-    ),
+    "inspect": (["RUN", "TASK"], ["--interface", "--cost", "--episodes", "--step", "--json"]),
     "dash": (["RUNS"], ["--host", "--port", "--export", "--report", "--example", "--json"]),
     "verify": (["RUN"], ["--replay", "--json"]),
     "recover": (["RUN"], ["--yes", "--json"]),
@@ -49,7 +46,6 @@ EXPECTED = {
         ["OUT"],
         ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"],
     ),
-    "data house": (["OUT"], ["--train", "--held-out", "--told", "--random-seed", "--json"]),
     "data select": (
         ["FILE", "OUT"],
         ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"],
@@ -118,7 +114,6 @@ BROUGHT = {  # by parts that can be taken out
     "feedback": ("env feedback list", "env feedback show", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),
     "simulation": ("data draw",),
-    "house_rules": ("data house",),
     "export": ("data export",),
     "new_world": ("init",),
     "trials": ("doctor",),
@@ -126,8 +121,6 @@ BROUGHT = {  # by parts that can be taken out
 for part in GONE:
     for verb in BROUGHT.get(part, ()):
         del EXPECTED[verb]
-if "skills" in GONE:
-    EXPECTED["inspect"][1].remove("--skills")
 
 
 def test_verbs_and_options_are_the_agreed_ones() -> None:

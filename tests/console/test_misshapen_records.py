@@ -25,12 +25,6 @@ from tests.faults.forge import Forge
 MORE = """
 [pipeline]
 variants_per_seed = 2
-[probe]
-enabled = true
-[aiming]
-enabled = true
-[skills]
-enabled = true
 """
 VALUES: tuple[Any, ...] = (
     None,
@@ -159,8 +153,7 @@ def test_a_sample_is_told_in_a_line(
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-@pytest.mark.needs("probe", "aiming", "skills")
-def test_records_of_extensions_too(forge: Forge, tmp_path: Path) -> None:
+def test_records_of_a_refilled_run_too(forge: Forge, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
         CONFIG.replace("[rollouts]", "[rollouts]\nrefill = 1") + MORE
     )

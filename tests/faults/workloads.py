@@ -60,12 +60,10 @@ VALUES: dict[str, Any] = {
         "trace_bytes": 0,
     },
 }
-PROBES = "probes.jsonl"
 LOGS = (
     runfolder.OBSERVATIONS,
     runfolder.POOL,
     DRAWN,
-    PROBES,
     runfolder.SEEDS,
     runfolder.EXPANDED,
     runfolder.REJECTED,

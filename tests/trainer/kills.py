@@ -38,7 +38,7 @@ from rods.canonical import canonical
 from rods.errors import EXIT_OK
 from rods.family.simulation.settings import DRAWN
 from tests.faults.table import HEAD, Row
-from tests.faults.workloads import LOGS, PROBES, Verdict, judge
+from tests.faults.workloads import LOGS, Verdict, judge
 from tests.forked import Process
 from tests.trainer.runs import start, write_config
 
@@ -166,9 +166,6 @@ class Killed:
             return "while starting", lambda: time.monotonic() > began + wait * self.startup
         pool = self.folder / runfolder.POOL
         checkpoints = self.folder / "checkpoints"
-        if (self.folder / PROBES).exists():  # what comes right before a merge
-            pool = self.folder / PROBES
-            wait = wait * 0.2
         size = _size(pool)
         if kind == "checkpoint":
             return "writing a checkpoint", _delayed(
@@ -288,15 +285,8 @@ def evidence(folder: Path, step: int | None = None) -> dict[str, Any]:
             [record["step"], record["slot"], record["difficulty"], record["task"]["id"]]
             for record in read(folder / DRAWN)
         ),
-        "probe": sorted({canonical(_probed(record)) for record in read(folder / PROBES)}),
         "policy at the end": orjson.loads(checkpoint.read_bytes())["files"],  # hashes of its files
     }
-
-
-def _probed(record: dict[str, Any]) -> list[Any]:
-    """What of a probe does not depend on when it was made."""
-    variants = [[one["pick"], one["task"], one["rollouts"]] for one in record["variants"]]
-    return [record["epoch"], record["step"], variants]
 
 
 def recommitted(folder: Path) -> list[str]:

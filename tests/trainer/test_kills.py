@@ -7,17 +7,14 @@ kills visits.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rods.buffers.log.tail import read
 from rods.buffers.merging.merger import recorded_slots
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from tests.faults.table import Row
-from tests.faults.workloads import PROBES
-from tests.trainer.kills import ANY_SEED, Sync, evidence, sweep
+from tests.trainer.kills import ANY_SEED, evidence, sweep
 from tests.trainer.runs import live_steps
 
 pytestmark = pytest.mark.slow
@@ -70,21 +67,6 @@ def test_in_lockstep_kills_change_no_step_that_is_refilled(tmp_path: Path) -> No
     assert any(len(groups) > 6 for _, _, groups in steps) and any(
         group.get("replaced") for *_, groups in steps for group in groups
     )
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.needs("probe")
-@pytest.mark.parametrize("sync", ["lockstep", "free"])
-def test_kills_change_no_probe_and_nothing_comes_in_twice(tmp_path: Path, sync: Sync) -> None:
-    probing: dict[str, Any] = {
-        "probe.enabled": True,
-        "pipeline.variants_per_seed": 3,
-        "training.steps": 16,
-    }
-    # the daemon gets there
-    probing["operation.steps_per_second"] = 15.0 if sync == "lockstep" else 3.0
-    all_survived(sweep(tmp_path, sync, "simulated", KILLS, changes=probing))
-    assert [*read(tmp_path / "killed0" / PROBES)]
 
 
 @pytest.mark.timeout(900)

@@ -58,7 +58,9 @@ class Teacher:
 
     def demonstrate(self, tasks: Sequence[Task], rng: random.Random) -> list[Trace]:
         """One episode a task."""
-        self.watch(tasks)
+        for call in (call for task in tasks for turn in task.calls for call in turn):
+            for argument, value in call.arguments.items():
+                self.seen.setdefault((call.name, argument), []).append(value)
         plans: list[list[str]] = [[] for _ in tasks]
         asked = [personas.played(task) if self.played else task for task in tasks]
         jobs = [
@@ -77,13 +79,6 @@ class Teacher:
 
         return run_lockstep(jobs, complete)
 
-    def watch(self, tasks: Sequence[Task]) -> None:
-        """Keeps the values of their calls, to guess from."""
-        for task in tasks:
-            for call in (call for turn in task.calls for call in turn):
-                for argument, value in call.arguments.items():
-                    self.seen.setdefault((call.name, argument), []).append(value)
-
     def _next(
         self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random
     ) -> str:
@@ -92,11 +87,11 @@ class Teacher:
             shown = " ".join(
                 message.content for message in need.messages if message.role == "tool"
             ).split()
-            calls, answer = self.plan(task, turn, frozenset(shown), aided, rng)
+            calls, answer = self._plan(task, turn, frozenset(shown), aided, rng)
             plan[:] = [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
         return plan.pop(0)
 
-    def plan(
+    def _plan(
         self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random
     ) -> tuple[Sequence[Call], str]:
         """The calls of one turn, and its answer. `shown` are the words of all results so far;

@@ -6,11 +6,9 @@ import { ask, path } from "source";
 
 const WIDE = 150, HIGH = 26, LEFT = 14, TOP = 20, NAMED = 74, SOURCE = "expanded_epoch_*.jsonl: pick and task of each variant; pool.jsonl; observations.jsonl: latest groups"; // pixels; a name ends NAMED behind its dot
 
-const SIGNS = { harder: " ↑", sideways: " →", easier: " ↓" }; // where a variant went from its seed
-
 export function view(root, { run, rest }) {
-  const tree = el("div", { class: "scroll", title: SOURCE }), facts = el("p", { class: "faint", title: SOURCE }), both = el("div"), signs = el("p", { class: "faint" });
-  root.append(facts, tree, legend([...ZONES.map((name) => [name]), ["line", "no group yet"], ["ring", "ring: not in the pool"]]), signs, both);
+  const tree = el("div", { class: "scroll", title: SOURCE }), facts = el("p", { class: "faint", title: SOURCE }), both = el("div");
+  root.append(facts, tree, legend([...ZONES.map((name) => [name]), ["line", "no group yet"], ["ring", "ring: not in the pool"]]), both);
   let chosen = rest[0], beside = "";
 
   async function load() {
@@ -19,7 +17,6 @@ export function view(root, { run, rest }) {
     const got = await ask(path(run, "lineage", { task: chosen }));
     facts.replaceChildren(`${num(got.total)} tasks come from `, el("code", {}, got.nodes[0].task), `, it included` + (got.nodes.length < got.total ? `; ${num(got.nodes.length)} are drawn` : ""), ". Left to right: each was written from the one before.");
     tree.replaceChildren(drawn(got.nodes));
-    signs.replaceChildren(got.nodes.some((node) => node.aim) ? "↑ harder than its seed, ↓ easier, → like it" : "");
     if (beside !== chosen) await compare();
   }
 
@@ -54,10 +51,10 @@ export function view(root, { run, rest }) {
     });
     for (const node of nodes) {
       const [x, y] = places.get(node.task), inside = ["original", "injected", "revived"].includes(node.state), colour = node.zone ? `var(--${node.zone})` : "var(--line)";
-      const told = `${node.task}: ${node.state}, generation ${node.generation}, ${node.aim ? `${node.aim}, ` : ""}${node.zone ? `${node.zone.replace("_", " ")}, mean ${num(node.mean, 3)}` : "no group yet"}`;
+      const told = `${node.task}: ${node.state}, generation ${node.generation}, ${node.zone ? `${node.zone.replace("_", " ")}, mean ${num(node.mean, 3)}` : "no group yet"}`;
       parts.push(svg("a", { href: address(run, "lineage", [node.task]), "aria-current": node.task === chosen ? "true" : null }, svg("title", {}, told),
         svg("circle", { cx: x, cy: y, r: node.task === chosen ? 8 : 6, fill: inside ? colour : "var(--paper)", stroke: colour, "stroke-width": 2.5 }),
-        svg("text", { x: x + 12, y: y + 4, "font-weight": node.task === chosen ? "bold" : null }, node.task.slice(0, 8) + (SIGNS[node.aim?.split(" ")[0]] ?? ""))));
+        svg("text", { x: x + 12, y: y + 4, "font-weight": node.task === chosen ? "bold" : null }, node.task.slice(0, 8))));
     }
     return svg("svg", { class: "tree", width: LEFT + (deepest + 1) * WIDE, height: TOP + row * HIGH, role: "img", "aria-label": "lineage" }, ...parts);
   }

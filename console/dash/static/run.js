@@ -22,8 +22,8 @@ export function view(root, { run }) {
     series: [{ label: "entropy", colour: "too_hard" }] });
   const hard = chart({ title: "Difficulty of drawn tasks", unit: "1 to 100", range: [0, 100], source: `${OBSERVATIONS}: folded from the groups of drawn tasks`,
     series: [{ label: "difficulty", colour: "boundary" }] });
-  const labels = el("div"), maps = el("div");
-  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node, hard.node), maps, below);
+  const labels = el("div");
+  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node, hard.node), below);
   const steps = columns("step", "reward", "difficulty", ...ZONES), epochs = columns("step", "originals", "generated");
   const updates = new Map(), turns = new Map(); // by step
   let cursor = "", merged = 0, drawnLabels = "", became = null;
@@ -75,11 +75,6 @@ export function view(root, { run }) {
     became.draw(rows.map((row) => row.step), most.map((name) => rows.map((row, place) => row[name] / all[place])));
   }
 
-  async function moves() {
-    const got = await ask(path(run, "shares"));
-    maps.replaceChildren(...Object.entries(got).map(([name, one]) => map(name, one)));
-  }
-
   async function figures() {
     const now = await ask(path(run, "status"));
     top.replaceChildren(...told(now));
@@ -90,28 +85,10 @@ export function view(root, { run }) {
     grows: true, // shows what there is while the history is being read
     async update(moved) {
       const waiting = [figures()];
-      if (moved.has("reading") || moved.has("attempt") || moved.has("observations") || moved.has("pool")) waiting.push(curves(), moves());
+      if (moved.has("reading") || moved.has("attempt") || moved.has("observations") || moved.has("pool")) waiting.push(curves());
       await Promise.all(waiting);
     },
   };
-}
-
-/** How often each of several things goes well, a row each, from the first step to the last. */
-function map(name, { steps, shares }) {
-  const percent = (share) => (share == null ? "–" : `${num(100 * share)} %`);
-  const cell = (known, place) => {
-    const share = known?.[0];
-    const node = el("td", { class: "cell", title: `after step ${steps[place]}: ${percent(share)}` });
-    const [from, to, part] = share < 0.5 ? ["too_hard", "boundary", 2 * share] : ["boundary", "mastered", 2 * share - 1];
-    if (share != null) node.style.background = `color-mix(in srgb, var(--${to}) ${100 * part}%, var(--${from}))`;
-    return node;
-  };
-  const rows = Object.entries(shares).map(([each, over]) =>
-    el("tr", {}, el("td", {}, shown(each)), el("td", { class: "number" }, percent(over.at(-1)?.[0])), el("td", { class: "number" }, num(over.at(-1)?.[1], 1)), over.map(cell)));
-  const heads = ["", "goes well", "of times"].map((head) => el("th", { class: head && "number" }, head));
-  return el("section", {}, el("h2", {}, `${name.replaceAll("_", " ")}: how often each goes well, over the steps`), el("div", { class: "scroll map", title: `${OBSERVATIONS}: folded from the records of rollouts` },
-    el("table", {}, el("thead", {}, el("tr", {}, heads, el("th", { colspan: steps.length }, `after steps ${steps[0]} to ${steps.at(-1)}`))), el("tbody", {}, rows))),
-  legend([["too_hard", "never"], ["boundary", "half of the time"], ["mastered", "always"]]));
 }
 
 const said = (components) => Object.entries(components).map(([name, words]) => el("div", { title: words }, shown(name)));

@@ -25,7 +25,6 @@ from rods.gates.referents import Mention, is_amount, keys_of, mentions, referent
 from rods.tasks import Task
 
 TRIALS = 4
-CHOICES = 12  # functions offered for one place, where they are drawn
 Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
@@ -33,10 +32,9 @@ def tool_options(
     prober: Prober, given: Assignment[Task], rng: random.Random
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there
-    (rather not the seed's, or just these; as many as a task shows at most, and with weights, where
-    no flow narrows them down, `CHOICES` drawn by these); where a call of the root feeds another,
-    those that can, and which can feed which. Raises ComposeError("no_pattern") when no tool is left
-    for some place."""
+    (rather not the seed's, or just these; as many as a task shows at most); where a call of the
+    root feeds another, those that can, and which can feed which. Raises ComposeError("no_pattern")
+    when no tool is left for some place."""
     catalogue = prober.catalogue
     tools = given.environment.tools()
     avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
@@ -74,9 +72,8 @@ def tool_options(
             if not options:
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"
                 raise ComposeError("no_pattern", detail, turn=node.turn)
-            catalogue.shuffle(options, given.preferences, rng)
-            weighed = given.preferences and node.position not in linked
-            places.append(options[: min(CHOICES, catalogue.shown) if weighed else catalogue.shown])
+            rng.shuffle(options)
+            places.append(options[: catalogue.shown])
         turns.append(places)
     found = dict[tuple[Position, Position], Pairs]()
     for (turn, place), (later_turn, later_place), _ in () if given.same else given.profile.edges:

@@ -31,6 +31,7 @@ from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import Task
 
+CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
@@ -158,7 +159,7 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
-        "pattern": _places(wanted) + _links(given, wanted) + (given.words and f"\n{given.words}"),
+        "pattern": _places(wanted) + _links(given, wanted),
         "refused": "\n".join(f"{name}: {text[:REFUSAL]}" for name, text in refused.items()),
         "tools": ", ".join(given.profile.tools),
         "root": showing.excerpt("\n".join(given.root.script), TOLD),
@@ -238,8 +239,8 @@ def _from_recipes(
                     else not avoided.intersection(other.tools)
                 )
             ]
-            catalogue.shuffle(options, given.preferences, rng)
-            options = [recipe.name, *options[: linking.CHOICES - 1]]
+            rng.shuffle(options)
+            options = [recipe.name, *options[: CHOICES - 1]]
             rng.shuffle(options)
             places.append(tuple(options))
             table.add(recipe, turn)

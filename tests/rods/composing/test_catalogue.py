@@ -36,31 +36,6 @@ def test_environment_without_a_catalogue_is_no_prompts() -> None:
     assert caught.value.type == "no_prompts"
 
 
-def test_names_of_recipes_are_shuffled_by_the_weights_of_their_functions_and_without_weights_by_chance_alone() -> (
-    None
-):
-    names = sorted(desk().recipes)
-    plain = list(names)
-    shuffled = list(names)
-    random.Random(3).shuffle(plain)
-    desk().shuffle(shuffled, {}, random.Random(3))
-    assert shuffled == plain
-    (name,) = (
-        name
-        for name in names
-        if desk().recipes[name].practised == ("find_contact", "send_mail", MAIL)
-    )
-    firsts = []
-    for number in range(300):
-        desk().shuffle(shuffled, dict.fromkeys(("send_mail", MAIL), 4.0), random.Random(number))
-        assert sorted(shuffled) == names
-        firsts.append(shuffled.index(name) < len(names) / 4)
-    assert sum(firsts) > 120  # of 75 by chance
-    assert desk().recipes[name].preferred({"send_mail": 4.0, MAIL: 0.1}) == pytest.approx(
-        (1.0 + 4.0 + 0.1) / 3
-    )
-
-
 def step(tool: str, **sources: str) -> RecipeStep:
     return RecipeStep(tool, {parameter: source(text) for parameter, text in sources.items()})
 

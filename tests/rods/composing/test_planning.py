@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from rods.composing.plan_search import PlanShape, Table
 from rods.composing.planning import outline
 from rods.composing.records import ComposeError, Plan
 from rods.config import Gates
-from rods.extension import NOTHING
 from rods.tasks import Task
 from rods.worlds import desk as desk_environment
 from tests.rods.composing.drafts import DESK, desk, made, planned
@@ -30,7 +28,6 @@ def _plan(
     functions: str = "other",
     blocked: frozenset[str] = frozenset(),
     narrative: bool = True,
-    preferences: Mapping[str, float] = NOTHING,
 ) -> Plan:
     rng = keyed_random(1, "plan", seed.id)
     shape = profile(DESK, seed)
@@ -40,30 +37,7 @@ def _plan(
         "functions": functions,
         "narrative": narrative,
     }
-    return planning.plan(
-        desk(), DESK, shape, seed.type, seed=seed, rng=rng, preferences=preferences, **told
-    )
-
-
-def test_plans_call_functions_the_rather_the_more_they_weigh_in_the_same_shape() -> None:
-    """Weights of the functions in the second half of the alphabet, and of pairs with one of
-    them."""
-    calls = {weight: Counter[bool]() for weight in (None, 1.0, 10.0)}
-    names = [
-        *DESK.tools(),
-        *(f"{giver} → {taker}" for giver in DESK.tools() for taker in DESK.tools()),
-    ]
-    for seed in SEEDS:
-        for weight, counts in calls.items():
-            preferences = (
-                {} if weight is None else {name: weight for name in names if name[0] > "i"}
-            )
-            with suppress(ComposeError):
-                plan = _plan(seed, preferences=preferences)
-                assert len(plan.turns) == len(seed.calls)
-                counts.update(name[0] > "i" for name in _multiset(plan).elements())
-    blind, alike, aimed = (counts[True] / counts.total() for counts in calls.values())
-    assert abs(blind - alike) < 0.05 and aimed > blind + 0.12, (blind, alike, aimed)
+    return planning.plan(desk(), DESK, shape, seed.type, seed=seed, rng=rng, **told)
 
 
 def _plans() -> Iterator[tuple[Task, Plan]]:

@@ -372,7 +372,6 @@ def test_the_code_of_a_world_that_tasks_name_runs_only_when_it_is_trusted(
         ("theirs.py:world", True),
         pytest.param("theirs.json", True, marks=pytest.mark.needs("mcp")),
         pytest.param("theirs.openenv.json", True, marks=pytest.mark.needs("openenv")),
-        pytest.param("7.house", False, marks=pytest.mark.needs("house_rules")),
         ("nowhere", False),
         (f"environments/{'a' * 20}/world.py:environment", False),
         ("confined.py:world", False),

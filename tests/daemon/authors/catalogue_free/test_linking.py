@@ -120,24 +120,6 @@ def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: Task
         assert turns[turn][0] and not never.keys() & set(turns[turn][0])
 
 
-def test_functions_that_weigh_more_are_offered_rather_and_fewer_for_a_place_that_no_flow_narrows_down() -> (
-    None
-):
-    given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
-    linked = {position for origin, taker, _ in given.profile.edges for position in (origin, taker)}
-    (node, *_) = (node for node in given.profile.nodes if node.position not in linked)
-    every = linking.tool_options(prober(given), given, given.rng("all"))[0][node.turn][node.index]
-    liked = set(every[::2])
-    weighed = replace(given, preferences=dict.fromkeys(liked, 50.0))
-    firsts = []
-    for number in range(20):
-        turns, _ = linking.tool_options(prober(weighed), weighed, weighed.rng(f"pattern {number}"))
-        offered = turns[node.turn][node.index]
-        assert set(offered) <= set(every) and len(offered) == min(len(every), linking.CHOICES)
-        firsts.append(offered[0] in liked)
-    assert sum(firsts) >= 18
-
-
 async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anything_else_is_asked(
     stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,2 +1,0 @@
-"""Aimed synthesis: a pick says whether its variants are harder than their seed, easier, or like it
-(docs/aiming.md)."""

@@ -1,2 +1,0 @@
-"""How the rollouts of a step are divided among its tasks: more where rewards have differed
-(docs/allocation.md)."""

@@ -1,1 +1,0 @@
-"""House rules: desk behind rules that no document tells."""
