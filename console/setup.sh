@@ -16,6 +16,9 @@ fail() {
 [ "$(uname -s)" = Linux ] || fail "RODS runs on Linux (its logs need fdatasync, its programs /proc). On a Mac or on \
 Windows: start the same command in a Linux container or in WSL."
 
+[ -d rods/prompts ] || fail "rods/prompts and the other rooms in rods/ are not folders: this is a checkout without \
+symbolic links. Run: git config core.symlinks true; git checkout -- rods (on Windows: in WSL, with a clone made there)."
+
 case $wanted in
     demo) extras=train ;;
     dev) extras=train,mcp,tau2,search,ray,dev ;;

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+if __name__ != "rods.prompts":
+    raise ImportError(f"{__name__} is rods.prompts: import it and its modules by that name")
+
 FOLDER = Path(__file__).parent
 SECTION = re.compile(r"^--- (\w+)\n", re.MULTILINE)
 

@@ -6,6 +6,7 @@ everything, and are fetched from there when somebody asks for them: nothing in t
 them. Their types stand in `__init__.pyi`."""
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.2.0"
@@ -16,6 +17,15 @@ _ELSEWHERE = {
     **dict.fromkeys(("OpenEpoch", "merge", "observe"), "rods.console.foreign_trainer"),
     **dict.fromkeys(("DrawnTask", "TaskStream", "open_stream"), "rods.trainer.stream"),
 }
+
+_room = Path(__file__).with_name("prompts")
+if not (_room.is_dir() or _room.is_symlink()):  # in a confined process the link may lead nowhere
+    raise ImportError(
+        "rods/prompts, rods/daemon and the other rooms are not folders: this copy was checked out, "
+        "or built from a checkout, without symbolic links → in the checkout: "
+        "git config core.symlinks true; git checkout -- rods; then install again "
+        "(on Windows: all of it inside WSL)"
+    )
 
 
 def __dir__() -> list[str]:

@@ -35,7 +35,7 @@ def resolves(dotted: str) -> bool:
         name = ".".join(parts[:count])
         try:
             found = importlib.util.find_spec(name)
-        except ModuleNotFoundError:
+        except ImportError:  # none there, or a room under a second name
             continue
         if found is not None:
             thing = importlib.import_module(name) if count < len(parts) else None

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 def tree(tmp_path: Path) -> Path:
     """A copy of what the script reads."""
     (tmp_path / "console").mkdir()
+    (tmp_path / "rods" / "prompts").mkdir(parents=True)
     for name in ("pyproject.toml", "constraints.txt", "console/setup.sh"):
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -60,6 +61,15 @@ def test_a_missing_venv_module_is_one_sentence_with_the_remedy(tree: Path) -> No
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "python3-venv" in done.stderr
+
+
+def test_a_checkout_without_symbolic_links_is_one_sentence_with_the_remedy(tree: Path) -> None:
+    (tree / "rods" / "prompts").rmdir()
+    (tree / "rods" / "prompts").write_text("../prompts")
+    done = setup(tree, fake_python(tree, "3.12"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "git config core.symlinks true; git checkout -- rods" in done.stderr
 
 
 def test_sizes_are_said_before_anything_is_downloaded(tree: Path) -> None:

@@ -34,7 +34,7 @@ def tasks() -> list[Task]:
 @pytest.mark.slow
 def test_same_seed_gives_the_same_bytes_in_every_process(tasks: list[Task]) -> None:
     code = (
-        "import hashlib; from worlds import desk; from rods.tasks import task_lines;"
+        "import hashlib; from rods.worlds import desk; from rods.tasks import task_lines;"
         "print(hashlib.sha256(task_lines(desk.generate(7, 240, 200))).hexdigest())"
     )
     seen = {
