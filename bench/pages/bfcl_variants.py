@@ -1,5 +1,5 @@
-"""Writes docs/bfcl-variants.md: twenty variants of BFCL tasks, drawn by chance, for readers to
-judge the language by.
+"""Writes docs/bfcl-variants.md: three variants of BFCL tasks, drawn by chance, for readers to judge
+the language by.
 
 `python -m bench.pages.bfcl_variants [--random-seed N]`. Which seeds are drawn depends on the random
 seed alone; nothing is chosen by hand.
@@ -16,9 +16,9 @@ from rods.tasks import Task
 from rods.worlds.bfcl import tasks
 
 PAGE = Path(__file__).parents[2] / "docs" / "bfcl-variants.md"
-COUNT = 20
+COUNT = 3
 RANDOM_SEED = 20261120
-HEAD = """# Twenty variants of BFCL tasks
+HEAD = """# Variants of BFCL tasks
 
 Written by the procedural author from training tasks: no model, no GPU. `python -m bench.pages.bfcl_variants` draws
 {count} seeds with the random seed {random_seed} and writes this page; nothing is chosen, so weak ones stand here too.

@@ -45,51 +45,33 @@ three models, each with its baselines, lie in [experiments/training](../experime
 PAPER_TAIL = """
 ## What no key sets back
 
-The paper's text lost most of its numbers: "second-hand" marks those that a third party reports. Where it says nothing
-at all, or nobody reports what was lost, our default stays: how many groups a window holds, how many observations and
-groups boundary drift reads, after how many epochs an unsampled variant is pruned, how seeds are shared out among
-groups of types beyond an equal quota, how often an unreadable answer is asked for again, temperatures, how large a
-mini-batch is (here a batch is one update, and no key divides it; `training.passes` repeats it), how long replies,
-texts and lists may be, how far a variant's shape may lie from its root's (`[gates]`). Further,
+"Second-hand" marks numbers that a third party reports, since the paper's text lost most of them. Where nobody reports
+what was lost, or the paper says nothing, our default stays: sizes of windows and of what drift reads, ages at which
+unsampled variants are pruned, quotas beyond an equal one, tries at an unreadable answer, temperatures, mini-batches (a
+batch is one update; `training.passes` repeats it), lengths, and the limits of `[gates]`. Further,
 
-- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off): in its
-  place the paper asks for `<reason>` tags (Appendix B.3), and so do the prompts;
+- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off); prompts
+  ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
 - what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
   that the machinery broke count for nobody, and those cut by length make no zones;
-- values of arguments are written freely within the schema of the tool's document, and the world judges the call; beside
-  them the prompt shows examples that the world takes at that moment, of which the paper does not speak. So does the
-  planner see which functions the world refuses at the start, and its plan is rehearsed in the seed's world;
-- HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan, in the same answer, and stand in no
-  catalogue; with `pipeline.recipes = true` an environment's recipes are such functions, and a model writes none;
+- beside the schema of a tool the prompt shows examples of values that the world takes at that moment, and the planner
+  which functions it refuses at the start; its plan is rehearsed in the seed's world;
+- HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no catalogue; with
+  `pipeline.recipes = true` an environment's recipes are such functions;
 - the adversarial forms are made by rules that know what may be taken away; a model chooses and words it;
-- the planner fills a pattern that is fixed beforehand, the calls of each turn of the root, so what Appendix E demands
-  after `query_verify_failed`, one function a turn, is one HIGH-LEVEL function of all its calls where the root has more
-  (after a `decompose_failed`, which forbids these, no more than a sentence); variants are held against the root of
-  their lineage, not against the seed that they were picked by;
-- after a patch the same plan is tried again in the mended state, and only then another one is asked for, where Appendix
-  F applies patch and blocklist together to the next plan; requests that the verification rejects are written once more
-  before that;
-- the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync = "free"` it looks
-  at the newest step that it has not read, and those before it give no seeds: `selection.queue_steps` is about what
-  was picked;
-- wording is held to rules before any judge sees it (names of functions and parameters, artefacts, doubled words,
-  length); a model's wording that breaks one is worded anew, whatever `gates.leaks` says;
+- the planner fills the calls of each turn of the root, so that after `query_verify_failed` "one function a turn"
+  (Appendix E) is one HIGH-LEVEL function of all its calls; variants are held against the root of their lineage;
+- after a patch the same plan is tried again, and only then another one is asked for, where Appendix F applies patch and
+  blocklist together; requests that the verification rejects are written once more before that;
+- the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync = "free"` it looks at
+  the newest step alone, and `selection.queue_steps` is about what was picked;
+- wording is held to rules before any judge sees it, whatever `gates.leaks` says;
 - the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix C.5 also names the
-  turn at fault; prompts are our own throughout (the paper's stand in its Appendix C);
-- equation 5, the reward of stage 1, was lost: `format_codes` follows its description; and so was the number of epochs
-  of each stage (Appendix J): the first two stages end at a plateau alone, the last one with the run; how much gradient
-  norms may vary there (`curriculum.gradient_variation`) is our number.
+  turn at fault; prompts are our own throughout;
+- equation 5, the reward of stage 1, was lost: `format_codes` follows its description. So was the number of epochs of
+  each stage: the first two end at a plateau, and `curriculum.gradient_variation` is our number.
 
-## PPO (Appendix K)
-
-The paper holds that its probe carries over to PPO, whose advantages vary most at the boundary. There is no critic
-here: no value network, no GAE, no clipped value loss; every estimator compares a reward with those of other rollouts
-([training.md](training.md#ppo-004-appendix-k)). Both of the paper's probes are there: `zones.probe = "window"` reads
-zone and variance from all rollouts of a task's window, the "raw reward variance inside the PPO rollout buffer", and
-`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates. It needs
-`training.advantage_scale = "batch"` or `"none"`, or a hook: divided by their group's deviation, as the preset has it,
-all groups that disagree vary alike. Then it is the order of `variance`, unless a hook, a trainer of your own, or
-another reward than the one that finds the boundary says more.
+For PPO (Appendix K) see [training.md](training.md#ppo-004-appendix-k).
 """
 _PRESET = re.compile(r"^(\w+) = .*?  # (.+)$")
 _COMMENT = re.compile(r"^    (\w+): .*?  #:? (.+)$")

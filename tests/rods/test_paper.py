@@ -288,21 +288,8 @@ def test_advantages_are_trl_s_and_not_to_the_digit_those_of_appendix_b_5() -> No
     assert "1.677 for 1.732" in paper_page()
 
 
-def test_what_is_picked_is_served_and_nothing_is_claimed_of_what_is_not() -> None:
+def test_no_seed_that_was_picked_is_dropped() -> None:
     assert SeedQueue(PAPER.selection.queue_steps or None).bound is None
-    page = paper_page()
-    assert "every seed is served" not in page and "what was picked is served" in page
-    for told in (
-        "pattern that is fixed",
-        "their lineage, not against the seed",
-        "daemon picks",
-        "Appendix N",
-        "wording is held",
-        "five",
-    ):
-        assert told in page.partition("## What no key sets back")[2]
-    for told in ("prompts are our own", "equation 5", "number of epochs"):
-        assert told in page
 
 
 OWN = {  # rows that a whole test of this file holds
