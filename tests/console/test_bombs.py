@@ -59,7 +59,6 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "extensions.jsonl": (Bomb("extensions.jsonl"),),
     "admitted.jsonl": (Bomb("admitted.jsonl"),),
     "losses.jsonl": (Bomb("losses.jsonl"),),
-    "hub.json": (Bomb("hub.json", STATUS, told=False),),
     "operation.<process>.jsonl": (Bomb("operation.trainer.jsonl", ("console", "recover", "RUN")),),
     "usage.<process>.jsonl": (Bomb("usage.daemon.jsonl", ("console", "inspect", "--cost", "RUN")),),
     "heartbeat.<process>.json": (Bomb("heartbeat.trainer.json", STATUS, told=False),),
