@@ -9,7 +9,7 @@ on standard error, never a traceback.
 
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -18,12 +18,14 @@ from cyclopts import App, Group
 from rods import commands
 from rods.environments.registry import having
 from rods.errors import EXIT_USER, complain
-from rods.extension import extensions
+from rods.extension import Door
 from rods.functions import named_function
 from rods.signals import ignore, interrupt, on_signal
 
 OWN = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
 PROGRAM = "program"
+# verbs of features, as those of verbs.toml
+VERBS: Door[Mapping[str, tuple[str, ...]]] = Door("verbs")
 COMPLETION = "--install-completion"
 
 
@@ -34,12 +36,8 @@ def verbs() -> dict[str, Sequence[str]]:
     named: dict[str, Sequence[str]] = dict(OWN["verbs"])
     for said in having("verbs").values():
         named |= said
-    for extension in extensions():
-        folder = type(extension).__module__.rpartition(".")[0]
-        named |= {
-            verb: (target and f"{folder}.{target}", *told)
-            for verb, (target, *told) in extension.verbs.items()
-        }
+    for more in VERBS.providers().values():
+        named |= more
     return named
 
 

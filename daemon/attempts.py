@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from rods.analysis.profile import Profile
 from rods.composing.records import ComposeError
-from rods.config import Gates, Operation
+from rods.config import COMPUTES, Gates, Operation
 from rods.daemon.authors.base import V
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.errors import InfrastructureError
-from rods.extension import extensions
 from rods.functions import named_function
 from rods.gates.records import Checked
 from rods.gates.similarity import SimilarityIndex
@@ -228,7 +227,7 @@ def compute_of(run: "Run", held_out: SimilarityIndex) -> Compute | None:
     answer."""
     name = run.config.operation.compute
     places = next(
-        (extension.computes[name] for extension in extensions() if name in extension.computes), None
+        (places[name] for places in COMPUTES.providers().values() if name in places), None
     )
     if places is None:
         return None

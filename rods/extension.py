@@ -1,9 +1,10 @@
 """What a feature may add to the core: the contract of a folder of `family/`, and of packages that
 others install.
 
-The core loops over `extensions()` and names none of them. An extension is a package below
-`rods.family` with a module `extension` that has an `EXTENSION`, or an entry point of the group
-`rods_extensions`. Extensions do not know each other.
+A feature is a package below `rods.family` with a module `extension`, or an entry point of the group
+`rods_extensions` that leads to such a module. Its `PROVIDES` says what it brings by the names of
+`DOORS`; where it acts in the loop it has an `EXTENSION` as well. The core names no feature, and
+features do not know each other.
 
 Methods of `Extension` return what the core does without the feature. A module `extension` imports
 only `rods` when it is loaded, and what belongs to a process (daemon, trainer, console) inside the
@@ -15,13 +16,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict
+
+from rods.errors import UserError
 
 FAMILY = "rods.family"
 GROUP = "rods_extensions"  # of entry points, for extensions that come with other packages
 
+# where features come in: a room has the type of each beside its `Door`
+DOORS = frozenset(
+    {
+        "computes",
+        "curriculum",
+        "environments",
+        "epoch_fields",
+        "interfaces",
+        "licences",
+        "logs",
+        "operation",
+        "record_keys",
+        "record_shapes",
+        "rollout_fields",
+        "sections",
+        "stage",
+        "stand_ins",
+        "step_fields",
+        "training_verbs",
+        "verbs",
+        "warm_starts",
+    }
+)
+T = TypeVar("T")
 Record = Mapping[str, Any]
 Told = Literal["status", "checkpoint", "gauges"]  # where something is told of a fold
 NOTHING: Mapping[str, Any] = {}
@@ -31,6 +58,20 @@ class Section(BaseModel):
     """A table of the configuration: no unknown keys, no other types than those that are written."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Door(Generic[T]):
+    """A place where features come in: `Door[Mapping[str, str]]("computes")`."""
+
+    def __init__(self, name: str) -> None:
+        if name not in DOORS:
+            raise LookupError(f"{name!r} is no door")
+        self.name = name
+
+    def providers(self) -> dict[str, T]:
+        """What features provide here, by the feature's name, in their order."""
+        provided = {feature: provides.get(self.name) for feature, provides in features().items()}
+        return {feature: cast(T, value) for feature, value in provided.items() if value is not None}
 
 
 class StepFold(Protocol):
@@ -99,45 +140,6 @@ class Extension:
     name: ClassVar[str]
     # among extensions that touch the same thing: lower ones are asked first
     order: ClassVar[int] = 0
-    #: fields that records of rollouts may have, with what raises ValueError for a value that none
-    #: can be
-    rollout_fields: ClassVar[Mapping[str, Callable[[Any], None]]] = {}
-    #: verbs of `rods`, by name: module of its folder and function ("": a noun, below which others
-    #: stand, as "data" in "data draw"), what help says, and of what stands at the top its heading
-    #: (console/verbs.toml)
-    verbs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    training_verbs: ClassVar[Mapping[str, tuple[str, str]]] = {}  # of `rods-train`, as `verbs`
-    #: its logs in the run folder, and of each kind of record in them the fields that are its key
-    logs: ClassVar[tuple[str, ...]] = ()
-    record_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    # kind → what its fields hold (rods/buffers/log/shapes.py)
-    record_shapes: ClassVar[Mapping[str, Any]] = {}
-    #: of the closing records of steps (`StepFold.closing`) and of those that open epochs
-    #: (`epoch_notes`): name → shape
-    step_fields: ClassVar[Mapping[str, Any]] = {}
-    epoch_fields: ClassVar[Mapping[str, Any]] = {}
-    #: sections of the configuration with their defaults: of its identity half, `[key]` in TOML, and
-    #: of `[operation]`
-    sections: ClassVar[Mapping[str, Section]] = {}
-    operation: ClassVar[Mapping[str, Section]] = {}
-    #: names that `interface` of a curriculum stage may have because this extension makes them
-    interfaces: ClassVar[frozenset[str]] = frozenset()
-    #: further keys and checks of a curriculum stage, and of [curriculum]: classes that `Stage`,
-    #: `Curriculum` inherit
-    stage: ClassVar[type[Section] | None] = None
-    curriculum: ClassVar[type[Section] | None] = None
-    #: environments by name, or, from "/" or "." on, by how a name ends: `module:function` that
-    #: makes one, of the name where it is found by its ending. Tasks from anywhere may name them:
-    #: none runs code that the name leads to
-    environments: ClassVar[Mapping[str, str]] = {}
-    # of these environments' data, by name, for data cards
-    licences: ClassVar[Mapping[str, str]] = {}
-    #: values of `operation.compute` -> `module:function` of run and held-out index that has the
-    #: places
-    computes: ClassVar[Mapping[str, str]] = {}
-    #: values of `policy.warm_start` of nano -> the module with their `demonstrations`, `RECIPE`,
-    #: `PIECES` and `ENTRIES`
-    warm_starts: ClassVar[Mapping[str, str]] = {}
 
     def fold(self, config: Any) -> StepFold | None:
         """A new fold over the steps of a run with this configuration; None where it needs none.
@@ -289,9 +291,9 @@ class Extension:
 
 
 @cache
-def extensions() -> tuple[Extension, ...]:
-    """All extensions that are installed, by `order`, then name."""
-    known: dict[str, Extension] = {}
+def _modules() -> Mapping[str, Any]:
+    """The module `extension` of each feature, by name, in the order of `ORDER`, then name."""
+    modules: dict[str, Any] = {}
     try:
         folders = importlib.import_module(FAMILY).__path__
     except ModuleNotFoundError:
@@ -299,14 +301,32 @@ def extensions() -> tuple[Extension, ...]:
     for folder in pkgutil.iter_modules(folders):
         name = f"{FAMILY}.{folder.name}"
         try:
-            known[folder.name] = importlib.import_module(f"{name}.extension").EXTENSION
+            modules[folder.name] = importlib.import_module(f"{name}.extension")
         except ModuleNotFoundError as error:
             # what it needs is missing, not the extension
             if error.name not in (name, f"{name}.extension"):
                 raise
     for point in entry_points(group=GROUP):
-        known[point.name] = point.load()
-    return tuple(sorted(known.values(), key=lambda extension: (extension.order, extension.name)))
+        modules[point.name] = point.load()
+    return dict(sorted(modules.items(), key=lambda item: (getattr(item[1], "ORDER", 0), item[0])))
+
+
+@cache
+def features() -> Mapping[str, Mapping[str, object]]:
+    """What each feature provides, by the names of doors. Raises UserError for another name."""
+    provided: dict[str, Mapping[str, object]] = {}
+    for name, module in _modules().items():
+        provided[name] = getattr(module, "PROVIDES", {})
+        if strangers := sorted(provided[name].keys() - DOORS):
+            remedy = f"provide under {', '.join(sorted(DOORS))}"
+            raise UserError(f"{strangers[0]!r} is no door", where=f"feature {name}", remedy=remedy)
+    return provided
+
+
+def extensions() -> tuple[Extension, ...]:
+    """The objects of features that have one, in the same order."""
+    objects = (getattr(module, "EXTENSION", None) for module in _modules().values())
+    return tuple(extension for extension in objects if extension is not None)
 
 
 def _given(part: Callable[[Extension], Any]) -> dict[str, Any]:
@@ -359,42 +379,3 @@ def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, Any
 def compared_in(run: Any) -> list[Record]:
     """The tables of all extensions (`Extension.compared`)."""
     return [table for extension in extensions() for table in extension.compared(run)]
-
-
-def added_fields(record: Record) -> dict[str, Any]:
-    """The fields of a rollout's record that extensions add. Raises ValueError naming the one at
-    fault."""
-    fields = {}
-    for extension in extensions():
-        for name, check in extension.rollout_fields.items():
-            if value := record.get(name):
-                check(value)
-                fields[name] = value
-    return fields
-
-
-def extended(core: type[Section], name: str, part: Literal["stage", "curriculum"]) -> type[Section]:
-    """The class `core` with the keys and checks that extensions add to this part of the
-    configuration."""
-    more = [kind for extension in extensions() if (kind := getattr(extension, part)) is not None]
-    bases: Any = (*more, core)
-    made: Any = create_model(name, __base__=bases, __module__=core.__module__, __doc__=core.__doc__)
-    return cast(type[Section], made)
-
-
-def with_sections(
-    half: Literal["sections", "operation"],
-) -> Callable[[type[Section]], type[Section]]:
-    """Decorates the class of one half of the configuration: adds the sections that extensions bring
-    to it."""
-    added = [getattr(extension, half) for extension in extensions()]
-    more: dict[str, Any] = {
-        key: (type(default), default) for sections in added for key, default in sections.items()
-    }
-
-    def made(core: type[Section]) -> type[Section]:
-        return create_model(
-            core.__name__, __base__=core, __module__=core.__module__, __doc__=core.__doc__, **more
-        )
-
-    return made

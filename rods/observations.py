@@ -4,14 +4,15 @@ or met an infrastructure failure."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from rods.canonical import rounded
-from rods.extension import added_fields
+from rods.extension import Door
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
+Json = Any  # what JSON can hold
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
 # `value` is a number that a trainer of one's own gives a whole rollout.
 EpisodeReward = Literal[
@@ -27,6 +28,22 @@ ROLES: tuple[Role, ...] = get_args(Role)
 LARGEST = 1e6  # advantage of a rollout
 # the parts of its range that a `value` is counted in, so that its sums are exact, too
 MILLIONTHS = 1_000_000
+
+# fields that features add to rollouts (000), with what raises ValueError for a value that none can
+# be
+ROLLOUT_FIELDS: Door[Mapping[str, Callable[[Json], None]]] = Door("rollout_fields")
+
+
+def added_fields(record: Mapping[str, Json]) -> dict[str, Json]:
+    """The fields of a rollout's record that features add. Raises ValueError naming the one at
+    fault."""
+    fields = {}
+    for checks in ROLLOUT_FIELDS.providers().values():
+        for name, check in checks.items():
+            if value := record.get(name):
+                check(value)
+                fields[name] = value
+    return fields
 
 
 def known(**fields: Any) -> dict[str, Any]:
@@ -57,7 +74,7 @@ class Rollout:
     #: (rods/episode/diagnosis.py); a turn that was cut off has none, nor have those after it;
     #: absent where the trainer gives none
     labels: tuple[Label, ...] = ()
-    #: the fields that extensions add (rods.extension.Extension.rollout_fields), as JSON, by name
+    #: the fields that extensions add (ROLLOUT_FIELDS), as JSON, by name
     added: Mapping[str, Any] = field(default_factory=dict)
     #: in how many turns the policy wrote a call (000 Appendix F.1: *is tool call*); absent where
     #: the trainer gives none

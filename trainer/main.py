@@ -1,7 +1,7 @@
 """`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to
 its end.
 
-Extensions bring subcommands (`Extension.training_verbs`); a run folder of such a name is `./NAME`.
+Extensions bring subcommands (`TRAINING_VERBS`); a run folder of such a name is `./NAME`.
 
 Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another
 trainer, another identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on
@@ -11,6 +11,7 @@ a step that outlasted `operation.grace_seconds`: start the same command again.
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -26,12 +27,15 @@ from rods.buffers.run.run import Run
 from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.logs import log
 from rods.signals import StopRequest, ignore
 from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
+
+# of features: `module:function` and what help says (004: supervised learning first)
+TRAINING_VERBS: Door[Mapping[str, tuple[str, str]]] = Door("training_verbs")
 
 
 def main() -> None:
@@ -50,10 +54,9 @@ def run(arguments: list[str]) -> int:
 def application() -> App:
     app = commands.application("rods-train", "Train the policy of a run folder.")
     app.default(_start)
-    for extension in extensions():
-        folder = type(extension).__module__.rpartition(".")[0]
-        for name, (target, text) in extension.training_verbs.items():
-            app.command(f"{folder}.{target}", name=name, help=text)
+    for verbs in TRAINING_VERBS.providers().values():
+        for name, (target, text) in verbs.items():
+            app.command(target, name=name, help=text)
     return app
 
 

@@ -15,7 +15,7 @@ from rods.buffers.folds.observations import ClosedStep, Observations, digest
 from rods.buffers.folds.pool import Pool, fix, initial, windows_json
 from rods.buffers.folds.slot_sources import sources
 from rods.buffers.folds.staging import Staging
-from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.record_bytes import STEP_FIELDS, Record
 from rods.buffers.log.tail import Tail
 from rods.buffers.merging.merger import admissions, merge_records, recorded_slots
 from rods.buffers.merging.rules import Admission
@@ -303,10 +303,11 @@ class Rederivation:
                         where, f"says that {said} was shown, and the labels give {shown.version}"
                     )
                     break
+        added = STEP_FIELDS.providers()
         for extension in extensions():
             fold = self._folds.get(extension.name)
             expected = {} if fold is None else fold.closing(step.records)
-            for name in extension.step_fields:
+            for name in added.get(extension.name, ()):
                 if step.record.get(name) != expected.get(name):
                     given, derived = (
                         orjson.dumps(raw).decode()

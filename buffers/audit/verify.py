@@ -21,6 +21,7 @@ from rods.buffers.folds.totals import DaemonTotals
 from rods.buffers.log.authentic import VARIABLE, authenticating, forged
 from rods.buffers.log.parts import last_of, segments
 from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, group_of, record_id
+from rods.buffers.log.record_bytes import LOGS as ADDED
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import damaged
@@ -42,7 +43,7 @@ from rods.tasks import AnyTask, OpenTask, Task
 Fold = TypeVar("Fold", DaemonTotals, Observations)
 # at two folds of a log, between which its writer may have written: a true difference stays
 LOOKS = 5
-LOGS = (*runfolder.RECORDED, *(log for extension in extensions() for log in extension.logs))
+LOGS = (*runfolder.RECORDED, *(log for logs in ADDED.providers().values() for log in logs))
 
 
 def logs(folder: Path) -> list[Path]:

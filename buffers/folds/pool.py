@@ -7,9 +7,8 @@ from copy import copy
 from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
-from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.record_bytes import EPOCH_FIELDS, Record
 from rods.buffers.run.run import Run
-from rods.extension import extensions
 from rods.rules.retirement import TOO_HARD
 from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
@@ -180,7 +179,7 @@ def initial(run: Run) -> list[Member]:
 def fix(fixed: dict[int, Record], closing: Record) -> None:
     """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the
     first time. A record without `admissions` has read none, which is fixed too."""
-    names = (*FIXED, *(name for extension in extensions() for name in extension.epoch_fields))
+    names = (*FIXED, *(name for names in EPOCH_FIELDS.providers().values() for name in names))
     told = {"admissions": 0} | {name: closing[name] for name in names if name in closing}
     fixed[closing["epoch"]] = told | fixed.get(closing["epoch"], {})
 

@@ -3,7 +3,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,7 +14,7 @@ import orjson
 from rods.buffers.log.shapes import Fault, fault_of
 from rods.canonical import content_id
 from rods.errors import CorruptLogError, UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.files import LINE
 from rods.observations import Group
 
@@ -22,14 +22,25 @@ Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 TRAILER = len(b',"crc":"00000000"}')
 
+Shape = Mapping[str, Any]  # JSON (rods/buffers/log/shapes.py)
+# logs of features, and of each kind of record in them the fields that are its key
+LOGS: Door[tuple[str, ...]] = Door("logs")
+RECORD_KEYS: Door[Mapping[str, tuple[str, ...]]] = Door("record_keys")
+RECORD_SHAPES: Door[Mapping[str, Shape]] = Door("record_shapes")  # kind → what its fields hold
+# of the records that close steps: name → shape (002)
+STEP_FIELDS: Door[Mapping[str, Shape | str]] = Door("step_fields")
+# of those that open epochs (000)
+EPOCH_FIELDS: Door[Mapping[str, Shape | str]] = Door("epoch_fields")
+
 KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 KEYS: dict[str, tuple[str, ...]] = {kind: tuple(told["key"]) for kind, told in KINDS.items()}
-KEYS |= {kind: key for extension in extensions() for kind, key in extension.record_keys.items()}
+KEYS |= {kind: key for keys in RECORD_KEYS.providers().values() for kind, key in keys.items()}
 SHAPES = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text(encoding="utf-8"))
-for _extension in extensions():
-    SHAPES |= _extension.record_shapes
-    SHAPES["step"] |= {f"{name}?": shape for name, shape in _extension.step_fields.items()}
-    SHAPES["epoch"] |= {f"{name}?": shape for name, shape in _extension.epoch_fields.items()}
+for _shapes in RECORD_SHAPES.providers().values():
+    SHAPES |= _shapes
+for _kind, _fields in (("step", STEP_FIELDS), ("epoch", EPOCH_FIELDS)):
+    for _added in _fields.providers().values():
+        SHAPES[_kind] |= {f"{name}?": shape for name, shape in _added.items()}
 GROUP = ("attempt", "step", "index", "stage", "task", "role", "interface")
 FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}
 CLOSED_BY: dict[str, str] = {

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from string import Formatter
 from types import ModuleType
 from typing import Any
@@ -26,7 +25,7 @@ from rods.composing.records import ComposeError
 from rods.daemon.stand_ins import author
 from rods.daemon.stand_ins.roles import Answer, Asked, Lent, Role
 from rods.environments.base import Environment
-from rods.extension import extensions
+from rods.extension import Door
 from rods.prompts import FOLDER, Template, load
 
 
@@ -73,6 +72,10 @@ def chance_of(request: Mapping[str, Any]) -> random.Random:
     return random.Random(json.dumps(request, sort_keys=True))
 
 
+# modules of features with the roles of models that they ask (`ROLES`)
+STAND_INS: Door[str] = Door("stand_ins")
+
+
 @cache
 def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
     """Every template for agents: name, system message, and what its question looks like in each way
@@ -109,9 +112,7 @@ def _section(text: str, seen: set[str]) -> str:
 
 def parts() -> list[ModuleType]:
     """The modules with roles (rods.daemon.stand_ins.roles)."""
-    folders = (type(extension).__module__.rpartition(".")[0] for extension in extensions())
-    named = [f"{folder}.stand_in" for folder in folders if folder]
-    return [author, *(import_module(name) for name in named if find_spec(name))]
+    return [author, *map(import_module, STAND_INS.providers().values())]
 
 
 def roles() -> dict[str, Role]:

@@ -216,7 +216,7 @@ def field_comments(kind: type) -> dict[str, str]:
 
 def _source(kind: type) -> str:
     """Empty for a class that is made of others, as those with the keys of extensions are
-    (rods.extension.extended)."""
+    (rods.config.sections.extended)."""
     try:
         return inspect.getsource(kind)
     except OSError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_LZMA, ZipFile, ZipInfo
@@ -20,8 +20,9 @@ import orjson
 import tomli_w
 
 from rods.config import Curriculum, Stage
+from rods.config.sections import CURRICULUM, OPERATION, SECTIONS, STAGE
 from rods.console.verbs.dash import ARCHIVE
-from rods.extension import Section, extensions
+from rods.extension import Section
 
 # No weights, and nothing that names a machine: the records of starts are left out, and parts of the
 # heartbeats.
@@ -68,18 +69,17 @@ def core(config: dict[str, Any]) -> dict[str, Any]:
     """A configuration, whose values are JSON, without what extensions add to it and what is their
     default."""
     curriculum = config["curriculum"]
-    added = extensions()
     stages = [
-        _without(stage, Stage(), [each.stage for each in added]) for stage in curriculum["stages"]
+        _without(stage, Stage(), STAGE.providers().values()) for stage in curriculum["stages"]
     ]
-    curriculum = _without(curriculum, Curriculum(), [each.curriculum for each in added])
-    kept = _used(config, [each.sections for each in added])
+    curriculum = _without(curriculum, Curriculum(), CURRICULUM.providers().values())
+    kept = _used(config, SECTIONS.providers().values())
     if "operation" in config:  # a manifest has the other half alone
-        kept["operation"] = _used(config["operation"], [each.operation for each in added])
+        kept["operation"] = _used(config["operation"], OPERATION.providers().values())
     return {**kept, "curriculum": {**curriculum, "stages": stages}}
 
 
-def _used(half: dict[str, Any], added: Sequence[Mapping[str, Section]]) -> dict[str, Any]:
+def _used(half: dict[str, Any], added: Iterable[Mapping[str, Section]]) -> dict[str, Any]:
     default = {
         name: section.model_dump(mode="json")
         for sections in added
@@ -91,9 +91,9 @@ def _used(half: dict[str, Any], added: Sequence[Mapping[str, Section]]) -> dict[
 
 
 def _without(
-    table: dict[str, Any], default: Section, added: Sequence[type[Section] | None]
+    table: dict[str, Any], default: Section, added: Iterable[type[Section]]
 ) -> dict[str, Any]:
-    keys = {key for part in added if part is not None for key in part.model_fields}
+    keys = {key for part in added for key in part.model_fields}
     values = default.model_dump(mode="json")
     return {key: value for key, value in table.items() if key not in keys or value != values[key]}
 

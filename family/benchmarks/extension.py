@@ -7,6 +7,8 @@ from typing import Any
 from rods.environments.registry import declared
 from rods.extension import Extension, Record, Section
 
+FOLDER = "rods.family.benchmarks"
+
 
 class BenchmarkSettings(Section):
     """Benchmarks and a run (docs/benchmarks.md)."""
@@ -18,19 +20,6 @@ class BenchmarkSettings(Section):
 
 class Benchmarks(Extension):
     name = "benchmarks"
-    verbs = {
-        "eval": (
-            "__main__:main",
-            "a policy on a benchmark's tasks, or on any environment's",
-            "program",
-        ),
-        **{
-            verb: tuple(told)
-            for said in declared("rods.family.benchmarks", "benchmark.toml").values()
-            for verb, told in said.get("verbs", {}).items()
-        },
-    }
-    sections = {"benchmarks": BenchmarkSettings()}
 
     def guarded(self, config: Any) -> Sequence[Any]:
         if not config.benchmarks.guard:
@@ -51,3 +40,18 @@ class Benchmarks(Extension):
 
 
 EXTENSION = Benchmarks()
+PROVIDES = {
+    "sections": {"benchmarks": BenchmarkSettings()},
+    "verbs": {
+        "eval": (
+            f"{FOLDER}.__main__:main",
+            "a policy on a benchmark's tasks, or on any environment's",
+            "program",
+        ),
+        **{
+            verb: (target and f"{FOLDER}.{target}", *words)
+            for benchmark in declared(FOLDER, "benchmark.toml").values()
+            for verb, (target, *words) in benchmark.get("verbs", {}).items()
+        },
+    },
+}

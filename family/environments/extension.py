@@ -9,22 +9,6 @@ from rods.family.environments.settings import WriterRoles, Writing
 
 class GeneratedEnvironments(Extension):
     name = "environments"
-    operation = {"writing": Writing(), "writers": WriterRoles()}
-    verbs = {
-        "env generate": (
-            "verbs:generate_worlds",
-            "Generate worlds and tasks in them, without a language model.",
-        ),
-        "env write": (
-            "verbs:write_worlds",
-            "Have language models write worlds and the tasks in them.",
-        ),
-        "data select": (
-            "world_selection:select_tasks",
-            "Choose the worlds that are trained on: how many, how like the held-out.",
-        ),
-    }
-    warm_starts = {"generated": "rods.family.environments.demonstrations"}
 
     def varies(self, task: Any) -> bool:
         return self.solution(task) is not None
@@ -50,3 +34,22 @@ class GeneratedEnvironments(Extension):
 
 
 EXTENSION = GeneratedEnvironments()
+PROVIDES = {
+    "operation": {"writing": Writing(), "writers": WriterRoles()},
+    "stand_ins": "rods.family.environments.stand_in",
+    "verbs": {
+        "env generate": (
+            "rods.family.environments.verbs:generate_worlds",
+            "Generate worlds and tasks in them, without a language model.",
+        ),
+        "env write": (
+            "rods.family.environments.verbs:write_worlds",
+            "Have language models write worlds and the tasks in them.",
+        ),
+        "data select": (
+            "rods.family.environments.world_selection:select_tasks",
+            "Choose the worlds that are trained on: how many, how like the held-out.",
+        ),
+    },
+    "warm_starts": {"generated": "rods.family.environments.demonstrations"},
+}

@@ -24,8 +24,8 @@ from rods.buffers.state import RunState, read_state
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
+from rods.environments.loading import LICENCES
 from rods.errors import RefusedError, UserError
-from rods.extension import extensions
 from rods.files import made_whole, unpacked_lines
 from rods.functions import named_function
 from rods.tasks import read_tasks
@@ -195,7 +195,7 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     run = tables.run
     config = tables.run.config
     licences = {
-        name: held for extension in extensions() for name, held in extension.licences.items()
+        name: licence for more in LICENCES.providers().values() for name, licence in more.items()
     }
     licences |= registry.having("licence")
     unknown = "not known here: say it before you pass this on"

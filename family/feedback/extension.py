@@ -13,6 +13,8 @@ from rods.family.feedback.settings import (
     mines,
 )
 
+# a hint of an interface knows the call itself, and a rule could only say it again
+ORDER = 10
 FAILURE = {"failure": "text"}
 NAMES = dict.fromkeys(("environment", "tool", "pattern"), "text")
 
@@ -25,41 +27,6 @@ def _failures(value: Any) -> None:
 
 class AgentsFeedback(Extension):
     name = "feedback"
-    order = 10  # a hint of an interface knows the call itself, and a rule could only say it again
-    sections = {"feedback": Feedback()}
-    stage = FeedbackStage
-    logs = (FEEDBACK, DROPPED)
-    record_keys = {
-        **dict.fromkeys(("asked", "unanswered", "objected"), ("failure", "number")),
-        **dict.fromkeys(("approved", "given_up", "dropped"), ("failure",)),
-    }
-    rollout_fields = {"failures": _failures}
-    record_shapes = {
-        "asked": {"number": "count", **FAILURE, **NAMES},
-        "unanswered": {"number": "count", "why": "text", **FAILURE},
-        "objected": {"number": "count", "by": "text", "why": "text", "text": "text", **FAILURE},
-        "approved": {
-            "number": "count",
-            "text": "text",
-            "remedy": {"tool": "text"},
-            "judge": "object",
-            **FAILURE,
-        },
-        "given_up": {"why": "text", **FAILURE, **NAMES},
-        "dropped": {"why": "text", **FAILURE},
-    }
-    epoch_fields = {
-        "feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}
-    }
-    verbs = {
-        "env feedback": ("", "What agents wrote about failures."),
-        "env feedback list": (
-            "verbs:list_cases",
-            "List failures that agents were asked about, and what was approved.",
-        ),
-        "env feedback show": ("verbs:show", "Show everything on record about one of them."),
-        "env feedback drop": ("verbs:drop", "Take an approved text out of force."),
-    }
 
     def fold(self, config: Any) -> StepFold | None:
         from rods.family.feedback.failures import Mining
@@ -118,3 +85,46 @@ class AgentsFeedback(Extension):
 
 
 EXTENSION = AgentsFeedback()
+PROVIDES = {
+    "sections": {"feedback": Feedback()},
+    "stage": FeedbackStage,
+    "logs": (FEEDBACK, DROPPED),
+    "record_keys": {
+        **dict.fromkeys(("asked", "unanswered", "objected"), ("failure", "number")),
+        **dict.fromkeys(("approved", "given_up", "dropped"), ("failure",)),
+    },
+    "rollout_fields": {"failures": _failures},
+    "record_shapes": {
+        "asked": {"number": "count", **FAILURE, **NAMES},
+        "unanswered": {"number": "count", "why": "text", **FAILURE},
+        "objected": {"number": "count", "by": "text", "why": "text", "text": "text", **FAILURE},
+        "approved": {
+            "number": "count",
+            "text": "text",
+            "remedy": {"tool": "text"},
+            "judge": "object",
+            **FAILURE,
+        },
+        "given_up": {"why": "text", **FAILURE, **NAMES},
+        "dropped": {"why": "text", **FAILURE},
+    },
+    "epoch_fields": {
+        "feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}
+    },
+    "stand_ins": "rods.family.feedback.stand_in",
+    "verbs": {
+        "env feedback": ("", "What agents wrote about failures."),
+        "env feedback list": (
+            "rods.family.feedback.verbs:list_cases",
+            "List failures that agents were asked about, and what was approved.",
+        ),
+        "env feedback show": (
+            "rods.family.feedback.verbs:show",
+            "Show everything on record about one of them.",
+        ),
+        "env feedback drop": (
+            "rods.family.feedback.verbs:drop",
+            "Take an approved text out of force.",
+        ),
+    },
+}

@@ -1,17 +1,11 @@
 """What the folder to start from adds to the core: a verb."""
 
-from rods.extension import Extension
-
-
-class NewWorld(Extension):
-    name = "new_world"
-    verbs = {
+PROVIDES = {
+    "verbs": {
         "init": (
-            "verbs:init",
+            "rods.family.new_world.verbs:init",
             "Make a folder with a world, tasks and a configuration to start from.",
             "start",
         )
     }
-
-
-EXTENSION = NewWorld()
+}

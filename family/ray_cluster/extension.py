@@ -1,6 +1,6 @@
 """What a cluster of Ray adds to the core."""
 
-from rods.extension import Extension, Section
+from rods.extension import Section
 
 
 class RaySettings(Section):
@@ -10,10 +10,7 @@ class RaySettings(Section):
     address: str = ""
 
 
-class RayCluster(Extension):
-    name = "ray_cluster"
-    operation = {"ray": RaySettings()}
-    computes = {"ray": "rods.family.ray_cluster.places:places"}
-
-
-EXTENSION = RayCluster()
+PROVIDES = {
+    "operation": {"ray": RaySettings()},
+    "computes": {"ray": "rods.family.ray_cluster.places:places"},
+}

@@ -9,12 +9,6 @@ from rods.family.seal.settings import SEAL, SealCurriculum, SealStage
 
 class Seal(Extension):
     name = "seal"
-    interfaces = frozenset(SEAL)
-    step_fields = {
-        "evolved": {"component": "text", "shown": "flag", "share": "number", "labels": "count"}
-    }
-    stage = SealStage
-    curriculum = SealCurriculum
 
     def fold(self, config: Any) -> StepFold:
         from rods.family.seal.evolution import Evolution
@@ -60,3 +54,11 @@ class Seal(Extension):
 
 
 EXTENSION = Seal()
+PROVIDES = {
+    "interfaces": frozenset(SEAL),
+    "step_fields": {
+        "evolved": {"component": "text", "shown": "flag", "share": "number", "labels": "count"}
+    },
+    "stage": SealStage,
+    "curriculum": SealCurriculum,
+}

@@ -11,22 +11,6 @@ from rods.family.simulation.settings import DRAWN, DifficultyRules, SimulationSe
 
 class Simulation(Extension):
     name = "simulation"
-    sections = {
-        "source": TaskSource(),
-        "difficulty": DifficultyRules(),
-        "simulation": SimulationSettings(),
-    }
-    environments = {
-        "repository": "rods.family.simulation.repository:environment",
-        "/": "rods.family.simulation.repository:of_folder",
-    }
-    licences = {"repository": "Apache-2.0"}
-    logs = (DRAWN,)
-    record_keys = {"drawn": ("step", "slot", "difficulty")}
-    record_shapes = {
-        "drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}
-    }
-    verbs = {"data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository.")}
 
     def fold(self, config: Any) -> StepFold | None:
         from rods.family.simulation.difficulty import Difficulty
@@ -133,3 +117,27 @@ class Simulation(Extension):
 
 
 EXTENSION = Simulation()
+PROVIDES = {
+    "sections": {
+        "source": TaskSource(),
+        "difficulty": DifficultyRules(),
+        "simulation": SimulationSettings(),
+    },
+    "environments": {
+        "repository": "rods.family.simulation.repository:environment",
+        "/": "rods.family.simulation.repository:of_folder",
+    },
+    "licences": {"repository": "Apache-2.0"},
+    "logs": (DRAWN,),
+    "record_keys": {"drawn": ("step", "slot", "difficulty")},
+    "record_shapes": {
+        "drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}
+    },
+    "stand_ins": "rods.family.simulation.stand_in",
+    "verbs": {
+        "data draw": (
+            "rods.family.simulation.verbs:draw_file",
+            "Draw tasks over the tools of a repository.",
+        )
+    },
+}

@@ -43,6 +43,7 @@ from rods.config import (
     Selection,
     Training,
 )
+from rods.config.sections import SECTIONS
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.service import Service
 from rods.errors import UserError, say
@@ -86,6 +87,7 @@ def trial_run(
         )
     chosen = [*mixed[:seeds], *(task for task in tasks if task.split != "train")]
     size = next(size for size in range(BATCH, 0, -1) if seeds % size == 0)
+    sections = SECTIONS.providers()
     wanted = config.model_copy(
         update={
             "sync": "lockstep",
@@ -97,7 +99,7 @@ def trial_run(
                 key: default
                 for ext in extensions()
                 if ext.slots(config)
-                for key, default in ext.sections.items()
+                for key, default in sections.get(ext.name, {}).items()
             },
             "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
             "pool": PoolRules(staging_epochs=0),  # nothing is merged, and all are to be tried

@@ -29,15 +29,17 @@ from rods.config.identity import Selection as Selection
 from rods.config.identity import Stage as Stage
 from rods.config.identity import Training as Training
 from rods.config.identity import Zones as Zones
+from rods.config.operation import COMPUTES as COMPUTES
 from rods.config.operation import Budgets as Budgets
 from rods.config.operation import Endpoint as Endpoint
 from rods.config.operation import Operation as Operation
 from rods.config.operation import Sandbox as Sandbox
 from rods.config.operation import addresses as addresses
 from rods.config.operation import base_address as base_address
+from rods.config.sections import SECTIONS, with_sections
 from rods.errors import UserError
 from rods.extension import Section as Section
-from rods.extension import extensions, with_sections
+from rods.extension import extensions
 from rods.files import read_toml
 from rods.model_roles import Role as Role
 
@@ -45,7 +47,7 @@ PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
 
 
-@with_sections("sections")
+@with_sections(SECTIONS)
 class Config(Section):
     """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or
     lockstep (reproducible)."""
@@ -125,7 +127,7 @@ class Config(Section):
                 "or name an"
                 " advantage_hook"
             )
-        computes = ("threads", *(name for extension in extensions() for name in extension.computes))
+        computes = ("threads", *(name for names in COMPUTES.providers().values() for name in names))
         if (compute := self.operation.compute) not in computes:
             raise ValueError(
                 f"operation.compute = {compute!r} is nothing that is installed: use "

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rods.extension import Section, extended
+from rods.config.sections import CURRICULUM, STAGE, extended
+from rods.extension import Section
 from rods.model_roles import JudgeRole, ResultsRole, Role, RoleTables, WorldRole
 from rods.observations import EpisodeReward
 from rods.tasks import TaskType
@@ -136,7 +137,7 @@ class Training(Section):
     heldout_rollouts: int = Field(1, ge=1)
 
 
-@partial(extended, name="Stage", part="stage")
+@partial(extended, name="Stage", door=STAGE)
 class Stage(Section):
     """One stage of the curriculum (004 §4); `Stage` has the keys of extensions, too."""
 
@@ -164,7 +165,7 @@ class Stage(Section):
         def __getattr__(self, name: str) -> Any: ...
 
 
-@partial(extended, name="Curriculum", part="curriculum")
+@partial(extended, name="Curriculum", door=CURRICULUM)
 class Curriculum(Section):
     """The stages, and what ends them; `Curriculum` has the keys of extensions, too."""
 

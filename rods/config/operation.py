@@ -1,11 +1,16 @@
 """The operation half: how and where a run is worked on. May change at every start."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from rods.extension import Section, with_sections
+from rods.config.sections import OPERATION, with_sections
+from rods.extension import Door, Section
+
+# values of `operation.compute`: `module:function` of run and held-out index that has the places
+COMPUTES: Door[Mapping[str, str]] = Door("computes")
 
 
 class Endpoint(Section):
@@ -96,7 +101,7 @@ class Sandbox(Section):
     readable: tuple[str, ...] = ()
 
 
-@with_sections("operation")
+@with_sections(OPERATION)
 class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 

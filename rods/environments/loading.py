@@ -2,7 +2,7 @@
 ending of what describes it (`rods.environments.registry`), or a user's own:
 `package.module:factory`, `file.py:factory`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 from rods.environments import addressed, registry
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
     from rods.config import Sandbox
+
+# environments by name, or, from "/" or "." on, by how a name ends: `module:function` that makes
+# one, of the name where it is found by its ending (001). Tasks from anywhere may name them: none
+# runs code that the name leads to
+ENVIRONMENTS: Door[Mapping[str, str]] = Door("environments")
+LICENCES: Door[Mapping[str, str]] = Door("licences")  # of their data, by name, for data cards (001)
 
 
 class Environments(AbstractContextManager["Environments"]):
@@ -61,8 +67,8 @@ class Environments(AbstractContextManager["Environments"]):
     def _make(self, name: str) -> Environment:
         where = f"environment {name!r}"
         known = registry.environments()
-        for extension in extensions():
-            known |= extension.environments
+        for more in ENVIRONMENTS.providers().values():
+            known |= more
         endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
         confined = (
             self.sandbox is not None and name in self.sandbox.environments

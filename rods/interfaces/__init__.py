@@ -16,10 +16,13 @@ from rods.calls import Call
 from rods.config import Stage
 from rods.environments.base import Environment, Result, Tool
 from rods.errors import UserError
-from rods.extension import NOTHING, extensions
+from rods.extension import NOTHING, Door, extensions
 from rods.functions import made_by
 
 LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of a stage
+
+# names that `interface` of a stage may have because a feature makes them (002)
+INTERFACES: Door[frozenset[str]] = Door("interfaces")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def load(stage: Stage, dialect: str, shown: Mapping[str, Any] = NOTHING) -> Inte
     """The interface of a curriculum stage, for a policy that reads `dialect`, with what is `shown`
     now (by extension: rods.extension.shown_next). Raises UserError when its `interface` names none,
     or its guidelines are long."""
-    known = {name for extension in extensions() for name in extension.interfaces}
+    known = {name for names in INTERFACES.providers().values() for name in names}
     made: Interface = (
         _own(stage.interface) if stage.interface and stage.interface not in known else IDENTITY
     )

@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from rods.composing.catalogue import catalogue_for
 from rods.config import Config, Stage, read_config
 from rods.episode.engine import Trace
 from rods.errors import UserError, say
-from rods.extension import extensions
+from rods.extension import Door
 from rods.files import explained, user_cache
 from rods.interfaces import Interface
 from rods.tasks import TASK_TYPES, TaskType
@@ -34,6 +34,9 @@ from rods.worlds import desk
 from rods.worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
 from rods.worlds.sources import PERSONAS, REGIONS
 
+# values of `policy.warm_start` (003): the module with `demonstrations`, `RECIPE`, `PIECES` and
+# `ENTRIES`
+WARM_STARTS: Door[Mapping[str, str]] = Door("warm_starts")
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step
 LEARNING_RATE = 0.03  # Muon's, at its peak
@@ -142,9 +145,9 @@ def _brought(config: Config) -> Any:
     name = config.policy.warm_start
     if name == "desk":
         return None
-    for extension in extensions():
-        if name in extension.warm_starts:
-            return importlib.import_module(extension.warm_starts[name])
+    for modules in WARM_STARTS.providers().values():
+        if name in modules:
+            return importlib.import_module(modules[name])
     raise UserError(
         f"nothing demonstrates {name!r}", where="policy.warm_start", remedy='set it to "desk"'
     )
