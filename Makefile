@@ -64,7 +64,7 @@ bench:
 	@$(BIN)/rods data acebench
 	@$(BIN)/python -m bench --quick
 
-# The table of docs/durability.md. SHARE=20 tries every twentieth point only.
+# The figures of docs/durability.md. SHARE=20 tries every twentieth point only.
 faults:
 	@sh console/setup.sh dev
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --share $(or $(SHARE),1)

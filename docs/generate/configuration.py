@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -22,12 +23,11 @@ PAPER = PAGE.with_name("paper.md")
 PAPER_PRESET = "rods-paper"
 HEAD = """# Configuration
 
-One TOML file a run, given to `rods up` or `rods-train` with `--config`. Every key is optional. Unknown
-keys and wrong types are errors that name the key.
+One TOML file a run, given to `rods up` or `rods-train` with `--config`. Every key is optional; unknown keys and wrong
+types are errors that name the key. A line a key: type and range; default: meaning.
 
-Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start with another
-one is refused with the difference. `[operation]` may change at every start and is logged each time. To go on from a run
-with another identity use `rods trainer fork`.
+Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start with another one is
+refused with the difference (`rods trainer fork` goes on from it). `[operation]` may change at every start.
 
 This page is written by `python -m docs.generate.configuration` from `rods/config/`.
 """
@@ -169,32 +169,42 @@ def _section(title: str, section: Any) -> str:
 
 def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
     comments = field_comments(section)
-    lines = ["| key | type and range | default | meaning |", "|---|---|---|---|"]
+    lines = []
     for name, field in fields.items():
-        meaning = comments.get(name, "").replace("|", "\\|")
-        lines.append(f"| `{name}` | {_type(field)} | {_default(field)} | {meaning} |")
+        lines.append(_line(name, f"{_type(field)}; {_default(field)}", comments.get(name, "")))
     return "\n".join(lines) + "\n"
 
 
+def _line(name: str, kind: str, meaning: str) -> str:
+    return f"- `{name}` ({kind}): {meaning}"
+
+
 def _matrix(name: str, section: type[Section]) -> str:
-    """A section whose tables resemble each other: every key once, and its default in each table
-    that has it."""
+    """A section whose tables resemble each other: every key once, with the default that most tables
+    have, and of each table the defaults that differ from it, and those of keys that not every table
+    has."""
     kinds: list[Any] = [field.annotation for field in section.model_fields.values()]
     keys = {
         key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()
     }
     order = sorted(keys, key=lambda key: -sum(key in kind.model_fields for kind in kinds))
-    lines = ["| key | type and range | meaning |", "|---|---|---|"]
-    lines += [
-        f"| `{key}` | {_type(keys[key][1])} | {field_comments(keys[key][0])[key]} |"
-        for key in order
-    ]
-    lines += ["", f"| table | {' | '.join(order)} | meaning |", "|---|" + "---|" * (len(order) + 1)]
-    for table, field in section.model_fields.items():
-        known = field.default.model_dump()
-        cells = [str(known.get(key, "–")) for key in order]
+    defaults = {table: field.default.model_dump() for table, field in section.model_fields.items()}
+    common: dict[str, Any] = {}
+    lines = []
+    for key in order:
+        values = [table[key] for table in defaults.values() if key in table]
+        if len(values) == len(defaults):
+            common[key] = Counter(values).most_common(1)[0][0]
+        kind, field = keys[key]
         lines.append(
-            f"| `[{name}.{table}]` | {' | '.join(cells)} | {field_comments(section)[table]} |"
+            _line(key, f"{_type(field)}; {common.get(key, 'see below')}", field_comments(kind)[key])
+        )
+    lines += ["", "Tables, with the defaults that differ:", ""]
+    for name_of_table, table in defaults.items():
+        differing = [f"{key} {value}" for key, value in table.items() if value != common.get(key)]
+        shown = f" ({', '.join(differing)})" if differing else ""
+        lines.append(
+            f"- `[{name}.{name_of_table}]`{shown}: {field_comments(section)[name_of_table]}"
         )
     return "\n".join(lines) + "\n"
 
@@ -233,7 +243,7 @@ def _type(field: FieldInfo) -> str:
 
 def _type_words(kind: Any) -> str:
     if kind in (int, float, bool, str):
-        return {int: "integer", float: "number", bool: "true, false", str: "text"}[kind]
+        return {int: "integer", float: "number", bool: "bool", str: "text"}[kind]
     if get_origin(kind) is dict:
         return "table"
     if get_origin(kind) is tuple:

@@ -31,8 +31,7 @@ class SimulationSettings(Section):
     user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
     # and the verifier (eq. 10)
     verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")
-    # models that play tools and user also say what each step was worth, for the hook turn_level
-    # (001 E.1)
+    # models that play tools and user rate each step, for the hook turn_level (001 E.1)
     turn_rewards: bool = False
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
 

@@ -20,10 +20,10 @@ def test_every_section_and_key_is_on_it() -> None:
     text = page()
     for name, field in Config.model_fields.items():
         inner = getattr(field.annotation, "model_fields", None)
-        assert (f"## `[{name}]`" if inner else f"| `{name}` |") in text
+        assert (f"## `[{name}]`" if inner else f"- `{name}` (") in text
         for key in inner or ():
             assert (
-                f"| `{key}` |" in text
+                f"- `{key}` (" in text
                 or f"`[{name}.{key}]`" in text
                 or f"`[[{name}.{key}]]`" in text
             )
@@ -33,7 +33,7 @@ def test_every_key_says_what_it_means() -> None:
     bare = [
         line
         for line in page().splitlines()
-        if line.startswith("| `") and line.rstrip().endswith("|  |")
+        if line.startswith("- `") and line.rstrip().endswith(":")
     ]
     assert not bare, "give these keys a comment in rods/config/"
 

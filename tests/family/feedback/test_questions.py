@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from docs.generate.rehearsal import StandInClient
 from rods import interfaces
 from rods.calls import Call
 from rods.config import Endpoint, Stage
@@ -25,6 +24,7 @@ from rods.tasks import Task
 from tests.daemon.authors.llm.world import assignment
 from tests.environments import load
 from tests.family.feedback.test_hints import DESK, bfcl_tasks
+from tests.family.questions import StandInClient
 from tests.family.seal.test_interface import leaks
 from tests.rods.interfaces.careless import play
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from docs.generate.prompts import messages
 from rods.analysis.schemas import Checker
 from rods.answers import Unreadable
 from rods.asking import Question
@@ -25,6 +24,7 @@ from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Assessment, verdict
 from rods.prompts import load
+from tests.family.questions import messages
 
 TOOLS = [shipped().tools[name].tool for name in ("book_flight", "cancel_flight_booking")]
 HARD = Levels(tools=2, calls=2, turns=2, system=3, persona=2, ambiguity=2, criteria=4)

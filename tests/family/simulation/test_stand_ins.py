@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import pytest
 
 from bench.fixtures.llm_stub import faulty_players as faulty
-from docs.generate.prompts import messages
 from rods.answers import Unreadable
 from rods.asking import Question
 from rods.calls import Call
@@ -22,6 +21,7 @@ from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Past
 from rods.family.simulation.settings import DifficultyRules
+from tests.family.questions import messages
 
 T = TypeVar("T")
 REPOSITORY = shipped()
