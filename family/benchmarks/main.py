@@ -7,7 +7,6 @@ verdict; or on any environment's.
     rods-eval run FOLDER --tasks FILE …                              tasks of any environment
     rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
     rods-eval suite RUN [--benchmarks NAME …]                        a run's start and end on benchmarks, in one table
-    rods-eval cost [RUN] [--rates FILE]                              what a suite would take: calls, tokens, GPU-hours
     rods-eval report FOLDER                                          the scores of what is there
     rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
     rods-eval check NAME | --tasks FILE                              the benchmark itself, by policies with known scores
@@ -28,7 +27,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from cyclopts.types import NonNegativeInt, PositiveInt
 
 from rods import commands, logs
 from rods.buffers.run.locks import Ownership
@@ -41,7 +39,7 @@ from rods.environments.loading import Environments
 from rods.episode.model_thread import ModelThread
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
-from rods.family.benchmarks import cost, episodes, known, output_sources, scores, suite
+from rods.family.benchmarks import episodes, known, output_sources, scores, suite
 from rods.family.benchmarks.benchmarks import (
     Benchmark,
     Listening,
@@ -63,7 +61,6 @@ from rods.family.benchmarks.folder import (
     Settings,
     open_folder,
 )
-from rods.family.benchmarks.folder import Part as Split
 from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.family.benchmarks.task_file import TaskFile
@@ -91,7 +88,6 @@ def application() -> App:
     app.command(
         _suite, name="suite", help="A run's start and end on benchmarks, in pairs, as one table."
     )
-    app.command(_cost, name="cost", help="What a suite would take, of a run's or of its prompts.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
     app.command(
         _compare, name="compare", help="Pair two evaluations of the same tasks, task by task."
@@ -187,38 +183,6 @@ def _suite(
     told = suite.play(run, benchmarks, start_url, end_url, options, evaluate)
     print_result(as_json, told, suite.lines(told))
     return EXIT_REQUEUE if told["incomplete"] else EXIT_OK
-
-
-def _cost(
-    folders: Annotated[
-        list[Path] | None, Parameter(help="evaluations, or a run with a suite; none: prompts")
-    ] = None,
-    /,
-    *,
-    benchmarks: Annotated[
-        tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")
-    ] = (),
-    rates: Annotated[
-        Path | None, Parameter(help="what `rods doctor --rate` has printed of models")
-    ] = None,
-    reply_tokens: Annotated[
-        NonNegativeInt, Parameter(help="of a reply, thinking included, where none is recorded")
-    ] = 0,
-    form: Annotated[Form, Parameter(name="--calls", help="how calls are made")] = "prompt",
-    tasks_per_type: Annotated[
-        NonNegativeInt, Parameter(help="at most so many of a type; 0: all")
-    ] = 0,
-    samples: Annotated[PositiveInt, Parameter(help="episodes a task")] = 1,
-    part: Annotated[
-        Split | None, Parameter(name="--split", help="default: the benchmark's")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    settings = {"form": form, "tasks_per_type": tasks_per_type, "samples": samples} | (
-        {"part": part} if part else {}
-    )
-    told = cost.suite(folders or [], benchmarks, settings, reply_tokens, rates)
-    print_result(as_json, told, cost.lines(told))
 
 
 def _check(

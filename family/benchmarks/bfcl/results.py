@@ -1,4 +1,4 @@
-"""Outputs as files: BFCL's result format, written and read, and a trainer's traces, read.
+"""Outputs as files in BFCL's result format, written and read.
 
     <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
     <folder>/<model>/agentic/BFCL_v4_web_search_base_result.json, …_no_snippet_result.json
@@ -12,7 +12,6 @@ scored. Entries of other categories are skipped.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.folder import Form
-from rods.files import BULK, read_regular, unpacked_lines
+from rods.files import BULK, read_regular
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel
 
@@ -34,8 +33,6 @@ DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA2
 NAMED = f"{wheel.PACKAGE} {wheel.VERSION} (sha256 {wheel.SHA256[:12]}…)"
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_"
-REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
-_NO_NAME = re.compile(r"\W")
 # id of the task, result (a list of turns, or the text of an error), end of the episode
 Recorded = tuple[str, Any, str]
 
@@ -120,12 +117,8 @@ def files(path: Path, categories: Sequence[str]) -> list[Path]:
 def read(
     path: Path, tasks: Mapping[str, Task], form: Form, categories: Sequence[str]
 ) -> Iterator[Recorded]:
-    """The outputs in a trainer's traces or the result files of `categories` at `path` that belong
-    to `tasks` (by BFCL's id). Raises UserError for what is neither, RefusedError for outputs of
-    other data."""
-    if traces := trace_files(path):
-        yield from _read_traces(traces, tasks)
-        return
+    """The outputs in the result files of `categories` at `path` that belong to `tasks` (by BFCL's
+    id). Raises UserError for what is none, RefusedError for outputs of other data."""
     for file in files(path, categories):
         if version := version_file(file):
             check_version(orjson.loads(read_regular(version)), version)
@@ -198,48 +191,3 @@ def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
         ] or step.text
 
     return [[output(step) for step in turn.steps] for turn in trace.turns]
-
-
-def trace_files(path: Path) -> list[Path]:
-    """A trainer's traces, where `path` is a file or a folder of them rather than of BFCL's
-    results."""
-    if path.is_file():
-        return [path] if path.name.startswith("step_") else []
-    return sorted(path.glob("step_*.jsonl.gz"))
-
-
-def _read_traces(files: Sequence[Path], tasks: Mapping[str, Task]) -> Iterator[Recorded]:
-    """The episodes of a trainer's traces; what met an infrastructure failure is left out."""
-    ours = {task.id: name for name, task in tasks.items()}
-    for file in files:
-        lines = (
-            unpacked_lines(file) if file.suffix == ".gz" else read_regular(file, BULK).splitlines()
-        )
-        for number, line in enumerate(lines, start=1):
-            try:
-                trace = orjson.loads(line)
-                result = [[_recorded(step) for step in turn["steps"]] for turn in trace["turns"]]
-                task = trace["task"]
-                end = trace["end"]
-            except (ValueError, KeyError, TypeError) as error:
-                where = f"{file}:{number}"
-                raise UserError(
-                    f"no trace of an episode ({error})", where=where, remedy="give traces/…"
-                ) from error
-            if task in ours and end != "infrastructure":
-                yield ours[task], result, end
-
-
-def _recorded(step: Mapping[str, Any]) -> Any:
-    """A kept step as native calls. Training does not execute a call of a hidden tool, while the
-    executor that judges would: such a call keeps its place, since a call was tried, under a name
-    that is no tool's."""
-    calls = []
-    for call, result in zip(step["calls"], step["results"], strict=True):
-        name = (
-            call["name"]
-            if result["error"] != "unknown_tool"
-            else REFUSED + _NO_NAME.sub("_", call["name"])
-        )
-        calls.append({name: orjson.dumps(call["arguments"]).decode()})
-    return calls or step["text"]
