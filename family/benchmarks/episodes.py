@@ -16,8 +16,10 @@ text], …]}, their results a JSON list of texts.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -25,8 +27,9 @@ import orjson
 
 from rods.analysis.containment import read_json
 from rods.canonical import content_id, keyed_random
+from rods.environments.base import Instance
 from rods.episode.drivers import Job, run_episode
-from rods.episode.engine import Message, NeedText, Reply, Trace
+from rods.episode.engine import Message, NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
@@ -45,16 +48,60 @@ ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 Slot = tuple[AnyTask, int]  # a task and the number of its sample
 
 
-class Maker(Protocol):
-    """Makes jobs for tasks, and episodes out of their traces."""
+class Maker(ABC):
+    """Makes jobs for tasks, and episodes out of their traces. `line` is there while it plays, where
+    the settings name a model that plays the user, or an encoder."""
 
-    settings: Settings
+    line: ModelThread | None = None
 
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def search_by(self, key: str, url: str, patience: float) -> None:
+        """Before it plays, where the settings name a search of the web: it is made with this key,
+        there (default: the benchmark's own), and tried for so many seconds. Raises UserError."""
+        raise NotImplementedError
+
+    @abstractmethod
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        """`before`: the episode that the item goes on from, where it does (`Chained`)."""
+        """`before`: the episode that the item goes on from, where it does (`Benchmark.before`)."""
+
+    @abstractmethod
+    def result(self, job: Job, trace: Trace) -> Any:
+        """What the record of a finished job holds."""
+
+    def identifier(self, task: AnyTask) -> str:
+        return str(task.provenance["id"])
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         """The record of a finished job; `cut` of its outputs were taken although they were cut."""
+        name = self.identifier(job.task)
+        form = self.settings.results_form
+        return Episode(name, sample, form, self.result(job, trace), trace.end, cut)
+
+
+class Troubled(Protocol):
+    """What a job has beside its task: `trouble` is what broke there that is not the policy's."""
+
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemJob(Job):
+    """A job with what is made for it alone: its tools, or its conversation."""
+
+    own: Any = field(kw_only=True)  # a `Troubled`
+
+    @property
+    def trouble(self) -> str:
+        return str(self.own.trouble)
+
+
+class Unjudged:
+    """The goal of what is scored by its messages alone."""
+
+    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
+        return Verdict(True, True)
 
 
 def shown(job: Job) -> list[Any]:
@@ -258,20 +305,29 @@ class EndpointReplies(Replies):
 
 
 def user_text(
-    line: ModelThread, task: str, place: int, messages: Sequence[Any], **sampling: Any
+    line: ModelThread | None,
+    talk: Troubled,
+    task: str,
+    place: int,
+    messages: Iterable[Sequence[str]],
+    **sampling: float,
 ) -> str:
-    """What the model that plays the user of `task` says as its text number `place`, from 0. Raises
-    InfrastructureError where it fails, or says nothing in `USER_TRIES` tries."""
-    for number in range(USER_TRIES):
-        seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
-        request = Request("user", messages, random_seed=seed, **sampling)
-        try:
-            text = line.ask(partial(Client.complete, request=request)).text.strip()
-        except InfrastructureError as error:
-            raise InfrastructureError(f"the user's model: {error}") from error
-        if text:
-            return text
-    raise InfrastructureError(f"the user's model said nothing in {USER_TRIES} tries")
+    """What the model that plays the user of `task` says as its text number `place`, from 0, to
+    `messages` (role and text). Raises InfrastructureError, and leaves it in the `talk`, where it
+    fails, or says nothing in `USER_TRIES` tries."""
+    assert line is not None
+    shown = [{"role": role, "content": text} for role, text in messages]
+    try:
+        for number in range(USER_TRIES):
+            seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
+            request = Request("user", shown, random_seed=seed, **sampling)  # type: ignore[arg-type]
+            if text := line.ask(partial(Client.complete, request=request)).text.strip():
+                return text
+        talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
+    except InfrastructureError as error:
+        talk.trouble = f"the user's model: {error}"
+        raise InfrastructureError(talk.trouble) from error
+    raise InfrastructureError(talk.trouble)
 
 
 async def rendered_template(

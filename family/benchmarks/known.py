@@ -19,7 +19,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.evaluation.scoring import by_task
 from rods.family.benchmarks import episodes
-from rods.family.benchmarks.benchmarks import Benchmark, Known, slots
+from rods.family.benchmarks.contract import Benchmark, Known, slots
 from rods.family.benchmarks.folder import Journal, Settings, open_folder
 from rods.family.benchmarks.folder import episodes as journalled
 from rods.tasks import AnyTask

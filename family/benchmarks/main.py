@@ -3,7 +3,7 @@ verdict; or on any environment's.
 
     rods-eval run FOLDER --url http://host:8000/v1 --model NAME      the policy behind an endpoint
     rods-eval run FOLDER --weights MODEL | --run RUN [--step N]      local weights, or a run's checkpoint
-    rods-eval run FOLDER --recorded RESULTS                          outputs that exist: its results, our traces
+    rods-eval run FOLDER --recorded RESULTS                          outputs that exist: its result files
     rods-eval run FOLDER --tasks FILE …                              tasks of any environment
     rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
     rods-eval suite RUN [--benchmarks NAME …]                        a run's start and end on benchmarks, in one table
@@ -40,17 +40,8 @@ from rods.episode.model_thread import ModelThread
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
 from rods.family.benchmarks import episodes, known, output_sources, scores, suite
-from rods.family.benchmarks.benchmarks import (
-    Benchmark,
-    Listening,
-    Searching,
-    chosen,
-    declared_benchmarks,
-    named,
-    opened,
-    packaged,
-    slots,
-)
+from rods.family.benchmarks.benchmarks import declared_benchmarks, named, opened, packaged
+from rods.family.benchmarks.contract import Benchmark, chosen, slots
 from rods.family.benchmarks.folder import (
     COLDEST,
     EPISODES,
@@ -252,12 +243,12 @@ class _Session:
     def run(self, options: Options) -> None:
         """Plays what is left, with a line to the model that plays the user, or embeds texts, where
         one does."""
-        if isinstance(self.maker, Searching) and self.settings.search:
+        if self.settings.search:
             self.maker.search_by(
                 handed_on(options.search_key_env), options.search_url, options.patience
             )
         beside = "user" if self.settings.user else "encoder" if self.settings.encoder else ""
-        if isinstance(self.maker, Listening) and beside:
+        if beside:
             with ModelThread(partial(self._beside, beside, options)) as self.maker.line:
                 self._play(options)
         else:

@@ -12,7 +12,8 @@ from rods.console.output import estimated
 from rods.errors import UserError
 from rods.evaluation import card
 from rods.evaluation.scoring import by_task, differences, paired, share, too_few
-from rods.family.benchmarks.benchmarks import Benchmark, Packaged, Summed, opened, packaged
+from rods.family.benchmarks.benchmarks import opened, packaged
+from rods.family.benchmarks.contract import Benchmark, Packaged
 from rods.family.benchmarks.folder import PARTS, Episode, Score, Settings, cards, episodes
 
 SHOWN = 20  # differences from the official scorer that are listed
@@ -38,15 +39,11 @@ def report(folder: Path) -> dict[str, Any]:
         for part in benchmark.parts
         if (tasks := {task for (task, _), score in scored.items() if score.split in PARTS[part]})
     }
-    if isinstance(benchmark, Summed) and (scores := about["scores"].get(benchmark.part)):
-        verdicts = {
-            kind: row[benchmark.measures[0]]["mean"]
-            for kind, row in scores.items()
-            if kind != "all"
-        }
-        about["figures"] = dict(
-            benchmark.figures(verdicts, len(done) == expected and not settings.tasks_per_type)
-        )
+    if scores := about["scores"].get(benchmark.part):
+        verdicts = {kind: row[benchmark.measures[0]]["mean"] for kind, row in scores.items()}
+        del verdicts["all"]
+        whole = len(done) == expected and not settings.tasks_per_type
+        about["figures"] = dict(benchmark.figures(verdicts, whole))
     return {
         "folder": str(folder),
         **about,

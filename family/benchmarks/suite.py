@@ -23,10 +23,10 @@ from rods.buffers.usage import Spent
 from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
 from rods.family.benchmarks import scores, table
-from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named, needing
+from rods.family.benchmarks.benchmarks import declared_benchmarks, named
 from rods.family.benchmarks.folder import cards
 from rods.family.benchmarks.guard import overlaps
-from rods.family.benchmarks.output_sources import GIVEN, USER, Options
+from rods.family.benchmarks.output_sources import Options
 
 PLACES = ("start", "end")
 
@@ -81,16 +81,8 @@ def play(
         try:
             codes: list[int] = []
             benchmark = named(name)
-            unused = [
-                option
-                for need, of in GIVEN.items()
-                if not needing(benchmark, need)
-                for option in of
-            ]
-            unused += [] if isinstance(benchmark, Talking) else USER
-            given = {option: getattr(Options, option) for option in unused}
             for folder, (_, policy) in zip(folders, policies, strict=True):
-                codes.append(evaluate(folder, replace(policy, benchmark=name, **given)))
+                codes.append(evaluate(folder, replace(policy, benchmark=name)))
                 if codes[-1] != EXIT_OK:
                     break
         except UserError as error:

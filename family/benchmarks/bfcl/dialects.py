@@ -138,3 +138,6 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
             name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()
         }
     return bare
+
+
+FORMS: dict[Form, type[Prompted] | type[Native]] = {"prompt": Prompted, "native": Native}

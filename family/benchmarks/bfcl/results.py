@@ -23,28 +23,17 @@ from rods.dialects import Dialect
 from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
+from rods.family.benchmarks.contract import check_data
 from rods.family.benchmarks.folder import Form
 from rods.files import BULK, read_regular
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel
 
-# that this program runs and scores
-DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}
-NAMED = f"{wheel.PACKAGE} {wheel.VERSION} (sha256 {wheel.SHA256[:12]}…)"
+DATA = wheel.WHEEL.facts  # that this program runs and scores
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_"
 # id of the task, result (a list of turns, or the text of an error), end of the episode
 Recorded = tuple[str, Any, str]
-
-
-def check_version(stated: Mapping[str, Any], where: Path | str) -> None:
-    """Raises RefusedError when `stated` names other data than `DATA`."""
-    if {key: stated.get(key) for key in DATA} != DATA:
-        theirs = f"{stated.get('package')} {stated.get('version')}"
-        ours = f"{wheel.PACKAGE} {wheel.VERSION}"
-        what = f"belongs to the data of {theirs}; this program scores {ours}, whose tasks differ"
-        remedy = "score it with the version that made it; scores of different data are never mixed"
-        raise RefusedError(what, where=str(where), remedy=remedy)
 
 
 def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
@@ -121,7 +110,7 @@ def read(
     id). Raises UserError for what is none, RefusedError for outputs of other data."""
     for file in files(path, categories):
         if version := version_file(file):
-            check_version(orjson.loads(read_regular(version)), version)
+            check_data(orjson.loads(read_regular(version)), DATA, version)
         turns = file.name.startswith(
             tuple(f"{_PREFIX}{kind}_" for kind in ("multi_turn", "memory", "web_search"))
         )

@@ -27,8 +27,7 @@ from typing import Any
 
 from rods.environments.workers.worker import Order, Worker
 from rods.errors import UserError
-from rods.family.benchmarks.benchmarks import Scores
-from rods.family.benchmarks.bfcl import results
+from rods.family.benchmarks.contract import Scores, check_data
 from rods.family.benchmarks.folder import Form
 from rods.files import BULK, sha256_of
 from rods.worlds.bfcl import wheel
@@ -74,7 +73,8 @@ def known_wheel(file: Path | None) -> Path:
             f"is no wheel ({error})", where=str(file), remedy=f"give one of {wheel.PACKAGE}"
         ) from error
     stated = version[1] if version else "of no known version"
-    results.check_version({"package": wheel.PACKAGE, "version": stated, "sha256": sha256}, file)
+    theirs = {"package": wheel.PACKAGE, "version": stated, "sha256": sha256}
+    check_data(theirs, wheel.WHEEL.facts, file)
     return file
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from rods.environments.registry import declared
-from rods.errors import UserError
 from rods.family.benchmarks.bfcl.harness import taken
-from rods.family.benchmarks.bfcl_single.benchmark import Item, SingleTurnMaker, SingleTurns
-from rods.family.benchmarks.folder import Form, Settings
+from rods.family.benchmarks.bfcl_single.benchmark import Item, SingleTurns
+from rods.family.benchmarks.contract import Known
+from rods.family.benchmarks.folder import Form
 from rods.tasks import AnyTask
 from rods.worlds.bfcl import wheel
 
@@ -21,12 +21,14 @@ _LISTING = "get_all_format_sensitivity_configs"
 
 
 class Formats(SingleTurns):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Summed`. An item is called
+    """The benchmark (rods.family.benchmarks.contract). An item is called
     format_sensitivity_<number>: <format>:<single turn>; its kind is the format."""
 
     name = "bfcl_formats"
     title = "BFCL format sensitivity"
     categories: Sequence[str] = ("format_sensitivity",)
+    # BFCL asks no model for them that has native calls
+    forms: Sequence[Form] = ("prompt",)
 
     @cached_property
     def kinds(self) -> Sequence[str]:  # type: ignore[override]
@@ -46,13 +48,7 @@ class Formats(SingleTurns):
             for n, (name, form) in pairs
         }
 
-    def maker(self, settings: Settings) -> SingleTurnMaker:
-        if settings.form == "native":
-            what = "these items are prompts: BFCL asks no model for them that has native calls"
-            raise UserError(what, where="--calls", remedy="leave it out")
-        return super().maker(settings)
-
-    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
         _, format, name = self.identifier(task).split(":")
         why = UNREACHABLE.get(format.split("&")[0].removeprefix("ret_fmt="), {}).get(name, "")
         return {"official": float(policy == "truth" and not why)}, why if policy == "truth" else ""

@@ -12,14 +12,13 @@ from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import Message, NeedText, Reply, StepTrace, Trace, TurnTrace
-from rods.episode.goals import SharedGroundTruth
-from rods.errors import UserError
 from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
-from rods.family.benchmarks.bfcl.harness import Harness, harness
+from rods.family.benchmarks.bfcl.harness import harness
 from rods.family.benchmarks.bfcl_single import formats, matching, source_text
-from rods.family.benchmarks.episodes import reply_text
-from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.contract import Known
+from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
+from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
 from rods.family.benchmarks.task_file import with_fault
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
@@ -40,16 +39,20 @@ class Item(NamedTuple):
     answers: Sequence[matching.Decoded]
     format: str = ""
 
+    @property
+    def kind(self) -> str:
+        return self.format or self.category
+
 
 class SingleTurns(BfclBenchmark):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them
-    is asked for."""
+    """The benchmark (rods.family.benchmarks.contract)."""
 
     name = NAME
     title = "BFCL single turns"
     kinds: Sequence[str] = DECLARED["categories"]
     measures: Sequence[str] = ("official",)
     protocols: Sequence[Protocol] = ("official",)
+    documents: Sequence[Documents] = ("full",)
     part: Part = "all"
     parts: Mapping[Part, str] = {"all": "all items"}
 
@@ -73,11 +76,11 @@ class SingleTurns(BfclBenchmark):
         return made
 
     @cached_property
-    def _tasks(self) -> dict[str, Task]:
+    def by_id(self) -> dict[str, Task]:
         """The items as tasks: the script is the last question alone, and `SingleTurn` asks all of
         it."""
+        version = f"{self.data['package']} {self.data['version']}"
         world = reference(bfcl.environment())
-        version = f"{wheel.PACKAGE} {wheel.VERSION}"
         return {
             name: Task(
                 world,
@@ -87,28 +90,23 @@ class SingleTurns(BfclBenchmark):
                 (),
                 state={"entry": name},
                 split="test",
-                provenance={"id": name, "version": version},
+                provenance={"id": name, "version": version, "kind": item.kind},
             )
             for name, item in self.items.items()
         }
 
     def kind(self, task: AnyTask) -> str:
-        item = self.items[self.identifier(task)]
-        return item.format or item.category
+        return str(task.provenance["kind"])
 
     def maker(self, settings: Settings) -> "SingleTurnMaker":
-        if settings.documents != "full":
-            raise UserError(
-                "single turns show BFCL's documents", where="--documents", remedy="leave it out"
-            )
-        return SingleTurnMaker(harness(wheel.path()), self.items, settings)
+        return SingleTurnMaker(self.items, settings)
 
     def score(self, episode: Episode) -> Score:
         item = self.items[episode.task]
         verdict = float(right(item, self.written(episode), episode.form))
-        return Score(item.format or item.category, {"official": verdict})
+        return Score(item.kind, {"official": verdict})
 
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
         item = self.items[self.identifier(task)]
         if "relevance" in item.category:
             some = [Call(item.documents[0]["name"] if item.documents else "function", {})]
@@ -118,7 +116,7 @@ class SingleTurns(BfclBenchmark):
         truth = [_call(item, answer) for answer in item.answers if policy != "nothing"]
         return [with_fault(call) for call in truth] if policy == "fault" else truth
 
-    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
         if policy == "nothing" and "irrelevance" in self.kind(task):
             return {"official": 1.0}, "no call is right"
         never = DECLARED["unreachable"] | (
@@ -208,13 +206,13 @@ class _AskedNatively(Native):
         return super().write([Call(call.name.replace(".", "_"), call.arguments) for call in calls])
 
 
-class SingleTurnMaker:
+class SingleTurnMaker(Maker):
     """The `Maker` of single turns."""
 
-    def __init__(self, words: Harness, items: Mapping[str, Item], settings: Settings) -> None:
-        self.words = words
+    def __init__(self, items: Mapping[str, Item], settings: Settings) -> None:
+        super().__init__(settings)
+        self.words = harness(wheel.path())
         self.items = items
-        self.settings = settings
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         item = self.items[task.provenance["id"]]
@@ -235,13 +233,10 @@ class SingleTurnMaker:
             said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
         asked = tuple(Message(role, text) for role, text in said)  # type: ignore[arg-type]
         world = bfcl.environment()
-        assert isinstance(task, Task)
-        goal = SharedGroundTruth(world, task)  # never asked: what a job has that executes calls
-        return SingleTurn(task, world, dialect, goal, world=lambda: world.reset(None), asked=asked)
-
-    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        assert isinstance(job.dialect, (_Asked, _AskedNatively))
-        result = job.dialect.step(trace.turns[0].steps[0].text)
-        return Episode(
-            job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut
+        return SingleTurn(
+            task, world, dialect, Unjudged(), world=lambda: world.reset(None), asked=asked
         )
+
+    def result(self, job: Job, trace: Trace) -> Any:
+        assert isinstance(job.dialect, (_Asked, _AskedNatively))
+        return job.dialect.step(trace.turns[0].steps[0].text)

@@ -20,10 +20,11 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import usage
 from rods.config import Endpoint
 from rods.family.benchmarks.acebench.benchmark import USER, AceBench
-from rods.family.benchmarks.benchmarks import Benchmark, Talking, named
+from rods.family.benchmarks.benchmarks import named
 from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl_single import formats, source_text
 from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
+from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.folder import Episode, episodes
 from rods.family.benchmarks.tau2.benchmark import Tau2
 from rods.worlds.bfcl.world import Bfcl
@@ -86,7 +87,7 @@ def test_every_item_ends_and_none_by_the_machinery(
     if isinstance(benchmark, AceBench):
         monkeypatch.setitem(USER, "max_tokens", 32)
     beside: tuple[str, ...] = ()
-    if isinstance(benchmark, Talking):
+    if "user" in benchmark.needs:
         beside = ("--user-url", served.urls[0], "--user-model", served.model)
     if name == "bfcl_search":
         monkeypatch.setenv(KEY_ENV, KEY)
@@ -124,7 +125,7 @@ def _outputs(benchmark: Benchmark, episode: Episode) -> Iterator[bool]:
     if isinstance(benchmark, AceBench):
         yield from (bool(decode(text, episode.form)) for text in result["policy"])
         return
-    if isinstance(benchmark, Talking):
+    if isinstance(benchmark, Tau2):
         said = (message for message in result["messages"][1:] if message["role"] == "assistant")
         yield from (bool(message.get("tool_calls")) for message in said)
         return
