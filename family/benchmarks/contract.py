@@ -126,11 +126,8 @@ class Packaged(Protocol):
     def write(self, folder: Path, settings: Settings, episodes: Iterable[Episode]) -> list[Path]:
         """Writes one sample's episodes as result files."""
 
-    def scored(
-        self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None
-    ) -> Scores:
-        """The verdicts of its scorer on such files, by id and sample. `package`: the file of
-        another scorer. Raises RefusedError for one of another version, UserError for none."""
+    def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form) -> Scores:
+        """The verdicts of its scorer on such files, by id and sample."""
 
 
 def named_data(data: Mapping[str, str]) -> str:

@@ -1,15 +1,15 @@
 """`rods-eval`: a policy on a benchmark's tasks, with the official protocol and the official
 verdict; or on any environment's.
 
-    rods-eval run FOLDER --url http://host:8000/v1 --model NAME      the policy behind an endpoint
-    rods-eval run FOLDER --weights MODEL | --run RUN [--step N]      local weights, or a run's checkpoint
-    rods-eval run FOLDER --recorded RESULTS                          outputs that exist: its result files
-    rods-eval run FOLDER --tasks FILE …                              tasks of any environment
-    rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
-    rods-eval suite RUN [--benchmarks NAME …]                        a run's start and end on benchmarks, in one table
-    rods-eval report FOLDER                                          the scores of what is there
-    rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
-    rods-eval check NAME | --tasks FILE                              the benchmark itself, by policies with known scores
+    rods-eval run FOLDER --url http://host:8000/v1 --model NAME    the policy behind an endpoint
+    rods-eval run FOLDER --weights MODEL | --run RUN [--step N]    local weights, or a checkpoint
+    rods-eval run FOLDER --recorded RESULTS                        result files that exist
+    rods-eval run FOLDER --tasks FILE …                            tasks of any environment
+    rods-eval compare BEFORE AFTER             two policies on the same tasks, in pairs
+    rods-eval suite RUN [--benchmarks NAME …]  a run's start and end on benchmarks, in one table
+    rods-eval report FOLDER                    the scores of what is there
+    rods-eval check FOLDER                     the benchmark's own scorer over the same outputs
+    rods-eval check NAME | --tasks FILE        the benchmark itself, by policies with known scores
 
 Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs
 lack tasks), 2 bad input, 3 refused (other settings, other data), 5 incomplete: a budget, an
@@ -186,9 +186,6 @@ def _check(
     ] = None,
     /,
     *,
-    wheel: Annotated[
-        Path | None, Parameter(help="the scorer's package to ask; default: the pinned")
-    ] = None,
     tasks: Annotated[Path | None, Parameter(help="known policies play the tasks of a file")] = None,
     trust: Annotated[bool, Parameter(help="with --tasks, as in `run`", negative="")] = False,
     form: Annotated[
@@ -217,7 +214,7 @@ def _check(
         held = known.check(items, settings, _chosen(items, settings))
         print_result(as_json, held, known.lines(held))
         return EXIT_FAILED if held["different"] else EXIT_OK
-    checked = scores.check(what, wheel)
+    checked = scores.check(what)
     print_result(as_json, checked, scores.checked_lines(checked))
     return EXIT_FAILED if checked["different"] else EXIT_OK
 

@@ -197,18 +197,14 @@ def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
+def check(folder: Path) -> dict[str, Any]:
     """Both verdicts on every recorded episode: {"episodes", "valid", "equal", "different": [[id,
-    sample, ours], …]}. `package` is the file whose scorer is asked (default: the pinned one).
-    Raises RefusedError for another version than the outputs belong to, UserError for a folder that
-    is no evaluation on a benchmark."""
+    sample, ours], …]}. Raises UserError for a folder that is no evaluation on a benchmark."""
     content, settings, benchmark = opened(folder)
-    theirs_too = packaged(benchmark, folder)
+    scorer = packaged(benchmark, folder)
     verdict = benchmark.measures[0]
     ours = {key: score.measures[verdict] == 1 for key, score in _scored(folder, benchmark).items()}
-    theirs = theirs_too.scored(
-        _write_results(folder, settings, theirs_too), settings.results_form, package
-    )
+    theirs = scorer.scored(_write_results(folder, settings, scorer), settings.results_form)
     unjudged = [key for key, verdict in theirs.items() if verdict is None and key in ours]
     different = [
         [*key, ours[key]]

@@ -121,10 +121,8 @@ class BfclBenchmark(Benchmark):
         ended = f"Error during inference: the episode ended early ({episode.end})"
         return ended if episode.end in CUT else episode.result
 
-    def scored(
-        self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None
-    ) -> Scores:
-        return scorer.verdicts(samples, form, scorer.known_wheel(package))
+    def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form) -> Scores:
+        return scorer.verdicts(samples, form)
 
 
 class EpisodeMaker(Maker):

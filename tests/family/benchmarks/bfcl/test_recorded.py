@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl import results
-from rods.family.benchmarks.bfcl.scorer import known_wheel
 from rods.family.benchmarks.folder import SETTINGS
 from rods.family.benchmarks.main import run
 from rods.tasks import TASK_TYPES, Task
 from rods.worlds.bfcl import wheel
-from rods.worlds.bfcl.world import Bfcl
 
 OLD = "2025.10.2.2"
 
@@ -133,21 +129,6 @@ def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
         assert run(arguments) == 3
         assert f"belongs to the data of bfcl-eval {OLD}" in capsys.readouterr().err
     assert run(["check", str(folder)]) == 3
-
-
-def test_a_scorer_of_another_version_is_refused(bfcl: Bfcl, tmp_path: Path) -> None:
-    old = tmp_path / f"bfcl_eval-{OLD}-py3-none-any.whl"
-    with zipfile.ZipFile(old, "w") as archive:
-        archive.writestr(
-            f"bfcl_eval-{OLD}.dist-info/METADATA",
-            f"Metadata-Version: 2.1\nName: x\nVersion: {OLD}\n",
-        )
-    with pytest.raises(RefusedError, match=rf"data of bfcl-eval {OLD}.*never mixed"):
-        known_wheel(old)
-    old.write_bytes(b"nothing")
-    with pytest.raises(UserError, match="is no wheel"):
-        known_wheel(old)
-    assert known_wheel(bfcl.file) == bfcl.file
 
 
 @pytest.mark.parametrize(
