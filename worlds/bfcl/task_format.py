@@ -1,4 +1,4 @@
-"""Writes tasks in BFCL's own format: questions, answers and tool documents, as the wheel keeps them.
+"""Writes tasks in BFCL's own format: questions, answers, tool documents, as the wheel has them.
 
 A folder holds, as the wheel's `data/` does, for each category
 

@@ -1,7 +1,8 @@
 """The description of an MCP server as an environment: how to reach it, its pinned tools, what is
 known about its state.
 
-    {"command": ["mcp-server-git"], "files": "template", "probes": ["git_status(repo_path='/world')"], "tools": […], …}
+    {"command": ["mcp-server-git"], "files": "template",
+     "probes": ["git_status(repo_path='/world')"], "tools": […], …}
 
 A task's environment is named by the path of this file.
 """

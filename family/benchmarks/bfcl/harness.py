@@ -85,12 +85,10 @@ class Harness:
         source = self._raw if returned else self._hinted
         return [source[name] for name in names]
 
-    def system_prompt(self, documents: Sequence[Any], format: str = "") -> str:
-        """The system prompt of prompt mode, in the leaderboard's default format or another."""
+    def system_prompt(self, documents: Sequence[Any]) -> str:
+        """The system prompt of prompt mode, in the leaderboard's format."""
         made = self._made["formulate_system_prompt"]
-        return str(
-            made(format_sensitivity_config=format or self._format, functions=list(documents))
-        )
+        return str(made(format_sensitivity_config=self._format, functions=list(documents)))
 
     def returned_prompt(self, documents: Sequence[Any]) -> str:
         """What the user says in prompt mode when held-out tools return."""

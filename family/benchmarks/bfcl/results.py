@@ -1,9 +1,9 @@
-"""Outputs as files in BFCL's result format, written and read.
+"""Outputs as files in BFCL's result format, written and read: in <folder>/<model>/
 
-    <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
-    <folder>/<model>/agentic/BFCL_v4_web_search_base_result.json, …_no_snippet_result.json
-    <folder>/<model>/agentic/memory/<backend>/BFCL_v4_memory_<backend>_result.json, …_prereq_result.json
-    <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
+    multi_turn/BFCL_v4_multi_turn_<type>_result.json    an entry a line: {"id", "result", …}
+    agentic/BFCL_v4_web_search_base_result.json, …_no_snippet_result.json
+    agentic/memory/<backend>/BFCL_v4_memory_<backend>_result.json, …_prereq_result.json
+    data_version.json                                   ours: which wheel the outputs belong to
 
 The format does not say which version of the data it belongs to, and versions differ in their tasks.
 So data_version.json is written beside it, and where the harness has logged what the user said (it
@@ -62,14 +62,7 @@ def _group(category: str) -> str:
         return f"agentic/memory/{category.removeprefix('memory_').removesuffix('_prereq')}"
     if category.startswith("web_search_"):
         return "agentic"
-    return next(
-        (
-            name
-            for name in ("multi_turn", "live", "format_sensitivity")
-            if category.startswith(name)
-        ),
-        "non_live",
-    )
+    return next((name for name in ("multi_turn", "live") if category.startswith(name)), "non_live")
 
 
 def version_file(file: Path) -> Path | None:

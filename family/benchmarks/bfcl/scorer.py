@@ -196,31 +196,23 @@ class Scorer:
         if "relevance" in category:
             judge = self.runner._evaluate_single_relevance_entry
             return bool(judge(handler, name, result, prompt, "rods", category)["valid"])
-        more = {}
-        format = "python"
-        if category == "format_sensitivity":
-            read = importlib.import_module(
-                "bfcl_eval.model_handler.utils"
-            ).parse_prompt_variation_params
-            format, more["has_tool_call_tag"], *_ = read(name.split(":")[1])
         language = next((one for one in ("javascript", "java") if category.endswith(one)), "python")
         if language != "python" and form == "prompt" and not _PARSED:
             return None
         # as of all of OpenAI's
         self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")
-        format = format if language == "python" else language
         known = (
             prompt,
             "rods",
             category,
             self.runner.Language(language),
-            self.runner.ReturnFormat(format),
+            self.runner.ReturnFormat(language),
         )
         try:
             return bool(
-                self.runner._evaluate_single_ast_entry(
-                    handler, name, result, answer, *known, **more
-                )["valid"]
+                self.runner._evaluate_single_ast_entry(handler, name, result, answer, *known)[
+                    "valid"
+                ]
             )
         except Exception:  # noqa: BLE001 its comparison has raised, and the entry is not among the valid ones
             return False

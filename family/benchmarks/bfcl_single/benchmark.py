@@ -15,7 +15,7 @@ from rods.episode.engine import Message, NeedText, Reply, StepTrace, Trace, Turn
 from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness
-from rods.family.benchmarks.bfcl_single import formats, matching, source_text
+from rods.family.benchmarks.bfcl_single import matching, source_text
 from rods.family.benchmarks.contract import Known
 from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
@@ -29,19 +29,12 @@ DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
 class Item(NamedTuple):
-    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance.
-    `format` of the prompt and of calls in it is another than the usual one in benchmarks of
-    formats."""
+    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance."""
 
     category: str
     question: Sequence[Mapping[str, str]]
     documents: Sequence[Any]
     answers: Sequence[matching.Decoded]
-    format: str = ""
-
-    @property
-    def kind(self) -> str:
-        return self.format or self.category
 
 
 class SingleTurns(BfclBenchmark):
@@ -90,7 +83,7 @@ class SingleTurns(BfclBenchmark):
                 (),
                 state={"entry": name},
                 split="test",
-                provenance={"id": name, "version": version, "kind": item.kind},
+                provenance={"id": name, "version": version, "kind": item.category},
             )
             for name, item in self.items.items()
         }
@@ -104,7 +97,7 @@ class SingleTurns(BfclBenchmark):
     def score(self, episode: Episode) -> Score:
         item = self.items[episode.task]
         verdict = float(right(item, self.written(episode), episode.form))
-        return Score(item.kind, {"official": verdict})
+        return Score(item.category, {"official": verdict})
 
     def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
         item = self.items[self.identifier(task)]
@@ -129,11 +122,7 @@ class SingleTurns(BfclBenchmark):
 def right(item: Item, result: Any, form: Form) -> bool:
     """BFCL's verdict on a result: a text, or for native calls a list of {name: arguments as JSON}.
     (Ir)relevance goes by whether there are calls."""
-    calls = (
-        formats.decoded(result, item.format)
-        if item.format
-        else source_text.decoded(result, form, item.category)
-    )
+    calls = source_text.decoded(result, form, item.category)
     if "relevance" in item.category:
         return bool(calls) != ("irrelevance" in item.category)
     dotted = form == "prompt"
@@ -180,14 +169,13 @@ class _Asked(Prompted):
     item: Item
 
     def write(self, calls: Sequence[Call]) -> str:
-        if self.item.format:
-            return formats.written(calls, self.item.format)
         if source_text.language(self.item.category) == "python":
             return super().write(calls)
-        told = [
-            [f"{key}={_quoted(value)}" for key, value in call.arguments.items()] for call in calls
-        ]
-        return f"[{', '.join(f'{call.name}({texts})' for call, texts in zip(calls, map(', '.join, told), strict=True))}]"
+        texts = []
+        for call in calls:
+            arguments = [f"{key}={_quoted(value)}" for key, value in call.arguments.items()]
+            texts.append(f"{call.name}({', '.join(arguments)})")
+        return f"[{', '.join(texts)}]"
 
 
 def _quoted(value: Any) -> str:
@@ -226,9 +214,7 @@ class SingleTurnMaker(Maker):
             ]
         else:
             documents = self.words.hinted(item.documents, item.category)
-            if item.format:  # the harness adds its hint twice there
-                documents = self.words.hinted(documents, item.category)
-            system = self.words.system_prompt(documents, item.format)
+            system = self.words.system_prompt(documents)
             own = said.pop(0)[1] if said[0][0] == "system" else ""
             said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
         asked = tuple(Message(role, text) for role, text in said)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from rods.config import Endpoint
 from rods.family.benchmarks.acebench.benchmark import USER, AceBench
 from rods.family.benchmarks.benchmarks import named
 from rods.family.benchmarks.bfcl.decoding import decode
-from rods.family.benchmarks.bfcl_single import formats, source_text
+from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
 from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.folder import Episode, episodes
@@ -31,13 +31,12 @@ from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
 # prompts: minutes to an hour of a CPU
-LONG = "bfcl_formats", "bfcl_memory", "bfcl_search", "tau2", "acebench"
+LONG = "bfcl_memory", "bfcl_search", "tau2", "acebench"
 KEY = "a-key-of-this-test"
 KEY_ENV = "RODS_TEST_SEARCH_KEY"
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
-    "bfcl_formats": ("--tasks-per-type", 1),
     # three questions and the twenty conversations before them, which are items, too
     "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
     "bfcl_search": ("--tasks-per-type", 10, "--search-key-env", KEY_ENV),
@@ -119,8 +118,7 @@ def _outputs(benchmark: Benchmark, episode: Episode) -> Iterator[bool]:
     result: Any = episode.result
     if isinstance(benchmark, SingleTurns):
         item = benchmark.items[episode.task]
-        asked = (result, item.format) if item.format else (result, episode.form, item.category)
-        yield bool((formats.decoded if item.format else source_text.decoded)(*asked))
+        yield bool(source_text.decoded(result, episode.form, item.category))
         return
     if isinstance(benchmark, AceBench):
         yield from (bool(decode(text, episode.form)) for text in result["policy"])
