@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import orjson
 
 from rods.analysis.containment import read_json
+from rods.calls import Call
 from rods.canonical import content_id, keyed_random
-from rods.environments.base import Instance
+from rods.dialects import RoleAndText
+from rods.environments.base import Instance, Result, Tool
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import Message, NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
@@ -135,18 +137,18 @@ class Slots:
 
     def take(self, most: int = 1) -> list[tuple[AnyTask, int, Episode | None]]:
         """The first that can begin, with the episode that each goes on from."""
-        taken: list[tuple[AnyTask, int, Episode | None]] = []
-        kept: list[Slot] = []
-        while self._waiting and len(taken) < most:
+        ready: list[tuple[AnyTask, int, Episode | None]] = []
+        waiting: list[Slot] = []
+        while self._waiting and len(ready) < most:
             task, sample = self._waiting.popleft()
             earlier = self._earlier.get(task.id)
             left = self._left.get((earlier, sample)) if earlier else None
             if earlier and left is None:
-                kept.append((task, sample))
+                waiting.append((task, sample))
             else:
-                taken.append((task, sample, left))
-        self._waiting.extendleft(reversed(kept))
-        return taken
+                ready.append((task, sample, left))
+        self._waiting.extendleft(reversed(waiting))
+        return ready
 
     def ended(self, episode: Episode) -> None:
         """Remembers what others go on from."""
@@ -208,13 +210,13 @@ async def play(
     async def worker() -> None:
         nonlocal playing
         while slots:
-            if not (taken := slots.take()):
+            if not (ready := slots.take()):
                 if not playing:
                     return
                 ended.clear()
                 await ended.wait()
                 continue
-            task, sample, before = taken[0]
+            task, sample, before = ready[0]
             if stopped[SPENT]:
                 stopped[SPENT] += 1
                 continue
@@ -341,17 +343,17 @@ async def rendered_template(
     async def tokens(base: str, reply: str) -> Any:
         """The conversation as the server would prompt the policy with it; None where it does not
         say."""
-        said = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
-        asked = {
+        conversation = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
+        request = {
             "model": model,
-            "messages": [{"role": role, "content": content} for role, content in said],
+            "messages": [{"role": role, "content": content} for role, content in conversation],
         }
         try:
-            async with session.post(f"{base.removesuffix('/v1')}/tokenize", json=asked) as answer:
-                told = await answer.json(content_type=None) if answer.status == 200 else None
+            async with session.post(f"{base.removesuffix('/v1')}/tokenize", json=request) as answer:
+                content = await answer.json(content_type=None) if answer.status == 200 else None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
             return None  # the next request reports why
-        return told.get("tokens") if isinstance(told, dict) else None
+        return content.get("tokens") if isinstance(content, dict) else None
 
     rendered = set()
     timeout = aiohttp.ClientTimeout(total=RENDERING_SECONDS)
@@ -388,11 +390,30 @@ def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
     return orjson.dumps({"content": content, "calls": calls}).decode()
 
 
+class NativeText:
+    """What dialects of native calls have in common: tools travel beside the messages, so that the
+    system prompt has none, and calls, results and answers have the text form."""
+
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return guidelines
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "tool", orjson.dumps([result.text for result in results]).decode()
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return reply_text(
+            None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls]
+        )
+
+    def answer(self, text: str) -> str:
+        return reply_text(text, [])
+
+
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
     """A conversation of the native form as chat-completion messages. Calls whose arguments are no
     JSON object, which servers would refuse to take back, are shown as the assistant's text, and
     their results as the user's."""
-    shown: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     for message in conversation:
         if message.role == "assistant":
             reply = orjson.loads(message.content)
@@ -409,16 +430,16 @@ def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
                 lines = "\n".join(f"{name} {text}" for name, text in reply["calls"])
                 content = "\n".join(filter(None, [content, lines]))
                 calls = []
-            shown.append(
+            listed.append(
                 {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
             )
         elif message.role == "tool":
             texts = orjson.loads(message.content)
-            calls = shown[-1].get("tool_calls", [])
+            calls = listed[-1].get("tool_calls", [])
             if not calls:
-                shown.append({"role": "user", "content": "\n".join(texts)})
+                listed.append({"role": "user", "content": "\n".join(texts)})
             for call, text in zip(calls, texts, strict=False):
-                shown.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+                listed.append({"role": "tool", "tool_call_id": call["id"], "content": text})
         elif message.content:
-            shown.append({"role": message.role, "content": message.content})
-    return shown
+            listed.append({"role": message.role, "content": message.content})
+    return listed

@@ -39,13 +39,13 @@ class KnownReplies(episodes.Replies):
     async def reply(self, need: NeedText) -> Reply:
         task = self.job.task
         dialect = self.job.dialect
-        made = (
+        calls = (
             self._benchmark.known(task, need.turn, self._policy) if need.turn != self._turn else ()
         )
         self._turn = need.turn
-        said = made if isinstance(made, str) else "I cannot do that."
+        text = calls if isinstance(calls, str) else "I cannot do that."
         return Reply(
-            dialect.write(made) if made and not isinstance(made, str) else dialect.answer(said)
+            dialect.write(calls) if calls and not isinstance(calls, str) else dialect.answer(text)
         )
 
 

@@ -171,9 +171,9 @@ def _suite(
     options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
     as_json: Json = False,
 ) -> int:
-    told = suite.play(run, benchmarks, start_url, end_url, options, evaluate)
-    print_result(as_json, told, suite.lines(told))
-    return EXIT_REQUEUE if told["incomplete"] else EXIT_OK
+    compared = suite.play(run, benchmarks, start_url, end_url, options, evaluate)
+    print_result(as_json, compared, suite.lines(compared))
+    return EXIT_REQUEUE if compared["incomplete"] else EXIT_OK
 
 
 def _check(
@@ -195,9 +195,9 @@ def _check(
     as_json: Json = False,
 ) -> int:
     if (what is None) == (tasks is None):
-        told = "names what to check by a folder, by a benchmark's name, or by --tasks"
+        why = "names what to check by a folder, by a benchmark's name, or by --tasks"
         raise UserError(
-            told, where="rods-eval check", remedy="`rods-eval check --help` tells them apart"
+            why, where="rods-eval check", remedy="`rods-eval check --help` tells them apart"
         )
     benchmark = "" if what is None or what.exists() else str(what)
     if benchmark and benchmark not in (names := declared_benchmarks()):
@@ -211,9 +211,9 @@ def _check(
         settings = output_sources.settings(
             Source("endpoint", {"kind": "known"}), items, replace(options, part="all")
         )
-        held = known.check(items, settings, _chosen(items, settings))
-        print_result(as_json, held, known.lines(held))
-        return EXIT_FAILED if held["different"] else EXIT_OK
+        outcome = known.check(items, settings, _chosen(items, settings))
+        print_result(as_json, outcome, known.lines(outcome))
+        return EXIT_FAILED if outcome["different"] else EXIT_OK
     checked = scores.check(what)
     print_result(as_json, checked, scores.checked_lines(checked))
     return EXIT_FAILED if checked["different"] else EXIT_OK

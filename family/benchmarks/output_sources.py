@@ -161,13 +161,13 @@ class Source:
 def find(options: Options) -> Source:
     """The policy that the options name. Raises UserError for none, several, or one that cannot be
     had."""
-    given = [
+    policies = [
         f"--{name}"
         for name in ("url", "config", "weights", "run", "recorded")
         if getattr(options, name)
     ]
-    if len(given) != 1:
-        what = f"several policies: {', '.join(given)}" if given else "no policy"
+    if len(policies) != 1:
+        what = f"several policies: {', '.join(policies)}" if policies else "no policy"
         raise UserError(what, remedy="name one by --url, --config, --weights, --run or --recorded")
     for path in (options.weights, options.recorded):
         if path is not None and not path.exists():
@@ -373,9 +373,9 @@ def _computed(source: Source, options: Options) -> Source:
     scores of local weights depend on: the number format that `auto` means here, and the context."""
     from rods.trainer import torch_settings  # torch only where weights are
 
-    said = {"precision": options.precision, "threads": options.threads}
+    changes = {"precision": options.precision, "threads": options.threads}
     operation = source.operation.model_copy(
-        update={name: value for name, value in said.items() if value is not None}
+        update={name: value for name, value in changes.items() if value is not None}
     )
     precision = "bf16" if torch_settings.bf16(operation) else "float32"
     about = {**source.about, "precision": precision, "max_context": options.max_context}

@@ -29,7 +29,7 @@ def report(folder: Path) -> dict[str, Any]:
         _write_results(folder, settings, benchmark)
         about["results"] = str(folder / benchmark.name)
     done = list(episodes(folder))
-    known = cards(folder)
+    descriptions = cards(folder)
     scored = _scored(folder, benchmark)
     means = _per_task(benchmark, scored)
     expected = benchmark.expected(settings) * settings.samples
@@ -52,9 +52,9 @@ def report(folder: Path) -> dict[str, Any]:
         "complete": len(done) == expected,
         "ends": dict(Counter(episode.end for episode in done)),
         "cut_outputs": sum(episode.cut for episode in done),
-        "card": known[-1] if known else None,
+        "card": descriptions[-1] if descriptions else None,
         "cards_differ": sorted(
-            {name for pair in pairwise(known) for name in card.different(*pair)}
+            {name for pair in pairwise(descriptions) for name in card.different(*pair)}
         ),
     }
 

@@ -188,7 +188,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     file cannot be read.
     """
     all_faults: list[Fault] = []
-    made: list[AnyTask] = []
+    tasks: list[AnyTask] = []
     hashes = ids = 0
     worlds = Worlds(environments)
     for number, record, faults_here in _records(path):
@@ -202,12 +202,12 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             part["hash"] = hash or ""
         faults_here = faults_here or record_faults(record)
         if not faults_here:
-            made.append(AnyTask.from_json(record))
-            ids += made[-1].id != old
-            faults_here += _world_faults(made[-1], worlds)
+            tasks.append(AnyTask.from_json(record))
+            ids += tasks[-1].id != old
+            faults_here += _world_faults(tasks[-1], worlds)
         all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
-    facts = {"tasks": len(made), "new hashes": hashes, "new ids": ids}
-    return CheckReport(str(path), tuple(_once(all_faults)), facts=facts), task_lines(made)
+    facts = {"tasks": len(tasks), "new hashes": hashes, "new ids": ids}
+    return CheckReport(str(path), tuple(_once(all_faults)), facts=facts), task_lines(tasks)
 
 
 def _once(all_faults: Sequence[Fault]) -> list[Fault]:
@@ -216,13 +216,13 @@ def _once(all_faults: Sequence[Fault]) -> list[Fault]:
     same = Counter(
         (fault.what, fault.remedy) for fault in all_faults if fault.field == "environment.hash"
     )
-    told: list[Fault] = []
+    merged: list[Fault] = []
     for fault in all_faults:
         count = same.pop((fault.what, fault.remedy), 0) if fault.field == "environment.hash" else 1
         if count > 1:
             fault = replace(fault, what=f"{fault.what} (so in {count} tasks)")
-        told += [fault] if count else []
-    return told
+        merged += [fault] if count else []
+    return merged
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:

@@ -61,8 +61,8 @@ class Description(Pinned):
             raise ValueError(
                 "files, compared, env and secrets need a process of our own: give command"
             )
-        if told := [name for name in self.env if SECRET.search(name)]:
-            raise ValueError(f"env is written down, in runs too: name {told[0]} by secrets")
+        if secret := [name for name in self.env if SECRET.search(name)]:
+            raise ValueError(f"env is written down, in runs too: name {secret[0]} by secrets")
         self.probe_calls()
         return self
 
@@ -108,8 +108,8 @@ def asked(
     they change nothing; and, where nothing else shows the state, those of these that need no
     argument as probes. A server all of whose tools are reads has no state."""
     offered = [tool for tool in tools if tool["name"] not in given.without]
-    said = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
-    reads = list(dict.fromkeys([*said, *given.reads]))
+    harmless = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
+    reads = list(dict.fromkeys([*harmless, *given.reads]))
     probes = given.probes
     if probes is None:
         bare = [
@@ -117,8 +117,8 @@ def asked(
             for tool in offered
             if tool["name"] in reads and not tool["inputSchema"].get("required")
         ]
-        shown = bool(given.compared) or len(reads) >= len(offered)
-        probes = [f"{name}()" for name in bare if not given.compared] or ([] if shown else None)
+        complete = bool(given.compared) or len(reads) >= len(offered)
+        probes = [f"{name}()" for name in bare if not given.compared] or ([] if complete else None)
     return given.model_copy(
         update={
             "reads": reads,

@@ -116,12 +116,12 @@ class ServedEpisode:
         return result, _KINDS.get(result.error, "execution_error") if result.error else ""
 
     def _state(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"episode_id": self._id, "step_count": self._steps}
+        state: dict[str, Any] = {"episode_id": self._id, "step_count": self._steps}
         if self._world is not None:
             with contextlib.suppress(Unsupported):
-                shown["world"] = self._world.snapshot()
-                json.dumps(shown)  # here, where it is the world's fault if it is none
-        return shown
+                state["world"] = self._world.snapshot()
+                json.dumps(state)  # here, where it is the world's fault if it is none
+        return state
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:
@@ -185,9 +185,9 @@ def application(environment: Environment, sessions: int) -> web.Application:
         return socket
 
     async def about(request: web.Request) -> web.Response:
-        return web.json_response(said[request.path])
+        return web.json_response(pages[request.path])
 
-    said: dict[str, Any] = {
+    pages: dict[str, Any] = {
         "/health": {"status": "healthy"},
         "/schema": _SCHEMAS,
         "/metadata": {
@@ -197,7 +197,7 @@ def application(environment: Environment, sessions: int) -> web.Application:
         },
     }
     app = web.Application(client_max_size=LARGEST)
-    app.add_routes([web.get("/ws", play), *(web.get(path, about) for path in said)])
+    app.add_routes([web.get("/ws", play), *(web.get(path, about) for path in pages)])
     return app
 
 

@@ -58,15 +58,15 @@ class World(OnlyCalled):
         killed; what the reading of a text itself overruns is the policy's."""
         talk = self.talk
         try:
-            told = self._worker.call(
+            answer = self._worker.call(
                 {"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user}
             )
         except (Overrun, RuntimeError):
-            told = {"asks": "", "messages": (), "end": "step_limit"}
+            answer = {"asks": "", "messages": (), "end": "step_limit"}
             talk.over = True
-        talk.asks = told["asks"]
-        talk.messages = told["messages"]
-        talk.end = told["end"]
+        talk.asks = answer["asks"]
+        talk.messages = answer["messages"]
+        talk.end = answer["end"]
         return []
 
     def call(self, call: Call) -> Result:

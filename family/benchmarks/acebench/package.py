@@ -52,9 +52,9 @@ def fetch(
     if folder is not None:
         rows = [*gathered(folder / "data_all" / f"data_{language}", language)]
         replace(
-            kept := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode()
+            file := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode()
         )
-        facts |= {"kept": str(kept), "count": len(rows), **data()}
+        facts |= {"kept": str(file), "count": len(rows), **data()}
     say(
         orjson.dumps(facts).decode()
         if as_json
@@ -78,8 +78,8 @@ def gathered(folder: Path, language: Language) -> Iterator[dict[str, Any]]:
                 "ground_truth": answer["ground_truth"],
                 "mile_stone": answer.get("mile_stone", []),
             }
-            kept = {name: item[name] for name in _KEPT if name in item}
-            yield {**kept, "rubric": rubric, "sub_category": f"data_{kind}", "language": language}
+            fields = {name: item[name] for name in _KEPT if name in item}
+            yield {**fields, "rubric": rubric, "sub_category": f"data_{kind}", "language": language}
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

@@ -105,10 +105,10 @@ def answered(answers: Sequence[str], outputs: Any, form: Form) -> bool:
     """BFCL's verdict on the outputs of a question, one turn."""
     if not isinstance(outputs, list) or len(outputs) != 1:
         return False
-    said = [step for step in outputs[0] if not decode(step, form)]
-    if not said or not said[-1]:
+    words = [step for step in outputs[0] if not decode(step, form)]
+    if not words or not words[-1]:
         return False
-    text = _plain(str(said[-1][0] if isinstance(said[-1], list) else said[-1]))
+    text = _plain(str(words[-1][0] if isinstance(words[-1], list) else words[-1]))
     return any(re.search(rf"\b{re.escape(_plain(answer))}\b", text) for answer in answers)
 
 

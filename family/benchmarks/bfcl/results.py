@@ -149,11 +149,11 @@ def _check_questions(task: Task, log: Any, where: str) -> None:
                 for message in query
                 if isinstance(message, dict) and message.get("role") == "user"
             )
-            asked = " ".join(str(message.get("content")) for message in messages)
-            if asked != text:
+            question = " ".join(str(message.get("content")) for message in messages)
+            if question != text:
                 what = (
                     f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: "
-                    f"{asked[:80]!r}"
+                    f"{question[:80]!r}"
                 )
                 remedy = (
                     "these outputs belong to another version of the data; score them with that one"

@@ -162,21 +162,21 @@ class Scorer:
         )
         valid: dict[str, bool | None] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
-            known = self.handlers[form], result["id"], result["result"]
+            about = self.handlers[form], result["id"], result["result"]
             if category.startswith(("memory", "web_search")):
                 judge = self.runner._evaluate_single_agentic_entry
                 valid[result["id"]] = bool(
-                    judge(*known, answer["ground_truth"], prompt, "rods", category)["valid"]
+                    judge(*about, answer["ground_truth"], prompt, "rods", category)["valid"]
                 )
                 continue
             if not category.startswith("multi_turn"):
                 valid[result["id"]] = self._single_turn(
-                    form, category, *known, prompt, answer["ground_truth"]
+                    form, category, *about, prompt, answer["ground_truth"]
                 )
                 continue
             self.official.mend()
             verdict = self.runner._evaluate_single_multi_turn_entry(
-                *known, answer["ground_truth"], prompt, "rods", category
+                *about, answer["ground_truth"], prompt, "rods", category
             )
             self.official.forget()
             valid[result["id"]] = bool(verdict["valid"])

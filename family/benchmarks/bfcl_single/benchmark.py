@@ -57,16 +57,16 @@ class SingleTurns(BfclBenchmark):
     def items(self) -> dict[str, Item]:
         """Every entry of the wheel, by its id."""
         file = wheel.path()
-        made = dict[str, Item]()
+        entries = dict[str, Item]()
         for category in self.kinds:
             name = f"BFCL_v4_{category}.json"
-            known = "relevance" not in category
-            answers = wheel.read_json_lines(file, f"data/possible_answer/{name}") if known else []
+            right = "relevance" not in category
+            answers = wheel.read_json_lines(file, f"data/possible_answer/{name}") if right else []
             by_id = {answer["id"]: answer["ground_truth"] for answer in answers}
             for entry in wheel.read_json_lines(file, f"data/{name}"):
                 own = by_id.get(entry["id"], ())
-                made[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
-        return made
+                entries[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
+        return entries
 
     @cached_property
     def by_id(self) -> dict[str, Task]:
@@ -207,20 +207,21 @@ class SingleTurnMaker(Maker):
         native = self.settings.form == "native"
         dialect: _Asked | _AskedNatively = (_AskedNatively if native else _Asked)(self.words, {})
         dialect.item = item
-        said = [(one["role"], one["content"]) for one in item.question]
+        messages = [(one["role"], one["content"]) for one in item.question]
         if native:
-            said = [
-                (role, reply_text(text, []) if role == "assistant" else text) for role, text in said
+            messages = [
+                (role, reply_text(text, []) if role == "assistant" else text)
+                for role, text in messages
             ]
         else:
             documents = self.words.hinted(item.documents, item.category)
             system = self.words.system_prompt(documents)
-            own = said.pop(0)[1] if said[0][0] == "system" else ""
-            said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
-        asked = tuple(Message(role, text) for role, text in said)  # type: ignore[arg-type]
+            own = messages.pop(0)[1] if messages[0][0] == "system" else ""
+            messages.insert(0, ("system", f"{system}\n\n{own}" if own else system))
+        prompt = tuple(Message(role, text) for role, text in messages)  # type: ignore[arg-type]
         world = bfcl.environment()
         return SingleTurn(
-            task, world, dialect, Unjudged(), world=lambda: world.reset(None), asked=asked
+            task, world, dialect, Unjudged(), world=lambda: world.reset(None), asked=prompt
         )
 
     def result(self, job: Job, trace: Trace) -> Any:

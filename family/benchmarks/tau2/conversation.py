@@ -29,14 +29,14 @@ class World(OnlyCalled):
         """Raises InfrastructureError where the process was killed; what a call itself overruns is
         the policy's."""
         calls = [[call.name, dict(call.arguments)] for call in need.calls]
-        told = {
+        request = {
             "conversation": str(id(self)),
             "domain": self.talk.domain,
             "before": self.made,
             "calls": calls,
         }
         try:
-            answers = worker().call({"do": "call", **told})
+            answers = worker().call({"do": "call", **request})
         except (Overrun, RuntimeError) as error:
             return [Result(f"Error: {error}", error="timeout")] * len(calls)
         self.made += calls
@@ -63,11 +63,11 @@ class Talk:
     def say(self, role: str, content: str | None, calls: tuple[Call, ...] = ()) -> None:
         name = f"call_{len(self.messages)}"
         message = {"role": role, "content": content}
-        made = [
+        listed = [
             {"id": f"{name}_{n}", "name": c.name, "arguments": dict(c.arguments)}
             for n, c in enumerate(calls)
         ]
-        self.messages.append(message | ({"tool_calls": made} if made else {}))
+        self.messages.append(message | ({"tool_calls": listed} if listed else {}))
         self.steps += 1
 
     def give(self, results: list[Result]) -> None:
