@@ -63,8 +63,8 @@ def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) ->
             due, why = benchmark.due(task, policy, settings.form)
             wrong = [m for m, value in due.items() if abs(got[m].get(name, -1.0) - value) > 1e-9]
             verdict = due[benchmark.measures[0]]
-            shown = f"{verdict:g}" if verdict in (0, 1) else "a share"
-            rows.setdefault((policy, shown, why), Counter())[not wrong] += 1
+            verdict_due = f"{verdict:g}" if verdict in (0, 1) else "a share"
+            rows.setdefault((policy, verdict_due, why), Counter())[not wrong] += 1
             different += [
                 [policy, name, measure, due[measure], got[measure].get(name)] for measure in wrong
             ]

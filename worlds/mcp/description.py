@@ -87,10 +87,10 @@ class Description(Pinned):
         """Of everything that a world depends on here: command, files, clock, tools. Where the
         command lies is left out: it differs from machine to machine."""
         command = [Path(self.command[0]).name, *self.command[1:]] if self.command else [self.url]
-        known = self.model_dump(include={"env", "frozen", "compared", "tools"})
-        known |= {"command": command, "files": _contents(Path(self.files)) if self.files else {}}
-        known |= {"secrets": sorted(self.secrets)} if self.secrets else {}
-        return content_id({**known, "without": sorted(self.without)})
+        fields = self.model_dump(include={"env", "frozen", "compared", "tools"})
+        fields |= {"command": command, "files": _contents(Path(self.files)) if self.files else {}}
+        fields |= {"secrets": sorted(self.secrets)} if self.secrets else {}
+        return content_id({**fields, "without": sorted(self.without)})
 
 
 def _contents(folder: Path) -> Mapping[str, str]:

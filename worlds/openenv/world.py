@@ -201,8 +201,8 @@ class OpenEnvWorld(OnlyCalled):
         """What is compared of its state."""
         with self._lock:
             self._used()
-            shown = self._session.state()
-        return {key: shown.get(key) for key in self._environment.described.compared}
+            state = self._session.state()
+        return {key: state.get(key) for key in self._environment.described.compared}
 
     def leave(self, wait: bool = False) -> bool:
         """Ends the session, unless it is in use. Whether it has ended."""

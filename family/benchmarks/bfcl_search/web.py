@@ -101,7 +101,7 @@ class Web:
                         _get(self.url, {name: str(value) for name, value in given.items()})
                     )
                     answer = read_json(page.text)
-                    said = f"HTTP {page.status}: {page.text}"
+                    complaint = f"HTTP {page.status}: {page.text}"
                     busy = page.status == 429 or (
                         isinstance(answer, dict) and "429" in str(answer.get("error", ""))
                     )
@@ -110,9 +110,9 @@ class Web:
                     if page.status in (401, 403):
                         end = 0.0
                 except (OSError, ValueError) as error:
-                    said = f"{type(error).__name__}: {error}"
+                    complaint = f"{type(error).__name__}: {error}"
                 if time.monotonic() + wait > end:
-                    raise InfrastructureError(f"the search: {Key(self._key).complaint(said)}")
+                    raise InfrastructureError(f"the search: {Key(self._key).complaint(complaint)}")
                 time.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
 
