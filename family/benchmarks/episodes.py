@@ -419,7 +419,7 @@ def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
             reply = orjson.loads(message.content)
             calls = [
                 {
-                    "id": f"call_{len(shown)}_{index}",
+                    "id": f"call_{len(listed)}_{index}",
                     "type": "function",
                     "function": {"name": name, "arguments": text},
                 }
