@@ -139,12 +139,6 @@ class Extension:
     #: `Curriculum` inherit
     stage: ClassVar[type[Section] | None] = None
     curriculum: ClassVar[type[Section] | None] = None
-    #: environments by name, or, from "/" or "." on, by how a name ends: `module:function` that
-    #: makes one, of the name where it is found by its ending. Tasks from anywhere may name them:
-    #: none runs code that the name leads to
-    environments: ClassVar[Mapping[str, str]] = {}
-    # of these environments' data, by name, for data cards
-    licences: ClassVar[Mapping[str, str]] = {}
     #: values of `operation.compute` -> `module:function` of run and held-out index that has the
     #: places
     computes: ClassVar[Mapping[str, str]] = {}

@@ -25,7 +25,6 @@ from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
 from rods.errors import RefusedError, UserError
-from rods.extension import extensions
 from rods.files import made_whole, unpacked_lines
 from rods.functions import named_function
 from rods.tasks import read_tasks
@@ -194,10 +193,7 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     """The data card, with the header by which `datasets` finds the tables."""
     run = tables.run
     config = tables.run.config
-    licences = {
-        name: held for extension in extensions() for name, held in extension.licences.items()
-    }
-    licences |= registry.having("licence")
+    licences = registry.licences()
     unknown = "not known here: say it before you pass this on"
     facts = [
         ("policy", f"{config.policy.model or config.policy.kind}, dialect {config.policy.dialect}")

@@ -16,11 +16,6 @@ class Simulation(Extension):
         "difficulty": DifficultyRules(),
         "simulation": SimulationSettings(),
     }
-    environments = {
-        "repository": "rods.family.simulation.repository:environment",
-        "/": "rods.family.simulation.repository:of_folder",
-    }
-    licences = {"repository": "Apache-2.0"}
     logs = (DRAWN,)
     record_keys = {"drawn": ("step", "slot", "difficulty")}
     record_shapes = {

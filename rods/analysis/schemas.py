@@ -172,10 +172,18 @@ class Checker:
         return _inside(self.schema, error.schema_path[:-1])
 
     def _told(self, error: ValidationError, whole: Any) -> str:
+        kind: Any = error.kind
+        if kind.name == "anyOf":  # as the first of the schemas would say it
+            return self._told(min(kind.context[0], key=_rank), whole)
         place = "".join(
             f"at {part}: " if isinstance(part, int) else f"in {part}: "
             for part in error.instance_path
         )
+        return place + self.said(error, whole)
+
+    def said(self, error: ValidationError, whole: Any) -> str:
+        """What one error says of the value that is at fault in `whole`, as the rest of a
+        sentence."""
         kind: Any = error.kind  # its fields depend on the keyword
         keyword = kind.name
         schema = self.at(error)
@@ -207,9 +215,7 @@ class Checker:
             told = f"lacks {kind.property!r}"
         elif keyword == "additionalProperties":
             told = f"has an unknown field {kind.unexpected[0][:80]!r}"
-        elif keyword == "anyOf":  # as the first of the schemas would say it
-            return self._told(min(kind.context[0], key=_rank), whole)
-        return place + told
+        return told
 
 
 def fits(schema: Mapping[str, Any], value: Any) -> bool:

@@ -1,5 +1,5 @@
-"""Finds environments by name: one that a folder of rods/worlds declares by its short name or by the
-ending of what describes it (`rods.environments.registry`), or a user's own:
+"""Finds environments by name: one that a folder declares by its short name or by the ending of what
+describes it (`rods.environments.registry`), or a user's own:
 `package.module:factory`, `file.py:factory`."""
 
 from collections.abc import Callable
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from rods.environments import addressed, registry
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.extension import extensions
 from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
@@ -61,8 +60,6 @@ class Environments(AbstractContextManager["Environments"]):
     def _make(self, name: str) -> Environment:
         where = f"environment {name!r}"
         known = registry.environments()
-        for extension in extensions():
-            known |= extension.environments
         endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
         confined = (
             self.sandbox is not None and name in self.sandbox.environments

@@ -53,7 +53,6 @@ EXPECTED = {
     "data bfcl": ([], ["--out", "--json"]),
     "data tau2": ([], ["--json"]),
     "data acebench": (["FOLDER"], ["--language", "--json"]),
-    "data import": (["FOLDER", "OUT"], ["--json"]),
     "data export": (["RUN", "FOLDER"], ["--format", "--json"]),
     "env add": (
         ["NAME", "COMMAND"],
@@ -107,7 +106,7 @@ EXPECTED = {
     ),
 }
 BROUGHT = {  # by parts that can be taken out
-    "bfcl": ("data bfcl", "data import"),
+    "bfcl": ("data bfcl",),
     "tau2": ("data tau2",),
     "acebench": ("data acebench",),
     "openenv": ("env serve",),

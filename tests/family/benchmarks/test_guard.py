@@ -52,7 +52,7 @@ def test_a_variant_in_an_item_s_words_or_with_its_calls_is_refused(run: Run) -> 
     assert not isinstance(admission.refuse(variant()), Refusal)
     single = SingleTurns()
     item = next(task for task in single.tasks() if 12 < len(task.texts[0].split()) < 30)
-    told = Memories()._tasks["memory_kv_prereq_0-customer-0"].script[1]
+    told = Memories().by_id["memory_kv_prereq_0-customer-0"].script[1]
     script = variants(5)[0].script
     for text in (item.texts[0], item.texts[0].upper(), told):
         refused = admission.refuse(variant(script=(text, *script[1:])))

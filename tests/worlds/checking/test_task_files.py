@@ -61,9 +61,8 @@ def test_all_faults_of_all_lines_are_named(tmp_path):
         (2, "type"),
         (2, "split"),
         (2, "user.script[1]"),
-        (3, "goal.calls[0][0]"),
-        (3, "goal.calls"),
-        (3, "tools.names[1]"),
+        (3, "goal.calls[0][0].arguments"),
+        (3, "tools.names"),
         (4, ""),
         (5, "environment"),
         (5, "tools"),
@@ -80,17 +79,21 @@ def test_held_out_tools_must_fit_type_turns_and_names(tmp_path):
         tmp_path,
         record(type="miss_func"),
         record(tools=tools({"1": ["count"]})),
-        record(type="miss_func", tools=tools({"9": ["count"], "1": ["sort"], "x": ["read"]})),
+        record(type="miss_func", tools=tools({"x": ["read"]})),
+        record(type="miss_func", tools=tools({"9": ["count"]})),
+        record(type="miss_func", tools=tools({"1": ["sort"]})),
         record(type="miss_func", tools=tools({"1": ["write"]})),
     )
     assert fields(report) == {
         (1, "tools.held_out"),
         (2, "tools.held_out"),
-        (3, "tools.held_out.9"),
-        (3, "tools.held_out.1"),
-        (3, "tools.held_out.x"),
-        (4, "goal.calls"),
+        (3, "tools.held_out"),
+        (4, ""),
+        (5, ""),
+        (6, "goal.calls"),
     }
+    text = "\n".join(report.lines())
+    assert "held out until turn 9" in text and "['sort'] are not among the task's tools" in text
     assert "held out until turn 1" in report.lines()[-2]
 
 

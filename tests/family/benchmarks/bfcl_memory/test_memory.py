@@ -19,10 +19,10 @@ from rods.calls import Call
 from rods.config import Endpoint
 from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
-from rods.family.benchmarks.benchmarks import chosen, slots
 from rods.family.benchmarks.bfcl_memory.benchmark import Memories
 from rods.family.benchmarks.bfcl_memory.memory import MAX_MEMORY, BM25Plus, MemoryBackend
 from rods.family.benchmarks.bfcl_memory.vectors import Encoder, Index
+from rods.family.benchmarks.contract import chosen, slots
 from rods.family.benchmarks.episodes import play
 from rods.family.benchmarks.folder import Episode, Form, Settings, episodes
 from rods.family.benchmarks.main import run
@@ -152,7 +152,7 @@ def test_no_call_makes_a_memory_grow_without_bound(bfcl: Bfcl) -> None:
 
 def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: Memories) -> None:
     maker = benchmark.maker(Settings({}))
-    task = benchmark._tasks["memory_rec_sum_prereq_1-customer-1"]
+    task = benchmark.by_id["memory_rec_sum_prereq_1-customer-1"]
     before = Episode(
         "memory_rec_sum_prereq_0-customer-0",
         0,
@@ -162,7 +162,7 @@ def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: M
     for end, left in (("context", "old"), ("step_limit", "oldnew"), ("finished", "oldnew")):
         job: Any = maker.job(task, before)
         assert "\nold\n" in job.task.system
-        job.memory.call(Call("memory_append", {"text": "new"}))
+        job.own.call(Call("memory_append", {"text": "new"}))
         ended = maker.episode(job, 0, Trace(job.task.id, (), end, 1))  # type: ignore[arg-type]
         assert ended.result["memory"] == {"memory": left}
 
@@ -230,10 +230,6 @@ def test_a_memory_of_vectors_needs_an_encoder(stub: Stub, tmp_path: Path) -> Non
         in refused
     )
     encoder = ("--encoder-url", stub.url, "--encoder-model", "e")
-    refused = evaluate(
-        "run", tmp_path / "e", "--url", stub.url, *PART, "--types", "memory_kv", *encoder, code=2
-    )
-    assert "these tasks need no encoder; leave out --encoder-url, --encoder-model" in refused
     refused = evaluate("run", tmp_path / "e", "--url", stub.url, *VECTORS, *encoder[:2], code=2)
     assert "--encoder-url and --encoder-model belong together" in refused
     assert (

@@ -21,10 +21,10 @@ from bench.fixtures.web_stub import WebStub
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.errors import InfrastructureError
-from rods.family.benchmarks.benchmarks import chosen, slots
 from rods.family.benchmarks.bfcl_search import web as tools
 from rods.family.benchmarks.bfcl_search.benchmark import WebSearch
 from rods.family.benchmarks.bfcl_search.web import Searcher, Web, WebTools, public
+from rods.family.benchmarks.contract import chosen, slots
 from rods.family.benchmarks.episodes import play
 from rods.family.benchmarks.folder import Episode, Form, Settings
 from rods.family.benchmarks.main import run
@@ -208,7 +208,7 @@ def test_a_page_that_takes_too_long_to_read_is_given_up(
     web: WebStub, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setattr(tools, "MOST_PAGE", 6 << 20)
-    monkeypatch.setitem(tools._READING, "seconds", 0.05)
+    monkeypatch.setattr("rods.family.benchmarks.workers._SECONDS", 0.05)
     searcher = reading(web)
     assert (
         "error" in json.loads(_fetched(searcher, f"{web.url}/deep", mode).text)

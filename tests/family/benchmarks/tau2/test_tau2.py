@@ -260,28 +260,10 @@ def test_a_run_needs_a_model_for_its_user(tmp_path: Path) -> None:
         "--benchmark",
         "tau2",
     )
-    assert "a model plays the customer: name it by --user-url" in evaluate(*told, code=2)
+    assert "airline, retail: a model plays the user; name it by --user-url" in evaluate(
+        *told, code=2
+    )
     assert "belong together" in evaluate(*told, "--user-url", "http://127.0.0.1:9/v1", code=2)
-
-
-@pytest.mark.parametrize("option", ["--user-url", "--user-model", "--user-key-env"])
-def test_a_model_for_a_user_that_is_not_there_is_refused(
-    bfcl: Bfcl, tmp_path: Path, option: str
-) -> None:
-    told = (
-        "run",
-        tmp_path / "e",
-        "--url",
-        "http://127.0.0.1:9/v1",
-        "--model",
-        "m",
-        "--benchmark",
-        "bfcl_single",
-    )
-    assert f"no model plays a user in these tasks; leave out {option}" in evaluate(
-        *told, option, "x", code=2
-    )
-    assert not (tmp_path / "e").exists()
 
 
 def test_a_suite_gives_it_to_those_that_have_one(stub: Stub, bfcl: Bfcl, tmp_path: Path) -> None:
