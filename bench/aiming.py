@@ -23,7 +23,7 @@ from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Config, Endpoint, parse_config
 from rods.daemon.authors.base import StagedAuthor
 from rods.daemon.authors.llm import LLMAuthor
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from rods.daemon.candidates import VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex

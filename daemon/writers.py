@@ -16,7 +16,7 @@ from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.daemon.attempts import Compute
 from rods.daemon.authors.base import Asking
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.pipeline import kinds_of
 from rods.errors import UserError

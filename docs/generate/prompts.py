@@ -16,7 +16,7 @@ from rods.daemon.stand_ins import NAME
 from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.environments.loading import Environments
-from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
+from rods.family.environments.written.record import CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import WorldOrder, infer_topics, write_worlds
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import draw_task

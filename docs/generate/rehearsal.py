@@ -18,8 +18,8 @@ from rods.composing.records import ComposeError, Draft
 from rods.config import Config, Endpoint, Roles
 from rods.daemon.authors.base import Assignment, T, V, in_thread
 from rods.daemon.authors.llm import LLMAuthor
-from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.llm.judging import CRITERIA
+from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.candidates import plain, with_blanks
 from rods.daemon.pipeline import PLAIN
 from rods.daemon.stand_ins import NAME
@@ -128,9 +128,9 @@ async def _failure(asker: Asker, given: Assignment[Task]) -> None:
     shapes = [{name: shape(value) for name, value in call.arguments.items()}]
     mined = MinedFailure(call.name, REFUSAL, 8, 8, tasks=[given.seed.id], shapes=shapes)
     with suppress(ComposeError):  # a rule reads no sense in these words
-        await propose(asker, given, given.environment, tool, mined, "")
+        await propose(asker, given.rng, given.environment, tool, mined, "")
     other = next(name for name in given.environment.tools() if name != tool.name)
-    await judge(asker, given, given.environment, tool, REFUSAL, ANSWER, Remedy("first", other))
+    await judge(asker, given.rng, given.environment, tool, REFUSAL, ANSWER, Remedy("first", other))
 
 
 def when(question: Request) -> str:

@@ -18,7 +18,7 @@ from rods.errors import UserError, say
 from rods.family.environments.procedural.scenarios import CONFINED, Mode, grow
 from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
 from rods.family.environments.written import writing
-from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
+from rods.family.environments.written.record import CachedQuestioner, WritingRecord
 from rods.files import read_regular
 from rods.llm import Budget, Client
 from rods.tasks import OpenTask, Split, read_tasks, task_lines

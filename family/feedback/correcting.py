@@ -6,19 +6,20 @@ Whether a text is approved follows from the judge's four verdicts."""
 
 import asyncio
 import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from rods.analysis.containment import stems
-from rods.answers import read_forms
-from rods.asking import Question
+from rods.asking import Question, read_forms
 from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
@@ -27,7 +28,7 @@ from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Asker, Chance, Keyed
+from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.writers import Writers
 from rods.environments.base import Environment, Tool
 from rods.errors import InfrastructureError
@@ -193,12 +194,12 @@ class Correcting:
         """One text, from the question to its end. Raises _Objection, EndpointError and
         BudgetSpent."""
         asker = self._writers.asker(NAME, failure.id)
-        question = Chance(self.config.random_seeds.daemon, "feedback", failure.id, number)
+        rng = partial(keyed_random, self.config.random_seeds.daemon, "feedback", failure.id, number)
         case = self.fold.cases[failure.id]
         objected = line({"answer": case.objected or "(nothing)", "why": case.objection})
         told = OBJECTION.format(objected=objected) if case.objection else ""
         try:
-            proposal = await propose(asker, question, environment, tool, failure.mined, told)
+            proposal = await propose(asker, rng, environment, tool, failure.mined, told)
         except RequestRefused as error:
             raise _Objection("generator", str(error)) from error
         except (EndpointError, BudgetSpent) as error:
@@ -227,7 +228,7 @@ class Correcting:
             raise _Objection("probe", why, text)
         try:
             opinion = await judge(
-                asker, question, environment, tool, failure.mined.pattern, text, remedy
+                asker, rng, environment, tool, failure.mined.pattern, text, remedy
             )
         except (EndpointError, BudgetSpent, ComposeError) as error:
             raise _Objection(
@@ -339,7 +340,7 @@ class Opinion:
 
 async def propose(
     asker: Asker,
-    given: Keyed,
+    rng: Callable[[str], random.Random],
     environment: Environment,
     tool: Tool,
     mined: MinedFailure,
@@ -367,13 +368,13 @@ async def propose(
         "objection": objection,
     }
     return await asker.ask_keyed(
-        given, Question("feedback", fields, FORMS["feedback"], read), "query_gen_failed"
+        rng, Question("feedback", fields, FORMS["feedback"], read), "query_gen_failed"
     )
 
 
 async def judge(
     asker: Asker,
-    given: Keyed,
+    rng: Callable[[str], random.Random],
     environment: Environment,
     tool: Tool,
     pattern: str,
@@ -394,7 +395,7 @@ async def judge(
     }[remedy.kind]
     fields = {**_about(environment, tool, pattern), "feedback": text, "remedy": advice}
     return await asker.ask_keyed(
-        given,
+        rng,
         Question("feedback_judge", fields, FORMS["feedback_judge"], read),
         "query_verify_no_tag",
     )

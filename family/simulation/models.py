@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rods.analysis.containment import Text
-from rods.answers import Unreadable
-from rods.asking import NoRoom, Question, Questioner, Unanswered, together
+from rods.asking import NoRoom, Question, Questioner, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Roles

@@ -11,8 +11,7 @@ import orjson
 
 from rods.analysis.containment import Text, leaves
 from rods.analysis.schemas import Checker, limits
-from rods.answers import AnswerForm, Schema, Unreadable, obj
-from rods.asking import Question
+from rods.asking import AnswerForm, Question, Schema, Unreadable, obj
 from rods.calls import Call
 from rods.conversations import RUBRIC_LEVELS, UserText
 from rods.environments.base import Result, Tool

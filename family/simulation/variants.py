@@ -20,7 +20,7 @@ from rods.config import Gates
 from rods.conversations import Rubric
 from rods.daemon.authors.base import Asking, Assignment, TaskKind, WholeAuthor, in_thread
 from rods.daemon.authors.llm import prompt_hashes
-from rods.daemon.authors.llm.asking import Asker, Chance
+from rods.daemon.authors.llm.questions import Asker, Chance
 from rods.environments.base import Environment, Result, Tool, reference
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Trace

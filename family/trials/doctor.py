@@ -28,7 +28,7 @@ from cyclopts.types import PositiveInt
 
 import rods
 from rods import logs, model_json
-from rods.answers import obj
+from rods.asking import obj
 from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, Operation, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result

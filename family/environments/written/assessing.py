@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rods.answers import AnswerForm
-from rods.asking import Question, Unanswered, together
+from rods.asking import AnswerForm, Question, Unanswered, together
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.daemon.authors.llm.showing import compact
@@ -17,8 +16,8 @@ from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
-from rods.family.environments.written.asking import FORMS, CachedQuestioner, beginning
 from rods.family.environments.written.building import BuiltWorld, Dropped
+from rods.family.environments.written.record import FORMS, CachedQuestioner, beginning
 
 WANTED = (
     "one that ought to succeed",

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rods.answers import AnswerForm, Unreadable
-from rods.asking import Question, Unanswered, together
+from rods.asking import AnswerForm, Question, Unanswered, Unreadable, together
 from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
@@ -33,7 +32,7 @@ from rods.family.environments.programs import (
     WorldProgram,
     placed,
 )
-from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner
+from rods.family.environments.written.record import FORMS, Asking, CachedQuestioner
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one

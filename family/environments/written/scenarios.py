@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
-from rods.answers import AnswerForm, Schema, Unreadable
-from rods.asking import Question, Unanswered, together
+from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact
@@ -24,7 +23,7 @@ from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
-from rods.family.environments.written.asking import FORMS, Asking, beginning
+from rods.family.environments.written.record import FORMS, Asking, beginning
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 

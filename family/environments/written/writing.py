@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rods.answers import Unreadable
-from rods.asking import Question, Unanswered, together
+from rods.asking import Question, Unanswered, Unreadable, together
 from rods.canonical import content_id
 from rods.config import Sandbox
 from rods.conversations import Rubric, Script
@@ -21,9 +20,9 @@ from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
-from rods.family.environments.written.asking import FORMS, CachedQuestioner, T, beginning
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
+from rods.family.environments.written.record import FORMS, CachedQuestioner, T, beginning
 from rods.family.environments.written.scenarios import (
     DoneScenario,
     WrittenScenario,

@@ -13,8 +13,7 @@ import pytest
 
 from docs.generate.prompts import messages
 from rods.analysis.schemas import Checker
-from rods.answers import Unreadable
-from rods.asking import Question
+from rods.asking import Question, Unreadable
 from rods.calls import Call
 from rods.conversations import RUBRIC_LEVELS
 from rods.episode.engine import Outcome

@@ -10,8 +10,7 @@ import pytest
 
 from bench.fixtures.llm_stub import faulty_players as faulty
 from docs.generate.prompts import messages
-from rods.answers import Unreadable
-from rods.asking import Question
+from rods.asking import Question, Unreadable
 from rods.calls import Call
 from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result

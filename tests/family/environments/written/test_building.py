@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rods.answers import Unreadable
-from rods.asking import Unanswered
+from rods.asking import Unanswered, Unreadable
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.environments.loading import Environments

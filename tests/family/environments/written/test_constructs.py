@@ -9,14 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from rods.answers import Unreadable
-from rods.asking import Question
+from rods.asking import Question, Unreadable
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import OFFERED, TOLD_IMPORTS, program_faults
 from rods.family.environments.programs import WorldPlan, WorldProgram, placed, program_of
-from rods.family.environments.written.asking import CachedQuestioner
 from rods.family.environments.written.building import BuiltWorld, build
+from rods.family.environments.written.record import CachedQuestioner
 from rods.family.environments.written.scenarios import _check, find_witness, write_scenario
 from rods.family.environments.written.writing import with_checks
 from rods.prompts import load

@@ -12,7 +12,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint, Operation
-from rods.family.environments.written.asking import NAME, CachedQuestioner, WritingRecord
+from rods.family.environments.written.record import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import distinct, embed, find_topics
 from rods.llm import Client
 from rods.llm.records import EndpointError

@@ -19,8 +19,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import orjson
 
-from rods.answers import read_forms
-from rods.asking import Question, Questioner, Unanswered
+from rods.asking import Question, Questioner, Unanswered, read_forms
 from rods.canonical import content_id, keyed_random
 from rods.config import Operation
 from rods.errors import UserError
