@@ -71,9 +71,9 @@ class Writers:
         await self._open.aclose()
 
     def employed(self, workers: int, compute: Compute | None) -> int:
-        """How many of so many workers, seeds in flight, there is work for: models that write or
-        play are waited for, the procedural author only computes, here or elsewhere."""
-        if self.by_model or self.run.players.outside:
+        """How many of so many workers, seeds in flight, there is work for: models that write are
+        waited for, the procedural author only computes, here or elsewhere."""
+        if self.by_model:
             return workers
         return min(workers, IN_FLIGHT if compute is None else IN_FLIGHT * compute.at_once)
 

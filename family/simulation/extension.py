@@ -107,24 +107,6 @@ class Simulation(Extension):
 
         verify_drawn(run, findings, replay=replay)
 
-    def varies(self, task: Any) -> bool:
-        from rods.family.simulation.generating import levels_of
-
-        return levels_of(task) is not None
-
-    def kinds(self, run: Any) -> Sequence[Any]:
-        from rods.family.simulation.variants import DrawnKind
-
-        return [DrawnKind(run.episode)]
-
-    def replayed(self, run: Any, task: Any) -> Sequence[Any] | None:
-        from rods.family.simulation.variants import replayed_drawn
-
-        job = run.episode(task)
-        environment = run.environments.load(task.environment.name)
-        steady = environment.features.deterministic and not job.waits
-        return replayed_drawn(environment, task, job) if steady else None
-
     def difficulty(self, task: Any) -> float | None:
         from rods.family.simulation.difficulty import share
 

@@ -6,9 +6,8 @@ known to it. A task is a pure function of repository, levels, random seed, step 
 import random
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -27,12 +26,10 @@ from rods.environments.base import Tool
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import SimulatedTool, ToolRepository
-from rods.family.simulation.settings import DIMENSIONS
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 
-PHRASES = Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8")
-_SAID = tomllib.loads(PHRASES)
+_SAID = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8"))
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
 SHARED = 0.7  # share of the identifiers that a call has in common with an earlier one of the task
 TRIES = 20  # drawings of tools until one of them can be called
@@ -138,37 +135,6 @@ def draw_task(
     raise UserError(what, where="the tool repository", remedy=remedy)
 
 
-def draw_like(
-    repository: ToolRepository,
-    levels: Levels,
-    tools: Sequence[str],
-    calls: int,
-    rng: random.Random,
-    *,
-    same: bool,
-) -> DrawnTask | None:
-    """A task at `levels` over as many tools of each category as there are among `tools`: others, as
-    far as there are (`same`: just these), of which so many calls are expected; None where these
-    tools cannot be called so often. Raises KeyError for a tool that the repository lacks."""
-    offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
-    expected = _calls(offered, calls, rng)
-    return (
-        _with_user(repository, levels, offered, expected, rng) if len(expected) == calls else None
-    )
-
-
-def others(
-    repository: ToolRepository, tools: Sequence[str], rng: random.Random
-) -> list[SimulatedTool]:
-    """As many tools of each category as there are among `tools`; these themselves only where there
-    are too few others."""
-    chosen: list[SimulatedTool] = []
-    for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
-        within = rng.sample(repository.of(category), len(repository.of(category)))
-        chosen += sorted(within, key=lambda entry: entry.tool.name in tools)[:count]
-    return chosen
-
-
 def open_task(
     drawn: DrawnTask,
     environment: EnvironmentRef,
@@ -202,25 +168,6 @@ def open_task(
         system=said(f"system_{drawn.levels.system}"),
         limits=Limits(tool_turns, replies + asked),
     )
-
-
-def levels_of(task: AnyTask) -> Levels | None:
-    """The levels that a task was drawn with; None where it was not drawn: its user is none that is
-    played, nothing says which calls are expected, or its provenance holds no levels."""
-    if (
-        not isinstance(task, OpenTask)
-        or not isinstance(task.user, Persona)
-        or not isinstance(task.goal, Rubric)
-    ):
-        return None
-    kept = task.provenance.get("levels")
-    if (
-        not task.goal.calls
-        or not isinstance(kept, dict)
-        or kept.keys() != {field.name for field in fields(Levels)}
-    ):
-        return None
-    return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
 
 
 def said(section: str) -> str:

@@ -82,10 +82,9 @@ class Assessment:
 
 
 def ask_for_task(
-    repository: ToolRepository, tools: Sequence[Tool], levels: Levels, problem: str = ""
+    repository: ToolRepository, tools: Sequence[Tool], levels: Levels
 ) -> Question[DrawnTask]:
-    """A task over `tools`; `problem`: what was wrong with the last answer. Tools without a category
-    of the repository are not asked about."""
+    """A task over `tools`. Tools without a category of the repository are not asked about."""
     forms = [
         obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools
     ]
@@ -114,7 +113,7 @@ def ask_for_task(
             name: said(f"{name}_{min(2, getattr(levels, name))}")
             for name in ("turns", "persona", "ambiguity")
         },
-        "problem": problem,
+        "problem": "",
     }
 
     def read(answer: Mapping[str, Any]) -> DrawnTask:
@@ -156,7 +155,7 @@ def ask_for_task(
             criteria=CRITERIA[: levels.criteria + 1],
         )
 
-    return Question("simulated_task", fields, form, read, sections=("mend",) if problem else ())
+    return Question("simulated_task", fields, form, read)
 
 
 def ask_tool(
