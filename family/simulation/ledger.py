@@ -25,22 +25,18 @@ Fields = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """What a simulated tool answers: a value, or a message why it has none. `not_found`: what was
-    asked for is not there; `refused`: anything else that it will not do. `reward`: what it gives
-    for the call, where it is asked to."""
+    asked for is not there; `refused`: anything else that it will not do."""
 
     status: Status
     value: Fields = field(default_factory=dict)
     message: str = ""
-    reward: float | None = None
 
     def result(self) -> Result:
         """As the policy is shown it."""
         if self.status == "ok":
-            return Result(
-                json.dumps(self.value, ensure_ascii=False), dict(self.value), reward=self.reward
-            )
+            return Result(json.dumps(self.value, ensure_ascii=False), dict(self.value))
         said = {"error": self.message or self.status.replace("_", " ")}
-        return Result(json.dumps(said, ensure_ascii=False), said, "tool", self.reward)
+        return Result(json.dumps(said, ensure_ascii=False), said, "tool")
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from rods.asking import NoRoom, Question, Questioner, Unanswered, Unreadable, to
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Roles
-from rods.conversations import RUBRIC_LEVELS, Persona, UserText
+from rods.conversations import RUBRIC_LEVELS, Persona
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome
 from rods.episode.model_thread import ModelThread
@@ -182,28 +182,26 @@ class ModelWorld(OnlyCalled):
         return result
 
     def _result(self, call: Call, past: Past) -> Result:
-        refused = self.documents.refusal(call)
-        rewarding = self.models.settings.turn_rewards
-        if refused is not None:
-            return refused._replace(reward=-1.0) if rewarding else refused
-        ledger = self.ledger
-        answer = None if ledger is None else ledger.known(call)
+        if (refused := self.documents.refusal(call)) is not None:
+            return refused
+        asked = partial(
+            roles.ask_tool,
+            self.brief,
+            self.tools,
+            call=call,
+            hidden=self.models.hidden("simulated_tool"),
+        )
+        if (ledger := self.ledger) is None:
+            return self.models.answer(self.task.id, past, asked)[0].result()
+        answer = ledger.known(call)
         if answer is None:
-            told: dict[str, Any] = {
-                "known": () if ledger is None else ledger.told(),
-                "rewarding": rewarding,
-            }
-            told["hidden"] = self.models.hidden("simulated_tool")
-            against = (
-                (lambda given: ())
-                if ledger is None
-                else (lambda given: ledger.contradictions(call, given))
+            answer, _ = self.models.answer(
+                self.task.id,
+                past,
+                partial(asked, known=ledger.told()),
+                partial(ledger.contradictions, call),
             )
-            asked = partial(roles.ask_tool, self.brief, self.tools, call=call, **told)
-            given = self.models.answer(self.task.id, past, asked, against)
-            answer = given[0]
-        if ledger is not None:
-            ledger.record(call, replace(answer, reward=None))  # of this call, and of no later one
+        ledger.record(call, answer)
         return answer.result()
 
 
@@ -216,23 +214,18 @@ class ModelUser:
     task: OpenTask
     tools: Sequence[Tool]
 
-    def __call__(self, persona: Persona, said: Exchange) -> UserText:
+    def __call__(self, persona: Persona, said: Exchange) -> str:
         hidden = self.models.hidden("simulated_user")
-        rewarding = self.models.settings.turn_rewards
-        asked = partial(
-            roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden, rewarding=rewarding
-        )
+        asked = partial(roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden)
 
-        def told(answer: UserText) -> list[str]:
+        def objections(text: str) -> list[str]:
             # it knows nothing that it could tell, and the topics are none of its business
             if "intent" in hidden:
                 return []
-            return [
-                f"nobody has asked for this yet: {topic}"
-                for topic in told_unasked(persona, said, answer.text)
-            ]
+            topics = told_unasked(persona, said, text)
+            return [f"nobody has asked for this yet: {topic}" for topic in topics]
 
-        return self.models.answer(self.task.id, Past(said), asked, told)[0]
+        return self.models.answer(self.task.id, Past(said), asked, objections)[0]
 
 
 def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:

@@ -13,7 +13,7 @@ from rods.analysis.containment import Text, leaves
 from rods.analysis.schemas import Checker, limits
 from rods.asking import AnswerForm, Question, Schema, Unreadable, obj
 from rods.calls import Call
-from rods.conversations import RUBRIC_LEVELS, UserText
+from rods.conversations import RUBRIC_LEVELS
 from rods.environments.base import Result, Tool
 from rods.episode.engine import Exchange, NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
@@ -32,9 +32,6 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
 }
 SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
-# what a role may give for the policy's latest step (001 §2.2.2)
-WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}
-STEP: Schema = {"type": "string", "enum": list(WORTH)}
 MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 
 
@@ -167,11 +164,9 @@ def ask_tool(
     known: Sequence[Mapping[str, Any]] = (),
     problem: str = "",
     hidden: Collection[Information] = (),
-    rewarding: bool = False,
 ) -> Question[ToolAnswer]:
     """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the
-    last answer contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool
-    also says what the call is worth. Raises KeyError for a call of none of `tools`."""
+    last answer contradicted; both are empty for the paper's stateless tools. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = AnswerForm(
@@ -179,7 +174,6 @@ def ask_tool(
             "status": {"type": "string", "enum": ["ok", "not_found", "refused"]},
             "result": result,
             "message": {"type": "string", "maxLength": 400},
-            **({"step": STEP} if rewarding else {}),
         },
         optional=frozenset({"message"}),
         guiding=frozenset({"result"}),
@@ -193,40 +187,28 @@ def ask_tool(
     fields |= {"call": line(call.as_json()), "result": _json(result), "problem": problem}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
-        reward = WORTH.get(answer.get("step", ""))
         if answer["status"] != "ok":
-            return ToolAnswer(
-                answer["status"], message=answer.get("message", "").strip(), reward=reward
-            )
+            return ToolAnswer(answer["status"], message=answer.get("message", "").strip())
         if fault := Checker(result).fault(answer["result"]):
             raise Unreadable(f"result {fault}")
-        return ToolAnswer("ok", answer["result"], reward=reward)
+        return ToolAnswer("ok", answer["result"])
 
-    asked = {"known": bool(known), "reward": rewarding, "mend": bool(problem)}
-    added = (*sections, *(name for name, wanted in asked.items() if wanted))
+    added = (*sections, *(["known"] if known else []), *(["mend"] if problem else []))
     return Question("simulated_tool", fields, form, read, sections=added)
 
 
 def ask_user(
-    task: Errand,
-    tools: Sequence[Tool],
-    past: Past,
-    hidden: Collection[Information] = (),
-    *,
-    rewarding: bool = False,
-) -> Question[UserText]:
-    """What the user says next; "" ends the conversation. It is shown what it has heard: no calls.
-    `rewarding`: it also says what the latest answer is worth."""
+    task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = ()
+) -> Question[str]:
+    """What the user says next; "" ends the conversation. It is shown what it has heard: no
+    calls."""
     fields, sections = _briefed("simulated_user", task, tools, past, hidden)
-    form = AnswerForm(
-        {"message": {"type": "string", "maxLength": 2_000}, **({"step": STEP} if rewarding else {})}
-    )
-    added = (*sections, "reward") if rewarding else sections
+    form = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
 
-    def read(answer: Mapping[str, Any]) -> UserText:
-        return UserText(str(answer["message"]).strip(), WORTH.get(answer.get("step", "")))
+    def read(answer: Mapping[str, Any]) -> str:
+        return str(answer["message"]).strip()
 
-    return Question("simulated_user", fields, form, read, sections=added)
+    return Question("simulated_user", fields, form, read, sections=sections)
 
 
 def ask_verifier(

@@ -31,9 +31,6 @@ class SimulationSettings(Section):
     user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
     # and the verifier (eq. 10)
     verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")
-    # models that play tools and user also say what each step was worth, for the hook turn_level
-    # (001 E.1)
-    turn_rewards: bool = False
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
 
     @property
@@ -56,8 +53,6 @@ class SimulationSettings(Section):
                     f"{name}_told has {beyond[0]!r}, which that role is never told: "
                     f"{', '.join(may)}"
                 )
-        if self.turn_rewards and not {"tools", "user"} <= set(self.by_model):
-            raise ValueError('turn_rewards are given by models: tools = "model", user = "model"')
         return self
 
 

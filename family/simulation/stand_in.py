@@ -5,7 +5,7 @@ were expected, or else against the wish."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -28,8 +28,6 @@ STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")
 LEFT = re.compile(r"what happened before leaves one answer: (\{.*\})")
 IN_NO_LIST = "that would have shown it"
 WISH = "The user wants the assistant to "  # before the parts of a drawn task's intent
-# of tools and users: what a step is worth
-REWARD = load("simulated_tool").sections["reward"].partition("(")[2]
 
 
 def errand(asked: Asked) -> Answer:
@@ -207,21 +205,6 @@ def _ok(value: Mapping[str, Any]) -> Answer:
     return {"status": "ok", "result": dict(value)}
 
 
-def valued(play: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
-    """With what the step is worth, where the request asks for that: a call that succeeds, and an
-    answer after which nothing is left to say, are good; what a tool has to turn down is bad."""
-
-    def played(asked: Asked) -> Answer:
-        answer = play(asked)
-        if REWARD not in asked.question:
-            return answer
-        if "status" in answer:
-            return {**answer, "step": "good" if answer["status"] == "ok" else "bad"}
-        return {**answer, "step": "neutral" if answer["message"] else "good"}
-
-    return played
-
-
 def _absent() -> Answer:
     return {"status": "not_found", "message": "there is no such thing"}
 
@@ -255,7 +238,7 @@ def _level(dimension: str, text: str) -> int:
 
 ROLES = {
     "simulated_task": Role(errand),
-    "simulated_tool": Role(valued(tool)),
-    "simulated_user": Role(valued(user)),
+    "simulated_tool": Role(tool),
+    "simulated_user": Role(user),
     "simulated_verifier": Role(verdict),
 }

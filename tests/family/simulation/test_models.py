@@ -424,29 +424,6 @@ def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played
         play(simulating(), kept[0][0], witness(kept[0][0]))
 
 
-def test_tools_and_user_say_what_each_step_was_worth_where_they_are_asked_to(stub: Stub) -> None:
-    replies = [*witness(TASK)[:-1], TAGS.write([Call(TASK.tools[0], {"nonsense": 1})]), DONE]
-    assert isinstance(TASK.user, Persona)
-    task = replace(TASK, user=replace(TASK.user, turns=9), limits=None, id="")
-    with models(stub, turn_rewards=True) as players:
-        job = players.job(task, TAGS, max_steps=8)
-        (trace,) = played([job], [replies])
-        steps = [step for turn in trace.turns for step in turn.steps]
-        called = [step.reward for step in steps if step.calls]
-        # a call that breaks its document is worth nothing
-        assert called[-1] == -1.0 and set(called[:-1]) == {1.0}
-        assert steps[-1].reward == 1.0  # nothing is left to say
-        kept = Trace.from_json(json.loads(json.dumps(trace.as_json())))
-        assert (
-            played_again(players.again(task, TAGS, kept, max_steps=8), kept).as_json()
-            == trace.as_json()
-        )
-    with models(stub) as players:
-        (plain,) = played([players.job(TASK, TAGS, max_steps=8)], [witness(TASK)])
-    assert {step.reward for turn in plain.turns for step in turn.steps} == {None}
-    assert "reward" not in json.dumps(plain.as_json()["turns"])
-
-
 def test_a_script_may_be_judged_by_a_model(stub: Stub) -> None:
     goal = Rubric(("It is polite.",), expected(TASK))
     task = replace(TASK, user=Scripted(("Hello.", "Thank you.")), goal=goal, limits=None, id="")
