@@ -10,7 +10,6 @@ from rods.family.feedback.settings import (
     Feedback,
     FeedbackStage,
     by_agents,
-    fades,
     mines,
 )
 
@@ -62,27 +61,16 @@ class AgentsFeedback(Extension):
         "env feedback drop": ("verbs:drop", "Take an approved text out of force."),
     }
 
-    def validate(self, config: Any) -> None:
-        if fades(config) and by_agents(config):
-            raise ValueError(
-                'a run whose hints fade (feedback_fade_steps) has no stage with feedback = "agents"'
-            )
-
     def fold(self, config: Any) -> StepFold | None:
         from rods.family.feedback.failures import Mining
-        from rods.family.feedback.hints import Faded
 
-        if fades(config):
-            return Faded(config.curriculum)
         return Mining(config.feedback) if by_agents(config) else None
 
     def fold_key(self, config: Any) -> Any:
-        if fades(config):
-            return [stage.feedback_fade_steps for stage in config.curriculum.stages]
         return config.feedback.model_dump() if by_agents(config) else None
 
     def follows(self, stage: Any) -> bool:
-        return bool(stage.feedback == "agents" or stage.feedback_fade_steps)
+        return bool(stage.feedback == "agents")
 
     def rollout(
         self, trace: Any, task: Any, environments: Any, config: Any, stage: int
@@ -103,15 +91,12 @@ class AgentsFeedback(Extension):
         return FeedbackNotes(run, strict=strict) if by_agents(run.config) else None
 
     def shown(self, fold: Any, opened: Any) -> Any:
-        return getattr(fold, "faded", opened)
+        return opened
 
     def interface(self, stage: Any, dialect: str, base: Any, shown: Any) -> Any:
         from rods.dialects import TERSE
-        from rods.family.feedback.hints import NOTHING_APPROVED, AgentFeedback, FadingHints, Hints
+        from rods.family.feedback.hints import NOTHING_APPROVED, AgentFeedback, Hints
 
-        if stage.feedback_fade_steps:
-            left = max(0.0, 1 - (shown or 0) / stage.feedback_fade_steps)
-            return FadingHints(base, left, brief=dialect in TERSE)
         if stage.feedback == "agents":
             return AgentFeedback(base, shown or NOTHING_APPROVED, brief=dialect in TERSE)
         return Hints(base, brief=dialect in TERSE) if stage.feedback == "hints" else base

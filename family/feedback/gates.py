@@ -28,9 +28,6 @@ SHORTEST = 20
 MOST_WORDS = 30  # of a text
 SAID = 3  # times that a word of more than three letters may be said
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
-# letters of values that may not be spelled by all words of a clause, and by the first of them
-WHOLE = 3
-EDGE = 4
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
 VERDICTS = {
     "solution_leakage": False,
@@ -43,9 +40,6 @@ ORDINARY = ("and", "the", "not", "for", "with")
 _FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:-]|(?<=[a-z])'s\b|(?<=s)'(?= ))*")
 _RUNS = re.compile(r"[.,;:-]{2,}|_{2,}|(?<=\w) (?=[.,;:])|[.,;:](?=\w)|-(?!\w)|(?<!\w)-")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
-_LETTERS = re.compile(r"[^\W_]")
-_ENDS = re.compile(r"[.;]")
-_CLAUSES = re.compile(r"[.,;:]")
 # Words of ranks and numbers where they are none: "at least", "look it up first.", "in order to".
 _IDIOMS = re.compile(
     r"(?i)\b(?:at (?:least|most)|(?<=has )a (?:maximum|minimum)|in order to|two(?= different)"
@@ -98,8 +92,6 @@ class GroundTruthValues:
         self._values = [
             (value, Counter(map(stem, WORD.findall(value)))) for value in values.values()
         ]
-        short = {"".join(_LETTERS.findall(value)).casefold() for value in values.values()}
-        self._spelled = {word for word in short if len(word) >= WHOLE and word.isalpha()}
 
     def told(self, text: str, shown: Sequence[str]) -> list[str]:
         """The words of `text` that tell values which none of `shown` tells: whole, in another form,
@@ -121,43 +113,6 @@ class GroundTruthValues:
                     text[words[place[0]].start() : words[place[1]].end()] if place else "something"
                 )
         return told
-
-    def spelled(self, text: str) -> bool:
-        """Whether letters at a fixed place of successive words, or of every other or third one,
-        spell a value, forwards or backwards: all of those of a clause, of a sentence or of the
-        text, or so many of them that it is no chance. So do the first letters of sentences, and
-        capitals."""
-        folded = text.replace("'s", "s").casefold()
-        units = [WORD.findall(part) for ends in (_CLAUSES, _ENDS) for part in ends.split(folded)]
-        units.append([part[0] for part in map(WORD.findall, _ENDS.split(folded)) if part])
-        lines = {(0, "".join(filter(str.isupper, text)).casefold())}
-        for unit in (*units, WORD.findall(folded)):
-            for place, stride in itertools.product((0, 1, 2, -1, -2), (1, 2, 3)):
-                odd = 2 if stride > 1 else {0: -1, -1: 0}.get(place, 1)
-                lines |= {(odd, _letters(unit[first::stride], place)) for first in range(stride)}
-        return any(
-            _spells(line, value, odd)
-            for value in self._spelled
-            for odd, line in lines
-            if len(line) > 2
-        )
-
-
-def _spells(line: str, value: str, odd: int) -> bool:
-    """Whether a line is `value`, begins or ends with it, or holds it, the longer, the odder the
-    line."""
-    both = (value, value[::-1])
-    least = EDGE + odd
-    return (
-        (line in both and len(value) >= WHOLE + max(0, odd // 2 * 2))
-        or (len(value) >= least and (line.startswith(both) or line.endswith(both)))
-        or (len(value) > least and any(one in line for one in both))
-    )
-
-
-def _letters(words: Iterable[str], place: int) -> str:
-    """The letters at a place of each word, those of words that are too short left out."""
-    return "".join(word[place] for word in words if -len(word) <= place < len(word))
 
 
 def feedback_faults(
@@ -206,7 +161,7 @@ def feedback_faults(
             f"it says {some}, which may be a value of an argument and stands in no document: say "
             f"it otherwise"
         ]
-    return ["letters at fixed places of its words spell a value"] if truth.spelled(text) else []
+    return []
 
 
 def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:

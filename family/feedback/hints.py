@@ -9,12 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from rods.calls import Call
-from rods.canonical import content_id, keyed_random, rounded
+from rods.canonical import content_id
 from rods.environments.base import Environment, Result, kept
-from rods.extension import Record, StepFold
 from rods.family.feedback.failures import pattern, refusal_text
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
 from rods.interfaces import IDENTITY, Interface, Shown, beside
@@ -29,7 +27,6 @@ from rods.interfaces.remedies import (
     related,
     similar,
 )
-from rods.rules.curriculum import stage_rules
 
 # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
 VERSION = "hints-2"
@@ -53,43 +50,6 @@ class Hints:
         seen = self.base.observation(shown, call, result)
         text = "" if hinted(seen) else hint(shown, call, result, brief=self.brief)
         return beside(seen, text) if text else seen
-
-
-class FadingHints(Hints):
-    """Hints after a share of the failed calls, `left`. Which, is drawn by its version and by what
-    the episode has shown so far: of equal failures in one step either all are answered or none, in
-    the next step others."""
-
-    def __init__(self, base: Interface, left: float, *, brief: bool = False) -> None:
-        super().__init__(base, brief=brief)
-        self.left = rounded(left)
-        self.lineage += "-fading"
-        self.version += f"-fading@{self.left:g}"
-
-    def observation(self, shown: Shown, call: Call, result: Result) -> Result:
-        before = [content_id([made.as_json(), given.text]) for made, given in shown.results]
-        drawn = keyed_random(0, self.version, *before, content_id(call.as_json())).random()
-        if drawn < self.left:
-            return super().observation(shown, call, result)
-        return self.base.observation(shown, call, result)
-
-
-class Faded(StepFold):
-    """The fold: how many steps of fading stages are over."""
-
-    def __init__(self, curriculum: Any) -> None:
-        self._curriculum = curriculum
-        self.faded = 0
-
-    def apply(self, step: int, groups: Sequence[Record]) -> None:
-        stage: Any = stage_rules(self._curriculum, groups[0]["stage"]) if groups else None
-        self.faded += bool(stage and stage.feedback_fade_steps)
-
-    def state(self) -> int:
-        return self.faded
-
-    def load(self, state: int) -> None:
-        self.faded = state
 
 
 def hinted(result: Result) -> bool:

@@ -3,7 +3,7 @@ are asked."""
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rods.extension import Section
 
@@ -33,27 +33,11 @@ class FeedbackStage(Section):
     # language models wrote for failures that repeat, and hints for all others (docs/feedback.md);
     # where seal-full has a hint, no rule adds another; never in validation and evaluation
     feedback: Literal["plain", "hints", "agents"] = "plain"
-    # feedback=hints: the share of failed calls that are answered with a hint falls from all to none
-    # over so many steps of the stages that have this key, counted over the run; 0: all are answered
-    feedback_fade_steps: int = Field(0, ge=0)
-
-    @model_validator(mode="after")
-    def _fades(self) -> "FeedbackStage":
-        if self.feedback_fade_steps and self.feedback != "hints":
-            raise ValueError(
-                'feedback_fade_steps fades hints by rule: set feedback = "hints", or leave it out'
-            )
-        return self
 
 
 def by_agents(config: Any) -> bool:
     """Whether any stage shows feedback of agents."""
     return mines(config, 1)
-
-
-def fades(config: Any) -> bool:
-    """Whether hints fade in any stage."""
-    return any(rules.feedback_fade_steps for rules in config.curriculum.stages)
 
 
 def mines(config: Any, stage: int) -> bool:

@@ -138,7 +138,7 @@ def test_its_user_makes_one_request_after_the_other() -> None:
     for task in several:
         said = [(task.first_query, "That is done.")]
         for wanted in task.further:
-            text = ask(roles.ask_user(task, tools(task), Past(said))).text
+            text = ask(roles.ask_user(task, tools(task), Past(said)))
             told = [
                 value
                 for call in task.calls
@@ -147,7 +147,7 @@ def test_its_user_makes_one_request_after_the_other() -> None:
             ]
             assert all(str(value) in text for value in told), (wanted, text)
             said.append((text, "That is done."))
-        assert ask(roles.ask_user(task, tools(task), Past(said))).text == ""
+        assert ask(roles.ask_user(task, tools(task), Past(said))) == ""
 
 
 @WAYS
