@@ -33,7 +33,6 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),
     "house_rules": ("family/house_rules",),
-    "hub": ("family/hub",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
 GONE_FOLDERS = tuple(
