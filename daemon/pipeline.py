@@ -219,7 +219,6 @@ class _Writing(Generic[V, A]):
         self.stage = "admission"
         if self.config.gates.duplicates and (reasons := self.admit(variant)):
             raise Rejection("admission", "duplicates", reasons, variant.as_json())
-        await self.kind.settle(self._given(), variant)
         return variant
 
     async def candidate(self) -> V:

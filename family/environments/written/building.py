@@ -32,7 +32,7 @@ from rods.family.environments.programs import (
     WorldProgram,
     placed,
 )
-from rods.family.environments.written.record import FORMS, Asking, CachedQuestioner
+from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -98,15 +98,14 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
 
 
 async def write_state(
-    authors: Asking,
+    authors: CachedQuestioner,
     program: WorldProgram,
     environments: Environments,
     place: str,
     number: int,
-    like: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. `like`: a task,
-    and how it is done, which one that begins in the state is to resemble. Raises Unanswered."""
+    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. Raises
+    Unanswered."""
 
     async def legal(state: dict[str, Any]) -> None:
         try:
@@ -114,19 +113,19 @@ async def write_state(
         except ValueError as error:
             raise Unreadable(f"the world refuses this state: {error}") from None
 
-    seed, shape = like or ("", "")
-    told = {
+    fields = {
         "documentation": program.plan.documentation,
         "state": program.state,
         "number": str(number),
     }
-    fields = {**told, "seed": seed, "shape": shape}
-    form = FORMS["scenario_state"]
-    sections = ("variant",) if like else ()
-    asked = Question(
-        "scenario_state", fields, form, lambda said: dict(said["state"]), legal, sections
+    question = Question(
+        "scenario_state",
+        fields,
+        FORMS["scenario_state"],
+        lambda answer: dict(answer["state"]),
+        legal,
     )
-    return await authors.ask(asked, program.plan.topic)
+    return await authors.ask(question, program.plan.topic)
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:

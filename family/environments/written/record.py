@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import orjson
 
@@ -40,18 +40,6 @@ def beginning(text: str, room: int) -> str:
     )
 
 
-class Asking(Protocol):
-    """Whoever puts questions to models that write."""
-
-    @property
-    def settings(self) -> Operation: ...
-
-    async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
-        """The answer. `about` names what the question belongs to, `number` tells equal questions
-        apart. Raises Unanswered, EndpointError, BudgetSpent."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CachedQuestioner:
     """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of
@@ -63,7 +51,8 @@ class CachedQuestioner:
     random_seed: int = 0
 
     async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
-        """As `Asking.ask`."""
+        """The answer. `about` names what the question belongs to, `number` tells equal questions
+        apart. Raises Unanswered, EndpointError, BudgetSpent."""
         template = question.template
         version = load(question.template).hash
         key = content_id(

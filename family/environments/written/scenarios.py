@@ -23,7 +23,7 @@ from rods.family.environments.checking.worlds import TOLD_IMPORTS
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
-from rods.family.environments.written.record import FORMS, Asking, beginning
+from rods.family.environments.written.record import FORMS, CachedQuestioner, beginning
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 
@@ -36,7 +36,6 @@ TEMPLATES = (
     "scenario_check",
     "scenario_solver",
 )
-NOTHING_LIKE = {"seed": "", "shape": "", "problem": ""}
 WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
 
 
@@ -71,91 +70,36 @@ class DoneScenario:
     validated: scenarios.Validated
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """What a variant of a scenario has to have like its seed, which asks for `task` and has this
-    `profile`. Where it is to change things by certain tools, `tools` names them. `problem` is what
-    the last try was refused for."""
-
-    task: str
-    profile: scenarios.ScenarioProfile
-    tools: tuple[str, ...] = ()
-    problem: str = ""
-
-    @property
-    def shape(self) -> str:
-        """The profile in words, a line for each part."""
-        wanted = self.profile
-        told = [
-            f"{group}: {reads} that read, {writes} that change"
-            for group, (reads, writes) in wanted.groups.items()
-        ]
-        told.append(f"conditions: {wanted.checks}, to keep: {wanted.guards}")
-        told += (
-            [f"details that the user tells when asked: {wanted.asked[1]}"] if wanted.asked else []
-        )
-        told += (
-            [f"what changes something is done by: {', '.join(self.tools)}"] if self.tools else []
-        )
-        return "\n".join(told)
-
-
 async def write_scenario(
-    authors: Asking,
+    authors: CachedQuestioner,
     program: WorldProgram,
     environments: Environments,
     place: str,
     number: int,
-    like: Likeness | None = None,
 ) -> WrittenScenario:
     """State, task, checklist and check functions of scenario `number` in a world that is loaded as
-    `place`; of a variant, where it is to be `like` another one. Raises Dropped, EndpointError,
-    BudgetSpent."""
+    `place`. Raises Dropped, EndpointError, BudgetSpent."""
     topic = program.plan.topic
-    documentation = program.plan.documentation
-    shape = (like.task, like.shape) if like else None
-    resembling = (
-        {"seed": like.task, "shape": like.shape, "problem": like.problem} if like else NOTHING_LIKE
-    )
-    wanted = (str(like.profile.checks), str(like.profile.guards)) if like else ("", "")
-    variant = ("variant",) if like else ()
-    mend = ("mend",) if like and like.problem else ()
 
-    def read_task(said: dict[str, Any]) -> dict[str, Any]:
-        if like and like.profile.asked and len(_known(said)) != like.profile.asked[1]:
-            raise Unreadable(
-                f"there are {len(_known(said))} details, {like.profile.asked[1]} are wanted"
-            )
-        return said
-
-    def read_list(said: dict[str, Any]) -> list[tuple[str, bool]]:
-        conditions = said["conditions"]
-        keep = said.get("kept", ())
-        if like and (len(conditions), len(keep)) != (like.profile.checks, like.profile.guards):
-            counted = f"there are {len(conditions)} conditions and {len(keep)} to keep"
-            raise Unreadable(
-                f"{counted}, {like.profile.checks} and {like.profile.guards} are wanted"
-            )
-        return [*((text, False) for text in conditions), *((text, True) for text in keep)]
+    def read_list(answer: dict[str, Any]) -> list[tuple[str, bool]]:
+        conditions = [(text, False) for text in answer["conditions"]]
+        return [*conditions, *((text, True) for text in answer.get("kept", ()))]
 
     try:
         state = await building.write_state(
-            authors, program, environments, place, building.STATES + 1 + number, shape
+            authors, program, environments, place, building.STATES + 1 + number
         )
-        environment = environments.load(place)
-        tools = "\n".join(compact(tool.schema()) for tool in environment.tools().values())
-        told = {"documentation": documentation, "state": compact(state)}
-        asked = {**told, "tools": tools, **resembling}
-        form = FORMS["scenario_task"]
+        tools = environments.load(place).tools().values()
+        shown = {"documentation": program.plan.documentation, "state": compact(state)}
+        fields = {**shown, "tools": "\n".join(compact(tool.schema()) for tool in tools)}
         said = await authors.ask(
-            Question("scenario_task", asked, form, read_task, sections=(*variant, *mend)), topic
+            Question("scenario_task", fields, FORMS["scenario_task"], dict), topic
         )
         task = said["task"].strip()
-        asked = {**told, "task": task, "wanted": wanted[0], "kept": wanted[1]}
-        listed = Question(
-            "scenario_checklist", asked, FORMS["scenario_checklist"], read_list, sections=variant
+        fields = {**shown, "task": task}
+        conditions = await authors.ask(
+            Question("scenario_checklist", fields, FORMS["scenario_checklist"], read_list), topic
         )
-        conditions = await authors.ask(listed, topic)
         names = [
             f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}"
             for at, (_, kept) in enumerate(conditions, 1)
@@ -178,19 +122,19 @@ async def write_scenario(
         task=task,
         query=said["query"].strip(),
         manner=said["manner"].strip(),
-        knows=_known(said),
+        knows={
+            detail["topic"]: detail["words"] for detail in said["knows"] if detail["words"].strip()
+        },
         checks={name: code for name, code in sources.items() if "_wants_" in name},
         guards={name: code for name, code in sources.items() if "_keeps_" in name},
     )
 
 
-def _known(said: Mapping[str, Any]) -> dict[str, str]:
-    """What a played user knows, by topic."""
-    return {detail["topic"]: detail["words"] for detail in said["knows"] if detail["words"].strip()}
-
-
 async def find_witness(
-    authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    environment: Environment,
+    scenario: WrittenScenario,
 ) -> DoneScenario:
     """Has an agent do the task, a few times at most, until all checks hold; leaves out what it did
     in vain, and holds the scenario to the controls. Raises Dropped, BudgetSpent, EndpointError, and
@@ -298,7 +242,11 @@ def written_task(
 
 
 async def _check(
-    authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    name: str,
+    asked: Mapping[str, str],
+    example: str,
 ) -> str:
     """The source of one check function, called `name`."""
     told = {
@@ -332,7 +280,7 @@ async def _check(
 
 
 async def _solved(
-    authors: Asking,
+    authors: CachedQuestioner,
     program: WorldProgram,
     environment: Environment,
     scenario: WrittenScenario,
