@@ -69,9 +69,8 @@ Writer = Annotated[
     Parameter(
         negative=(),
         help="URL and MODEL: have this language model write variants, and print how many seeds "
-        "gave one, beside known "
-        "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL "
-        "and the defaults.",
+        "gave one. Data, pipeline and the endpoint's settings are those of --config; without it "
+        "BFCL and the defaults.",
     ),
 ]
 Rated = Annotated[
@@ -229,9 +228,7 @@ def _synthesis(endpoint: Endpoint, seeds: int, keep: Path, file: Path | None, as
     say(f"kept in {made.path}: the same command goes on after a stop", aside=True)
     asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
     figures = synthesis.SynthesisTrial(made).as_json()
-    print_result(
-        as_json, figures, synthesis.yield_table({endpoint.model: figures, **synthesis.REFERENCES})
-    )
+    print_result(as_json, figures, synthesis.lines(figures))
     return EXIT_OK if figures["accepted"] else EXIT_FAILED
 
 
