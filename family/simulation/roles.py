@@ -162,11 +162,10 @@ def ask_tool(
     call: Call,
     *,
     known: Sequence[Mapping[str, Any]] = (),
-    problem: str = "",
     hidden: Collection[Information] = (),
 ) -> Question[ToolAnswer]:
-    """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the
-    last answer contradicted; both are empty for the paper's stateless tools. Raises KeyError for a call of none of `tools`."""
+    """What `call` returns. `known` is what was shown before (`Ledger.told`), empty for the paper's
+    stateless tools. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = AnswerForm(
@@ -184,7 +183,7 @@ def ask_tool(
     # what it asks for
     shown = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
     fields |= {"calls": past.calls(), "known": transcript(shown, past.room // 4)}
-    fields |= {"call": line(call.as_json()), "result": _json(result), "problem": problem}
+    fields |= {"call": line(call.as_json()), "result": _json(result), "problem": ""}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
         if answer["status"] != "ok":
@@ -193,7 +192,7 @@ def ask_tool(
             raise Unreadable(f"result {fault}")
         return ToolAnswer("ok", answer["result"])
 
-    added = (*sections, *(["known"] if known else []), *(["mend"] if problem else []))
+    added = (*sections, "known") if known else sections
     return Question("simulated_tool", fields, form, read, sections=added)
 
 

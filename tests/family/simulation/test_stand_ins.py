@@ -21,6 +21,7 @@ from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Past
 from rods.family.simulation.settings import DifficultyRules
+from tests.family.simulation.conversations import again
 
 T = TypeVar("T")
 REPOSITORY = shipped()
@@ -58,7 +59,7 @@ def test_its_errands_are_tasks_over_the_tools_in_question(constrained: bool) -> 
         for _ in range(TRIES):
             try:
                 task = ask(
-                    roles.ask_for_task(REPOSITORY, tools(like), like.levels, problem),
+                    again(roles.ask_for_task(REPOSITORY, tools(like), like.levels), problem),
                     constrained=constrained,
                 )
                 break
@@ -73,7 +74,7 @@ def test_its_errands_are_tasks_over_the_tools_in_question(constrained: bool) -> 
 def test_its_tools_answer_in_their_form_and_agree_with_what_was_shown(constrained: bool) -> None:
     """With a ledger's sentences every call gets an answer that can be shown, nearly always at
     once."""
-    asked = again = 0
+    asked = mended = 0
     for number in range(20):
         task = drawn(number)
         ledger = Ledger(REPOSITORY.tools)
@@ -83,17 +84,15 @@ def test_its_tools_answer_in_their_form_and_agree_with_what_was_shown(constraine
                 continue
             problem = ""
             for _ in range(TRIES):
-                question = roles.ask_tool(
-                    task, tools(task), Past(), call, known=ledger.told(), problem=problem
-                )
-                answer = ask(question, constrained=constrained)
+                question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.told())
+                answer = ask(again(question, problem), constrained=constrained)
                 if not (found := ledger.contradictions(call, answer)):
                     break
                 problem = "; ".join(found)
-                again = again + 1
+                mended = mended + 1
             asked += 1
             ledger.record(call, answer)
-    assert asked > 40 and again <= asked / 2
+    assert asked > 40 and mended <= asked / 2
 
 
 def test_a_call_comes_back_as_it_was_given_and_what_was_removed_is_gone() -> None:
