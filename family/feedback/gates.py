@@ -26,7 +26,6 @@ from rods.tasks import AnyTask, Task
 LONGEST = 300
 SHORTEST = 20
 MOST_WORDS = 30  # of a text
-SAID = 3  # times that a word of more than three letters may be said
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
 VERDICTS = {
@@ -57,7 +56,6 @@ _DESCRIBED = r"(?! (?:returns|shows|lists|tells|gives|finds|does|may|can)\b)"
 _QUANTITY = re.compile(
     r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes) one(?! of))\b"
 )
-_AGAIN = re.compile(r"\b(\w+),? (?:and |or )?\1\b")
 _OPPOSITES = {
     "old": "new",
     "closed": "open",
@@ -149,11 +147,7 @@ def feedback_faults(
     if odd := _odd(_IDIOMS.sub(lambda found: " " * len(found[0]), plain), tools, refusal):
         some = ", ".join(map(repr, odd[:5]))
         return [f"these are neither plain words nor words of the tool's document: {some}"]
-    if (
-        fault := _singled_out(plain, tools, refusal)
-        or _ordered(text, named)
-        or _repeated(text, tools)
-    ):
+    if fault := _singled_out(plain, tools, refusal) or _ordered(text, named):
         return [fault]
     if told := truth.told(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
         some = " and ".join(map(repr, told[:3]))
@@ -236,6 +230,9 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
         re.IGNORECASE,
     ):
         return "it tells a value by another one"
+    counted = _QUANTITY.search(text.casefold())
+    if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
+        return f"it tells a number by counting: {counted[0]!r}"
     return ""
 
 
@@ -244,22 +241,6 @@ def _ordered(text: str, named: Iterable[str]) -> str:
     for name in named:
         if re.search(rf"(?<!\bas )(?<!perhaps )(?<!like )\b{name}\b{_DESCRIBED}", text):
             return f"it orders a call of {name}: say what the tool does, as '{name} may tell'"
-    return ""
-
-
-def _repeated(text: str, tools: Sequence[Tool]) -> str:
-    """What in `text` counts: words said over and over, numbers of things."""
-    words = Counter(stem(word) for word in WORD.findall(text) if len(word) > 3)
-    pairs = Counter(itertools.pairwise(WORD.findall(text.casefold())))
-    if (
-        max(words.values(), default=0) > SAID
-        or max(pairs.values(), default=0) > 2
-        or _AGAIN.search(text.casefold())
-    ):
-        return f"it says a word again and again; {SAID} times are allowed"
-    counted = _QUANTITY.search(text.casefold())
-    if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
-        return f"it tells a number by counting: {counted[0]!r}"
     return ""
 
 

@@ -26,7 +26,6 @@ class Simulation(Extension):
     record_shapes = {
         "drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}
     }
-    verbs = {"data draw": ("verbs:draw_file", "Draw tasks over the tools of a repository.")}
 
     def fold(self, config: Any) -> StepFold | None:
         from rods.family.simulation.difficulty import Difficulty

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from rods.analysis.containment import Text
 from rods.asking import NoRoom, Question, Questioner, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
@@ -17,7 +16,6 @@ from rods.conversations import RUBRIC_LEVELS, Persona
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome
 from rods.episode.model_thread import ModelThread
-from rods.episode.users import named
 from rods.errors import InfrastructureError, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
@@ -207,8 +205,7 @@ class ModelWorld(OnlyCalled):
 
 @dataclass(frozen=True, slots=True)
 class ModelUser:
-    """A `rods.episode.users.User`: the personas of one task. What tells unasked what the first
-    query left out is asked for again."""
+    """A `rods.episode.users.User`: the personas of one task."""
 
     models: Models
     task: OpenTask
@@ -217,35 +214,7 @@ class ModelUser:
     def __call__(self, persona: Persona, said: Exchange) -> str:
         hidden = self.models.hidden("simulated_user")
         asked = partial(roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden)
-
-        def objections(text: str) -> list[str]:
-            # it knows nothing that it could tell, and the topics are none of its business
-            if "intent" in hidden:
-                return []
-            topics = told_unasked(persona, said, text)
-            return [f"nobody has asked for this yet: {topic}" for topic in topics]
-
-        return self.models.answer(self.task.id, Past(said), asked, objections)[0]
-
-
-def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
-    """The topics whose words `text` tells although they were left out so far and nobody asks for
-    them; what belongs to a further request is not left out. A question that names no topic, in
-    whatever words it is put, may be about any."""
-    answer = said[-1][1]
-    told = Text.of(text)
-    asked = named(persona, answer)
-    if "?" in answer and not asked:
-        return []
-    known = Text.of(" | ".join([*(text for text, _ in said), *persona.further]))
-    return [
-        topic
-        for topic, words in persona.knows.items()
-        if len(words) >= roles.SHORT
-        and told.contains_any_form(words)
-        and not known.contains_any_form(words)
-        and not ("?" in answer and topic in asked)
-    ]
+        return self.models.answer(self.task.id, Past(said), asked)[0]
 
 
 @dataclass(frozen=True, slots=True)
