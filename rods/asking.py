@@ -184,10 +184,6 @@ class Unanswered(Exception):
         self.functions = tuple(functions)
 
 
-class NoRoom(Unanswered):
-    """The question itself is longer than the served model's context leaves room for."""
-
-
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
     """A question to a model. `read` makes of the fields of its answer, which has the form `form`,
@@ -234,7 +230,7 @@ class Questioner:
         wrong, and it is asked again; a model that only repeats itself is asked anew, and so is
         every one without `feedback`, and one with `mend`. A model that is cut while it still thinks
         is asked the same with more room, which is no try. Raises Unanswered when no try succeeds,
-        NoRoom where the question does not fit, EndpointError, BudgetSpent."""
+        EndpointError, BudgetSpent."""
         template = question.template
         form = question.form
         mend = question.mend
@@ -284,7 +280,7 @@ class Questioner:
                 kind = unreadable.error
                 functions |= dict.fromkeys(unreadable.functions)
             if completion.finish == "context" and not exchange:
-                raise NoRoom(why, said, kind)  # nothing shorter can be asked here
+                break  # nothing shorter can be asked
             # a grammar can loop
             constrained = constrained and completion.constrained and completion.finish != "length"
             # one that sees its answer may repeat it

@@ -18,7 +18,7 @@ class Writing(Section):
     # times that a world goes back to its model with what its controls found
     corrections: int = Field(3, ge=0)
     # the endpoint that is asked for embeddings of topics, by name, and for nothing else; empty: all
-    # are tried, and where none offers them topics are compared by their words
+    # are tried, and where none offers them only equal topics are dropped
     embeddings: str = ""
     # cosine of the embeddings of two topics from which the later one is dropped
     alike: float = Field(0.85, gt=0, le=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from rods.asking import NoRoom, Question, Questioner, Unanswered, Unreadable, together
+from rods.asking import Question, Questioner, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Roles
@@ -32,15 +32,10 @@ from rods.worlds.pinned import OnlyCalled
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
-LEAST = 500  # characters of what was said below which no more of it is left out
 
 
 class Unusable(InfrastructureError):
     """A model has answered, and no try can be used."""
-
-
-class TooLong(Unusable):
-    """The question does not fit into what the model was served with."""
 
 
 class Models:
@@ -67,42 +62,13 @@ class Models:
             )
         return self.line.ask(question)
 
-    def answer(
-        self,
-        account: str,
-        past: Past,
-        put: Callable[[Past], Question[T]],
-        check: Check[T] = lambda answer: (),
-    ) -> tuple[T, str]:
-        """What the model says to what is `put` of the `past`, and of how much of it, "" for as much
-        as it has `room`: a quarter is left out as long as its server has no room. With what `check`
-        says against an answer, it is asked again. Raises InfrastructureError where no try can be
-        used, and UserError where a budget is spent."""
-        room = whole = max(len(past.conversation()), len(past.calls()))
-        while True:
-            question = put(past if room == whole else replace(past, room=room))
-            try:
-                answer = self.put(
-                    partial(self.ask, account=account, question=question, check=check)
-                )
-                break
-            except TooLong:
-                if (room := room * 3 // 4) < LEAST:
-                    raise
-        if room == whole:
-            return answer, ""
-        shown = (
-            f"shown {room} of {whole} characters of what was said or called: more does not fit its "
-            f"context"
-        )
-        log.warning(
-            "a player was not shown all of it", role=question.template, of=account, shown=shown
-        )
-        return answer, shown
+    def answer(self, account: str, question: Question[T], check: Check[T] = lambda answer: ()) -> T:
+        """What the model says. With what `check` says against an answer, it is asked again. Raises
+        InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        return self.put(partial(self.ask, account=account, question=question, check=check))
 
     async def ask(self, client: Client, account: str, question: Question[T], check: Check[T]) -> T:
-        """The same in the client's loop, for a question that is whole. Raises TooLong where it does
-        not fit."""
+        """The same in the client's loop."""
         fields = {name: text for name, text in question.fields.items() if name != "problem"}
         key = content_id([question.template, account, fields])
 
@@ -138,7 +104,7 @@ class Models:
                 f"{question.template} gave no answer that can be used in {self.settings.tries} "
                 f"tries: {failed.why}"
             )
-            raise (TooLong if isinstance(failed, NoRoom) else Unusable)(what) from failed
+            raise Unusable(what) from failed
         except BudgetSpent as spent:
             remedy = "raise it and start the same command again"
             raise UserError(
@@ -182,24 +148,23 @@ class ModelWorld(OnlyCalled):
     def _result(self, call: Call, past: Past) -> Result:
         if (refused := self.documents.refusal(call)) is not None:
             return refused
-        asked = partial(
-            roles.ask_tool,
-            self.brief,
-            self.tools,
-            call=call,
-            hidden=self.models.hidden("simulated_tool"),
-        )
-        if (ledger := self.ledger) is None:
-            return self.models.answer(self.task.id, past, asked)[0].result()
-        answer = ledger.known(call)
+        ledger = self.ledger
+        answer = None if ledger is None else ledger.known(call)
         if answer is None:
-            answer, _ = self.models.answer(
-                self.task.id,
+            question = roles.ask_tool(
+                self.brief,
+                self.tools,
                 past,
-                partial(asked, known=ledger.told()),
-                partial(ledger.contradictions, call),
+                call,
+                known=() if ledger is None else ledger.told(),
+                hidden=self.models.hidden("simulated_tool"),
             )
-        ledger.record(call, answer)
+            against = (
+                (lambda answer: ()) if ledger is None else partial(ledger.contradictions, call)
+            )
+            answer = self.models.answer(self.task.id, question, against)
+        if ledger is not None:
+            ledger.record(call, answer)
         return answer.result()
 
 
@@ -213,8 +178,8 @@ class ModelUser:
 
     def __call__(self, persona: Persona, said: Exchange) -> str:
         hidden = self.models.hidden("simulated_user")
-        asked = partial(roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden)
-        return self.models.answer(self.task.id, Past(said), asked)[0]
+        question = roles.ask_user(Errand.of(self.task), self.tools, Past(said), hidden)
+        return self.models.answer(self.task.id, question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +204,12 @@ class ModelVerifier:
             for turn, step in steps
             for pair in zip(step.calls, step.results, strict=True)
         ]
-        asked = partial(roles.ask_verifier, errand, self.tools, hidden=hidden)
-        opinion, shown = self.models.answer(self.task.id, Past(need.said, made), asked)
+        question = roles.ask_verifier(errand, self.tools, Past(need.said, made), hidden)
+        opinion = self.models.answer(self.task.id, question)
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         partly = f"partly: {', '.join(opinion.partly)}" if opinion.partly else ""
         return Outcome(
-            opinion.verdict + 1,
-            RUBRIC_LEVELS,
-            (met, *filter(None, (partly, opinion.reason, shown))),
+            opinion.verdict + 1, RUBRIC_LEVELS, (met, *filter(None, (partly, opinion.reason)))
         )
 
 

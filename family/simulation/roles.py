@@ -38,11 +38,10 @@ MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 @dataclass(frozen=True, slots=True)
 class Past:
     """What has happened in an episode: what user and policy said to each other, and the calls, each
-    with its turn from 1 and its result. `room`: characters of either that a role is shown."""
+    with its turn from 1 and its result."""
 
     said: Exchange = ()
     made: Sequence[tuple[int, Call, Result]] = ()
-    room: int = ROOM
 
     def conversation(self) -> str:
         messages = [
@@ -51,7 +50,7 @@ class Past:
             for who, text in zip(("user", "assistant"), texts, strict=True)
             if text
         ]
-        return transcript(messages, self.room) or "(nothing yet)"
+        return transcript(messages) or "(nothing yet)"
 
     def calls(self) -> str:
         """Taken from what was called and returned; nothing that a text says is a call."""
@@ -64,7 +63,7 @@ class Past:
             }
             for turn, call, result in self.made
         ]
-        return transcript(made, self.room) or "(none)"
+        return transcript(made) or "(none)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ def ask_tool(
     named = [leaf for _, leaf in leaves(dict(call.arguments))]
     # what it asks for
     shown = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
-    fields |= {"calls": past.calls(), "known": transcript(shown, past.room // 4)}
+    fields |= {"calls": past.calls(), "known": transcript(shown, ROOM // 4)}
     fields |= {"call": line(call.as_json()), "result": _json(result), "problem": ""}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:

@@ -285,7 +285,6 @@ async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) ->
                 findings += await (_answers(client) if rolls_out is None else _tokens(client))
                 if rolls_out is not None and rolls_out.operation.weight_transfer == "disk":
                     findings += [await _weights(base) for base in servers]
-                findings.append(await _queue(servers[0]))
     except UserError as error:
         findings.append(Finding("settings", False, error.what, error.remedy))
     return findings
@@ -431,19 +430,6 @@ def _structured(bound: Completion | str) -> Finding:
         "often"
     )
     return Finding("structured output", False, fault, remedy)
-
-
-async def _queue(server: str) -> Finding:
-    """Whether the server tells how long its own queue is."""
-    with suppress(*UNREACHED):
-        status, content = await _get(f"{server.removesuffix('/v1')}/metrics")
-        if status == 200 and b"vllm:num_requests_waiting" in content:
-            return Finding("queue", True, "the server tells how many calls wait in it")
-    return Finding(
-        "queue",
-        None,
-        "the server does not tell its queue's length: concurrency follows latency alone",
-    )
 
 
 async def _asked(client: Client, request: Request) -> Completion | str:

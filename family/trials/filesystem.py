@@ -14,7 +14,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from rods.buffers.log.disk import sync_folder
 from rods.errors import Finding, UserError, disk_error
 
 NETWORK = frozenset(
@@ -37,7 +36,7 @@ def check_folder(folder: Path) -> list[Finding]:
             Finding("writing", False, known.what if isinstance(known, UserError) else str(known))
         ]
     with place as inside:
-        tried = [probe(Path(inside)) for probe in (_locks, _renames, _syncs)]
+        tried = [probe(Path(inside)) for probe in (_locks, _syncs)]
         return [_kind(folder), *tried, _room(folder)]
 
 
@@ -86,34 +85,6 @@ def _locks(inside: Path) -> Finding:
         "locks",
         True,
         "flock excludes and is given back; whether other machines see it, heartbeats tell",
-    )
-
-
-def _renames(inside: Path) -> Finding:
-    """A replaced file shows the new content under its name, and the old one to who has it open; a
-    renamed one keeps its inode, by which readers of a log know its parts again."""
-    path = inside / "file"
-    fresh = inside / "file.tmp"
-    path.write_bytes(b"old")
-    fresh.write_bytes(b"new")
-    inode = fresh.stat().st_ino
-    with path.open("rb") as reader:
-        fresh.replace(path)
-        try:
-            sync_folder(inside)
-        except Exception as error:  # noqa: BLE001 — the probe's question
-            return Finding(
-                "renames", False, f"a folder cannot be synced ({error})", "use another file system"
-            )
-        kept = reader.read()
-        now = path.read_bytes()
-    if (kept, now) == (b"old", b"new") and path.stat().st_ino == inode:
-        return Finding("renames", True, "replace a file in one piece, and keep its inode")
-    return Finding(
-        "renames",
-        False,
-        f"show {now!r} and, to an open reader, {kept!r}",
-        "use another file system",
     )
 
 

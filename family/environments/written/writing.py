@@ -14,7 +14,6 @@ from typing import Any
 from rods.asking import Question, Unanswered, Unreadable, together
 from rods.canonical import content_id
 from rods.config import Sandbox
-from rods.conversations import Rubric, Script
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import LONGEST_FILE
@@ -30,9 +29,8 @@ from rods.family.environments.written.scenarios import (
     write_scenario,
     written_task,
 )
-from rods.gates.similarity import SimilarityIndex
 from rods.llm import Client, Request, RequestRefused
-from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
+from rods.tasks import AnyTask, OpenTask, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,31 +245,18 @@ async def embed(client: Client, texts: Sequence[str]) -> list[Embedding] | None:
 def distinct(
     topics: Sequence[str], embeddings: Sequence[Embedding] | None, alike: float
 ) -> list[tuple[str, str]]:
-    """Each topic with the earlier one that it repeats, "" where it repeats none."""
+    """Each topic with the earlier one that it repeats, "" where it repeats none. Without embeddings
+    only equal ones repeat each other."""
     kept: list[int] = []
-    index = SimilarityIndex()
-    by_id = dict[str, str]()
     pairs = []
+
+    def repeats(number: int, at: int) -> bool:
+        if embeddings is None:
+            return topics[at].casefold() == topics[number].casefold()
+        return _cosine(embeddings[at], embeddings[number]) >= alike
+
     for number, topic in enumerate(topics):
-        same = ""
-        if embeddings is not None:
-            same = next(
-                (topics[at] for at in kept if _cosine(embeddings[at], embeddings[number]) >= alike),
-                "",
-            )
-        # a topic as what the index compares: the text of a user, with a goal that no other topic
-        # has
-        else:
-            task = OpenTask(
-                EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ()
-            )
-            if task.id in by_id:
-                same = topic
-            elif (match := index.find(task)) is not None:
-                same = by_id[match.other]
-            else:
-                index.add(task)
-                by_id[task.id] = topic
+        same = next((topics[at] for at in kept if repeats(number, at)), "")
         if not same:
             kept.append(number)
         pairs.append((topic, same))

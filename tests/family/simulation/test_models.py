@@ -4,12 +4,11 @@ nobody's failure."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import structlog
@@ -283,50 +282,6 @@ def test_without_intent_no_role_is_told_what_is_wanted_of_drawn_and_of_written_t
                 )
 
 
-def test_where_the_served_model_has_no_room_every_message_stays_and_it_is_said_what_was_left_out(
-    stub: Stub, bodies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = LogCapture()
-    logger = structlog.wrap_logger(None, processors=[told], wrapper_class=structlog.BoundLogger)
-    monkeypatch.setattr("rods.family.simulation.models.log", logger)
-    talk = TAGS.answer(f"{'and so on ' * 150} FIRST {'and so on ' * 150}")
-    replies = [talk, *witness(TASK)]
-    task = replace(TASK, user=replace(cast(Persona, TASK.user), turns=9), limits=None, id="")
-    with models(stub, user="procedural") as players:
-        job = players.job(task, TAGS, max_steps=8)
-        (whole,) = played([job], [replies])
-        assert (
-            all("FIRST" in body for body in asked(bodies)["simulated_verifier"])
-            and not told.entries
-        )
-        bodies.write_bytes(b"")
-        stub.use(Script(answer=ROLES, rules=[("FIRST", "no_room")]))
-        (cut,) = played([job], [replies])
-    assert whole.outcome is not None and cut.outcome is not None
-    assert not any("context" in note for note in whole.outcome.notes)
-    (note,) = (note for note in cut.outcome.notes if "context" in note)
-    told_so = (
-        r"shown (\d+) of (\d+) characters of what was said or called: more does not fit its context"
-    )
-    assert re.fullmatch(told_so, note)
-    assert {entry["role"] for entry in told.entries} == {"simulated_tool", "simulated_verifier"}
-    last = asked(bodies)["simulated_verifier"][-1]
-    assert (
-        "FIRST" not in last
-        and "and so on" in last
-        and "left_out" in last
-        and note == told.entries[-1]["shown"]
-    )
-    assert all(
-        message.content in last
-        for message in cut.messages
-        if message.role == "user" and "<" not in message.content
-    )
-
-
-@pytest.mark.parametrize(
-    "fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"]
-)
 def test_players_that_break_are_nobody_s_failure(stub: Stub, fault: str) -> None:
     with models(stub, read_seconds=0.3 if fault == "stall" else 20.0) as players:
         job = players.job(TASK, TAGS, max_steps=8)

@@ -24,7 +24,7 @@ async def verdicts(stub: Stub, **settings: object) -> dict[str, bool | None]:
 
 async def test_a_good_endpoint_passes_every_question(stub: Stub) -> None:
     assert await verdicts(stub) == dict.fromkeys(
-        ("reachable", "model", "context", "answer", "structured output", "queue"), True
+        ("reachable", "model", "context", "answer", "structured output"), True
     )
 
 
