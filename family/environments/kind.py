@@ -73,15 +73,15 @@ def check_scenario(
     broke."""
     scenario = _scenario(task)
     tools = environment.tools()
-    made = [step.call for step in scenario.witness]
+    calls = [step.call for step in scenario.witness]
     strange = unknown(environment, task)
     strange += [
         Reason(f"its witness calls {call.name}, which is not offered")
-        for call in made
+        for call in calls
         if call.name not in task.tools
     ]
     oversize = [
-        Reason(why, call=at) for at, call in enumerate(made) for why in oversized(call, gates)
+        Reason(why, call=at) for at, call in enumerate(calls) for why in oversized(call, gates)
     ]
     asked: list[tuple[Gate, list[Reason]]] = [
         ("replay", foreign(environment, task) if gates.replay else []),
@@ -98,7 +98,7 @@ def check_scenario(
             ("witness", faults if gates.witness else []),
             (
                 "grounding",
-                ungrounded(tools, task.user, made[: len(seen)], seen) if gates.grounding else [],
+                ungrounded(tools, task.user, calls[: len(seen)], seen) if gates.grounding else [],
             ),
         ]
     return Checked(
@@ -114,8 +114,8 @@ def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
         return strange
     faults, seen = _controlled(environment, _scenario(task))
     recorded = task.provenance.get("results")
-    told = [brief(result.text) for result in seen]
-    if faults or not isinstance(recorded, list) or not recorded or recorded[0] == told:
+    texts = [brief(result.text) for result in seen]
+    if faults or not isinstance(recorded, list) or not recorded or recorded[0] == texts:
         return faults
     return [
         Reason(

@@ -50,10 +50,10 @@ class PlannedTool:
     takes: Mapping[str, str]
 
     def __str__(self) -> str:
-        told = "; ".join(f"{name}: {about}" for name, about in self.takes.items())
+        parameters = "; ".join(f"{name}: {about}" for name, about in self.takes.items())
         does = (
             f"{'only reads' if self.reads else 'changes something'}. "
-            f"{self.about}{f' ({told})' if told else ''}"
+            f"{self.about}{f' ({parameters})' if parameters else ''}"
         )
         return f"{self.name}({', '.join(self.takes)}), group {self.group}, {does}"
 

@@ -39,15 +39,15 @@ def topic_filter(asked: Asked) -> Answer:
 def topic_inference(asked: Asked) -> Answer:
     """One of a few domains, by the words of the task."""
     skeleton = _skeleton(asked.fields["task"])
-    kept = skeletons.listed([skeletons.words(kind.plural) for kind in skeleton.kinds], "and")
+    plurals = skeletons.listed([skeletons.words(kind.plural) for kind in skeleton.kinds], "and")
     links = skeletons.words(skeleton.link.plural)
-    return {"description": f"The records of {skeleton.about}: {kept}, and {links} of these."}
+    return {"description": f"The records of {skeleton.about}: {plurals}, and {links} of these."}
 
 
 def world_plan(asked: Asked) -> Answer:
     skeleton = _skeleton(asked.fields["topic"])
-    known = {kind.plural: skeletons.words(kind.label) for kind in skeleton.kinds}
-    known[skeleton.link.plural] = "both ends, stage"
+    labels = {kind.plural: skeletons.words(kind.label) for kind in skeleton.kinds}
+    labels[skeleton.link.plural] = "both ends, stage"
     tools = [
         {
             "name": operation.name,
@@ -64,7 +64,7 @@ def world_plan(asked: Asked) -> Answer:
     ]
     tables = [
         {"name": name, "about": f"{about} and what else is known of each"}
-        for name, about in known.items()
+        for name, about in labels.items()
     ]
     return {"tables": tables, "rules": rules, "tools": tools}
 
@@ -143,10 +143,12 @@ def scenario_check(asked: Asked) -> Answer:
     wanted = (*scenario.checks, *scenario.guards)
     check = next(call for call in wanted if _condition(call) == asked.fields["condition"])
     operation = next(
-        known for known in operations.operations(_skeleton(topic)) if known.name == check.name
+        candidate
+        for candidate in operations.operations(_skeleton(topic))
+        if candidate.name == check.name
     )
-    given = [f"{name} = {value!r}" for name, value in check.arguments.items()]
-    body = "\n".join(f"    {line}" for line in ("db = world", *given, *operation.body))
+    assignments = [f"{name} = {value!r}" for name, value in check.arguments.items()]
+    body = "\n".join(f"    {line}" for line in ("db = world", *assignments, *operation.body))
     return {"code": f"def check(world: World) -> bool:\n{body}\n"}
 
 
@@ -154,12 +156,12 @@ def scenario_solver(asked: Asked) -> Answer:
     """The next call of the way that it knows, after one that nobody needs."""
     topic = _topic(asked)
     scenario = _named_scenario(asked)
-    made = [json.loads(line) for line in LINE.findall(asked.fields["calls"])]
+    calls = [json.loads(line) for line in LINE.findall(asked.fields["calls"])]
     needless = next(operation for operation in _tools(_skeleton(topic)) if operation.role == "list")
     way = [Call(needless.name, {}), *(step.call for step in scenario.witness)]
-    if len(made) >= len(way):
+    if len(calls) >= len(way):
         return {"next": "finish", "arguments": {}}
-    return {"next": way[len(made)].name, "arguments": dict(way[len(made)].arguments)}
+    return {"next": way[len(calls)].name, "arguments": dict(way[len(calls)].arguments)}
 
 
 @cache
@@ -178,8 +180,8 @@ def _environment(topic: str) -> Environment:
     """The world of a topic, in this process: its code is this project's own."""
     with tempfile.TemporaryDirectory() as folder:
         place = placed(operations.assembled(_skeleton(topic)), Path(folder))
-        made: Environment = made_by(place, Environment, where="the stub's world")
-        return made
+        world: Environment = made_by(place, Environment, where="the stub's world")
+        return world
 
 
 @cache
@@ -210,8 +212,10 @@ def _ticket(asked: Asked) -> int:
 
 
 def _condition(check: Call) -> str:
-    told = ", ".join(f"{skeletons.words(name)} {value}" for name, value in check.arguments.items())
-    return f"The check {skeletons.words(check.name)} holds for {told or 'all'}."
+    values = ", ".join(
+        f"{skeletons.words(name)} {value}" for name, value in check.arguments.items()
+    )
+    return f"The check {skeletons.words(check.name)} holds for {values or 'all'}."
 
 
 def _tool(document: dict[str, Any]) -> Tool:

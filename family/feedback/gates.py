@@ -91,26 +91,28 @@ class GroundTruthValues:
             (value, Counter(map(stem, WORD.findall(value)))) for value in values.values()
         ]
 
-    def told(self, text: str, shown: Sequence[str]) -> list[str]:
+    def leaks(self, text: str, passages: Sequence[str]) -> list[str]:
         """The words of `text` that tell values which none of `shown` tells: whole, in another form,
         or word by word, close together in whatever order and with whatever endings."""
-        said = Text.of(text)
+        whole = Text.of(text)
         words = list(WORD.finditer(text))
-        told = []
+        leaks = []
         stemmed = [stem(word[0]) for word in words]
-        known = [(Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in shown]
+        sources = [
+            (Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in passages
+        ]
         for value, parts in self._values:
             place = _together(parts, stemmed, APART)
-            if place is None and not said.contains_any_form(value):
+            if place is None and not whole.contains_any_form(value):
                 continue
             if not any(
                 passage.contains_any_form(value) or _together(parts, there, 0)
-                for passage, there in known
+                for passage, there in sources
             ):
-                told.append(
+                leaks.append(
                     text[words[place[0]].start() : words[place[1]].end()] if place else "something"
                 )
-        return told
+        return leaks
 
 
 def feedback_faults(
@@ -144,13 +146,13 @@ def feedback_faults(
             plain = re.sub(
                 r"(?:, (?:and |or )?| and | or )".join(map(re.escape, values)) + "$", "", plain
             )
-    if odd := _odd(_IDIOMS.sub(lambda found: " " * len(found[0]), plain), tools, refusal):
+    if odd := _odd(_IDIOMS.sub(lambda match: " " * len(match[0]), plain), tools, refusal):
         some = ", ".join(map(repr, odd[:5]))
         return [f"these are neither plain words nor words of the tool's document: {some}"]
     if fault := _singled_out(plain, tools, refusal) or _ordered(text, named):
         return [fault]
-    if told := truth.told(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
-        some = " and ".join(map(repr, told[:3]))
+    if leaks := truth.leaks(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
+        some = " and ".join(map(repr, leaks[:3]))
         return [
             f"it says {some}, which may be a value of an argument and stands in no document: say "
             f"it otherwise"
@@ -170,9 +172,9 @@ def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:
             parameter.description for parameter in tool.parameters if parameter not in limited
         ]
     parts += () if limited else word_list("describing_words")
-    shown = _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
+    words = _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
     barred = word_list("barred_words").difference(_words(f"{refusal} {tools[0].description}"))
-    return (word_list("plain_words") | shown) - barred
+    return (word_list("plain_words") | words) - barred
 
 
 def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
@@ -181,7 +183,7 @@ def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
     stems = set(map(stem, words))
     barred = word_list("barred_words") - words
     names = {name for tool in tools for name in (tool.name, *tool.parameter_names)}
-    shown = set(_TOKEN.findall(" ".join([refusal, *(tool.description for tool in tools)])))
+    tokens = set(_TOKEN.findall(" ".join([refusal, *(tool.description for tool in tools)])))
 
     def admitted(match: re.Match[str]) -> bool:
         token = match[0]
@@ -190,10 +192,10 @@ def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
         word = token.casefold()
         if token in names or token in ("a", "s") or (opens and token == "A"):
             return True
-        written = token.islower() or token in shown or (opens and token[1:].islower())
+        written = token.islower() or token in tokens or (opens and token[1:].islower())
         form = word == (root := stem(word)) or word.endswith(_INFLECTED)
-        known = word in words or (form and root in stems and word not in barred)
-        return len(token) > 1 and token.isalpha() and written and known
+        is_word = word in words or (form and root in stems and word not in barred)
+        return len(token) > 1 and token.isalpha() and written and is_word
 
     return list(dict.fromkeys(match[0] for match in _TOKEN.finditer(text) if not admitted(match)))
 
@@ -201,8 +203,8 @@ def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
 def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
     """What `text` says of one of the values that a document lists; empty where it says nothing of
     any."""
-    said = set(map(stem, WORD.findall(text)))
-    known = set(
+    stems = set(map(stem, WORD.findall(text)))
+    allowed = set(
         map(
             stem,
             _words(
@@ -215,8 +217,8 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
         about = _words(parameter.name) if values else frozenset()
         nouns |= about
         meant = _words(" ".join([*values, *_GLOSS.findall(parameter.description)]))
-        hinted = said & {stem(word) for one in meant for word in (one, _OPPOSITES.get(one, one))}
-        if hinted - known or (hinted and said & set(map(stem, about))):
+        hinted = stems & {stem(word) for one in meant for word in (one, _OPPOSITES.get(one, one))}
+        if hinted - allowed or (hinted and stems & set(map(stem, about))):
             return (
                 f"it says some of what the document lists for {parameter.name}: say all, as it "
                 f"does, or none"
@@ -247,13 +249,13 @@ def _ordered(text: str, named: Iterable[str]) -> str:
 def _choices(tools: Iterable[Tool]) -> list[tuple[Parameter, list[str]]]:
     """The arguments of which few values may be meant, so that a word or two can tell which: those
     whose documents list values, with these, and booleans."""
-    found = []
+    choices = []
     for parameter in (parameter for tool in tools for parameter in tool.parameters):
         listed = _CHOICE.search(parameter.description)
         values = list(map(str, documented(parameter))) or (listed[1].split(", ") if listed else [])
         if values or parameter.schema.get("type") == "boolean":
-            found.append((parameter, values))
-    return found
+            choices.append((parameter, values))
+    return choices
 
 
 def failing(verdicts: Mapping[str, bool]) -> tuple[str, ...]:
@@ -274,8 +276,8 @@ def _words(text: str) -> frozenset[str]:
 
 def _document(tool: Tool) -> str:
     """All that the document of `tool` says."""
-    said = (leaf for _, leaf in leaves(tool.schema(), keys=True))
-    return "\n".join(str(leaf) for leaf in said if not isinstance(leaf, bool) and leaf is not None)
+    texts = (leaf for _, leaf in leaves(tool.schema(), keys=True))
+    return "\n".join(str(leaf) for leaf in texts if not isinstance(leaf, bool) and leaf is not None)
 
 
 def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[int, int] | None:
@@ -362,7 +364,7 @@ def witnesses(
     if not (features.fork and features.deterministic):
         return []
     calls = [(task, task.goal_calls) for task in tasks if isinstance(task, Task)]
-    calling = [task for task, made in calls if any(call.name == tool.name for call in made)]
+    calling = [task for task, truth in calls if any(call.name == tool.name for call in truth)]
     rng.shuffle(calling)
     tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
     return list(itertools.islice((witness for witness in tried if witness is not None), WITNESSES))
@@ -412,25 +414,25 @@ def _witness(
     rng: random.Random,
 ) -> RefusedCall | None:
     calls = task.goal_calls
-    known = KnownValues()
+    values = KnownValues()
     for text in task.script:
-        known.add_text(text)
+        values.add_text(text)
     worlds = [environment.reset(task.state)]
     for call in calls:
         worlds.append(after := worlds[-1].fork())
-        known.add_all((*call.arguments.items(), *leaves(after.call(call).value)))
+        values.add_all((*call.arguments.items(), *leaves(after.call(call).value)))
     for place, call in enumerate(calls):
         if call.name != tool.name:
             continue
         spoilt = itertools.chain(
             ((worlds[place], changed) for changed in _reshaped(call, shapes, rng)),
             ((worlds[before], call) for before in range(place - 1, -1, -1)),
-            ((worlds[place], changed) for changed in _misplaced(call, known, rng)),
+            ((worlds[place], changed) for changed in _misplaced(call, values, rng)),
         )
         for world, tried in itertools.islice(spoilt, TRIES):
             result = world.fork().call(tried)
             if result.error == "tool" and pattern(tried, result) == words:
-                return RefusedCall(task.id, world, tried, known, calls)
+                return RefusedCall(task.id, world, tried, values, calls)
     return None
 
 
@@ -448,26 +450,26 @@ def _reshaped(
                 # here
                 own = wanted.replace(shape(value), value, 1) if shape(value) in wanted else wanted
                 rest = own.replace(value, "\0") if own is not wanted else own
-                made = re.sub(
+                text = re.sub(
                     "[a9]",
                     lambda gap: rng.choice(WORDS) if gap[0] == "a" else str(rng.randint(1, 99)),
                     rest,
                 )
-                yield _with(call, name, made.replace("\0", value))
+                yield _with(call, name, text.replace("\0", value))
 
 
-def _misplaced(call: Call, known: KnownValues, rng: random.Random) -> Iterator[Call]:
+def _misplaced(call: Call, values: KnownValues, rng: random.Random) -> Iterator[Call]:
     """The call with a value in an argument that belongs elsewhere, or nowhere."""
     for name, value in call.arguments.items():
         if isinstance(value, str):
             texts = [
-                other for _, other in known.values if isinstance(other, str) and other != value
+                other for _, other in values.values if isinstance(other, str) and other != value
             ]
             for text in (rng.choice(WORDS), *texts[:8]):
                 yield _with(call, name, text)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             others = [
-                other for _, other in known.values if type(other) is type(value) and other != value
+                other for _, other in values.values if type(other) is type(value) and other != value
             ]
             for number in (type(value)(99_999), type(value)(7), *others[:8]):
                 yield _with(call, name, number)

@@ -29,7 +29,7 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     """List the failures that agents were asked about: what was approved, given up, dropped, or is
     open."""
     listed = cases(Run.open(run))
-    told = {
+    listing = {
         "run": str(run),
         "counts": counts(listed),
         "failures": [asdict(case) for case in listed],
@@ -40,7 +40,7 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
             f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}"
         )
         lines.append(f"          {case.text or case.why or case.objection}")
-    print_result(as_json, told, lines)
+    print_result(as_json, listing, lines)
 
 
 def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
@@ -58,18 +58,18 @@ def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = 
             writer.append(
                 [record("dropped", failure=case.failure, why=case.why, time=round(time.time(), 3))]
             )
-    told = f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"
-    print_result(as_json, asdict(case), told)
+    line = f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"
+    print_result(as_json, asdict(case), line)
 
 
 def _summary(counts: Mapping[str, Any]) -> str:
-    given = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
+    reasons = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
     states = "{approved} approved, {dropped} dropped, {open} open, {given_up} given up".format(
         **counts
     )
     return (
         f"{counts['failures']} failures, {counts['questions']} questions: "
-        f"{states}{f' ({given})' if given else ''}"
+        f"{states}{f' ({reasons})' if reasons else ''}"
     )
 
 

@@ -92,9 +92,9 @@ def read_folder(folder: Path) -> ToolRepository:
 def from_environment(environment: Environment) -> ToolRepository:
     """The environment's own tools; its API classes are the categories. What they do is known to the
     environment alone. Raises UserError for a document that is broken."""
-    given = environment.tools().items()
+    items = environment.tools().items()
     tools = [
-        _checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given
+        _checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in items
     ]
     return ToolRepository(_named(tools), {entry.tool.group: entry.tool.group for entry in tools})
 
@@ -171,11 +171,11 @@ def _schema(
 
 def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
-    kept = {key: value for key, value in schema.items() if key not in ("description", "default")}
-    bare = _without_examples(kept)
+    rest = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    bare = _without_examples(rest)
     about = str(schema.get("description", ""))
     return Parameter(
-        name, bare, about, required, schema.get("default"), kept if bare != kept else {}
+        name, bare, about, required, schema.get("default"), rest if bare != rest else {}
     )
 
 
@@ -220,10 +220,10 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
         remedy = 'declare it in "entities", with the field that names one'
         raise UserError(f"is of the unknown entity {entity[:80]!r}", where=where, remedy=remedy)
     key = entities[entity]
-    shown: Mapping[str, Any] = (tool.result or {}).get("properties", {})
+    properties: Mapping[str, Any] = (tool.result or {}).get("properties", {})
     items = {
         name: schema["items"]
-        for name, schema in shown.items()
+        for name, schema in properties.items()
         if isinstance(schema.get("items"), dict)
     }
     lists = [name for name, schema in items.items() if key in schema.get("properties", {})]
@@ -237,7 +237,7 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
             where=where,
             remedy="require the parameter that says which one",
         )
-    fields = items[lists[0]]["properties"] if does in OF_MANY else shown
+    fields = items[lists[0]]["properties"] if does in OF_MANY else properties
     if unknown := [name for name in (key, *sets, *touches) if name not in fields]:
         remedy = "return it, so that it can be compared"
         raise UserError(

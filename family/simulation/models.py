@@ -53,10 +53,7 @@ class Models:
     def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """What `question` comes to in the line's loop. Raises UserError where there is no line."""
         if self.line is None:
-            remedy = (
-                "let the command that plays open one (rods.buffers.run.run.Run.playing), or play "
-                "without models"
-            )
+            remedy = "open one around what plays (rods.buffers.run.run.Run.playing)"
             raise UserError(
                 "models play, and there is no line to them", where="[simulation]", remedy=remedy
             )
@@ -72,8 +69,8 @@ class Models:
         fields = {name: text for name, text in question.fields.items() if name != "problem"}
         key = content_id([question.template, account, fields])
 
-        def read(given: dict[str, Any]) -> T:
-            meant = question.read(given)
+        def read(answer: dict[str, Any]) -> T:
+            meant = question.read(answer)
             if objections := check(meant):
                 # they name what a call has said
                 raise Unreadable(line({"objections": "; ".join(objections)}, LONGEST))
@@ -100,11 +97,10 @@ class Models:
                 of=account,
                 why=failed.why[:400],
             )
-            what = (
-                f"{question.template} gave no answer that can be used in {self.settings.tries} "
-                f"tries: {failed.why}"
-            )
-            raise Unusable(what) from failed
+            tries = self.settings.tries
+            raise Unusable(
+                f"{question.template} gave no usable answer in {tries} tries: {failed.why}"
+            ) from failed
         except BudgetSpent as spent:
             remedy = "raise it and start the same command again"
             raise UserError(
@@ -113,12 +109,12 @@ class Models:
 
     def hidden(self, role: Role) -> Collection[Information]:
         """What this role is not told."""
-        told = {
+        keys = {
             "simulated_tool": "tools_told",
             "simulated_user": "user_told",
             "simulated_verifier": "verifier_told",
         }
-        return set(TOLD[role]).difference(getattr(self.settings, told[role]))
+        return set(TOLD[role]).difference(getattr(self.settings, keys[role]))
 
 
 class ModelWorld(OnlyCalled):
@@ -156,7 +152,7 @@ class ModelWorld(OnlyCalled):
                 self.tools,
                 past,
                 call,
-                known=() if ledger is None else ledger.told(),
+                known=() if ledger is None else ledger.things(),
                 hidden=self.models.hidden("simulated_tool"),
             )
             against = (
@@ -199,12 +195,12 @@ class ModelVerifier:
         steps = [
             (number, step) for number, turn in enumerate(need.turns, start=1) for step in turn.steps
         ]
-        made = [
+        calls = [
             (turn, *pair)
             for turn, step in steps
             for pair in zip(step.calls, step.results, strict=True)
         ]
-        question = roles.ask_verifier(errand, self.tools, Past(need.said, made), hidden)
+        question = roles.ask_verifier(errand, self.tools, Past(need.said, calls), hidden)
         opinion = self.models.answer(self.task.id, question)
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         partly = f"partly: {', '.join(opinion.partly)}" if opinion.partly else ""

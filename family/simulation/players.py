@@ -55,9 +55,7 @@ class SimulationPlayer(Models):
                 raise UserError(
                     f"its rubric cannot be judged without a model: {why}",
                     where=f"task {task.id}",
-                    remedy='let a model judge ([simulation] verifier = "model"), or judge its '
-                    "rollouts in a trainer of "
-                    "your own and report them (`rods trainer observe`, kind rubric)",
+                    remedy='let a model judge it ([simulation] verifier = "model")',
                 )
             parts["goal"] = ByRule(task, as_repository(environment).repository.tools)
         if modelled := self.modelled(task):
@@ -167,8 +165,8 @@ class RecordedWorld(OnlyCalled):
 
     def __init__(self, trace: Trace) -> None:
         steps = [step for turn in trace.turns for step in turn.steps]
-        made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-        self._left = [(call, result) for call, result in made if result.error != "unknown_tool"]
+        pairs = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
+        self._left = [(call, result) for call, result in pairs if result.error != "unknown_tool"]
 
     def call(self, call: Call) -> Result:
         if not self._left or self._left[0][0] != call:

@@ -54,7 +54,7 @@ class Past:
 
     def calls(self) -> str:
         """Taken from what was called and returned; nothing that a text says is a call."""
-        made = [
+        records = [
             {
                 "turn": turn,
                 "call": call.name,
@@ -63,7 +63,7 @@ class Past:
             }
             for turn, call, result in self.made
         ]
-        return transcript(made) or "(none)"
+        return transcript(records) or "(none)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,10 @@ def ask_for_task(
             for _, leaf in leaves(dict(call.arguments))
             if isinstance(leaf, str)
         ]
-        if told := [
+        if leaks := [
             leaf for leaf in values if len(leaf) >= SHORT and manner.contains_any_form(leaf)
         ]:
-            raise Unreadable(f"manner tells {told[0]!r}, which belongs to the wish")
+            raise Unreadable(f"manner tells {leaks[0]!r}, which belongs to the wish")
         return DrawnTask(
             levels=levels,
             category=tools[0].group,
@@ -163,7 +163,7 @@ def ask_tool(
     known: Sequence[Mapping[str, Any]] = (),
     hidden: Collection[Information] = (),
 ) -> Question[ToolAnswer]:
-    """What `call` returns. `known` is what was shown before (`Ledger.told`), empty for the paper's
+    """What `call` returns. `known` is what was shown before (`Ledger.things`), empty for the paper's
     stateless tools. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
@@ -180,8 +180,8 @@ def ask_tool(
     fields, sections = _briefed("simulated_tool", task, tools, past, hidden)
     named = [leaf for _, leaf in leaves(dict(call.arguments))]
     # what it asks for
-    shown = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
-    fields |= {"calls": past.calls(), "known": transcript(shown, ROOM // 4)}
+    things = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
+    fields |= {"calls": past.calls(), "known": transcript(things, ROOM // 4)}
     fields |= {"call": line(call.as_json()), "result": _json(result), "problem": ""}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
@@ -233,7 +233,7 @@ def ask_verifier(
 
     def read(answer: Mapping[str, Any]) -> Assessment:
         met, partly = (
-            tuple(name for name in words if answer[name] == found) for found in ("met", "partly")
+            tuple(name for name in words if answer[name] == level) for level in ("met", "partly")
         )
         judged = verdict(len(met), len(words), answer["severe"] == "yes", len(partly))
         return Assessment(judged, met, partly, answer["reason"])
@@ -268,7 +268,7 @@ def _briefed(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The fields that roles share, and the sections that say what this one is told. What it is not
     told is left out of the fields, too."""
-    told = tuple(section for section in TOLD[role] if section not in hidden)
+    sections = tuple(section for section in TOLD[role] if section not in hidden)
     # the wish in its details
     knows = {"knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())}
     every = {
@@ -278,8 +278,8 @@ def _briefed(
     }
     fields = {"tools": _documents(tools), "conversation": past.conversation()}
     for name in TOLD[role]:
-        fields |= every[name] if name in told else dict.fromkeys(every[name], "")
-    return fields, told
+        fields |= every[name] if name in sections else dict.fromkeys(every[name], "")
+    return fields, sections
 
 
 def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...]:

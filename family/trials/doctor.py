@@ -77,8 +77,7 @@ Rated = Annotated[
     tuple[str, str, PositiveInt] | None,
     Parameter(
         negative=(),
-        help="URL, MODEL, CALLS: how many tokens it reads and writes a second with so many in "
-        "flight.",
+        help="URL, MODEL, CALLS: tokens that it reads and writes a second, so many in flight.",
     ),
 ]
 Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
@@ -110,8 +109,8 @@ def doctor(
     """
     if rate is not None:
         endpoint = _endpoint(*rate[:2], "--rate", config)
-        found = asyncio.run(_measured(endpoint, rate[2]))
-        print_result(as_json, found, tomli_w.dumps(found).splitlines())
+        rates = asyncio.run(_measured(endpoint, rate[2]))
+        print_result(as_json, rates, tomli_w.dumps(rates).splitlines())
         return EXIT_OK
     if synthesis is not None:
         return _synthesis(
@@ -163,9 +162,9 @@ def _endpoint(url: str, model: str, option: str, file: Path | None) -> Endpoint:
     except ValueError as error:
         raise UserError(str(error), where=option, remedy="give URL and MODEL") from None
     operation = read_config(file).operation if file is not None else Operation()
-    given = (*operation.endpoints, *(operation.rollout_servers if option == "--rate" else ()))
-    known = [*(same for same in given if same.model == model), *given][:1]
-    return known[0].model_copy(update=asked) if known else Endpoint.model_validate(asked)
+    endpoints = (*operation.endpoints, *(operation.rollout_servers if option == "--rate" else ()))
+    nearest = [*(same for same in endpoints if same.model == model), *endpoints][:1]
+    return nearest[0].model_copy(update=asked) if nearest else Endpoint.model_validate(asked)
 
 
 async def _measured(endpoint: Endpoint, calls: int) -> dict[str, float]:
@@ -224,10 +223,10 @@ def _synthesis(endpoint: Endpoint, seeds: int, keep: Path, file: Path | None, as
     if any(finding.ok is False for finding in findings):
         print_lines(map(str, findings))
         return EXIT_FAILED
-    made = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
-    say(f"kept in {made.path}: the same command goes on after a stop", aside=True)
-    asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
-    figures = synthesis.SynthesisTrial(made).as_json()
+    run = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
+    say(f"kept in {run.path}: the same command goes on after a stop", aside=True)
+    asyncio.run(synthesis.synthesise(run, watch=synthesis.telling()))
+    figures = synthesis.SynthesisTrial(run).as_json()
     print_result(as_json, figures, synthesis.lines(figures))
     return EXIT_OK if figures["accepted"] else EXIT_FAILED
 
@@ -297,9 +296,11 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
     try:
         status, content = await _get(f"{base}/models", endpoint.connect_seconds, key.headers())
     except UNREACHED as error:
-        said = f"{base}: {reason(error, key)}"
+        complaint = f"{base}: {reason(error, key)}"
         return [
-            Finding("reachable", False, said, "is the server running, and is this its address?")
+            Finding(
+                "reachable", False, complaint, "is the server running, and is this its address?"
+            )
         ]
     seconds = time.monotonic() - began
     if status in (401, 403):
@@ -425,10 +426,7 @@ def _structured(bound: Completion | str) -> Finding:
             fault = f"the schema was not kept: {bound.text[:80]!r}"
         except ValueError as error:
             fault = f"the answer is no JSON ({error}): {bound.text[:80]!r}"
-    remedy = (
-        "set structured = false, or serve with a grammar backend; unconstrained answers fail more "
-        "often"
-    )
+    remedy = "set structured = false, or serve with a grammar backend"
     return Finding("structured output", False, fault, remedy)
 
 

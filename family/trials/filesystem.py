@@ -31,9 +31,11 @@ def check_folder(folder: Path) -> list[Finding]:
     try:
         place = tempfile.TemporaryDirectory(dir=folder, prefix=".probe.")
     except OSError as error:
-        known = disk_error(error, folder)
+        problem = disk_error(error, folder)
         return [
-            Finding("writing", False, known.what if isinstance(known, UserError) else str(known))
+            Finding(
+                "writing", False, problem.what if isinstance(problem, UserError) else str(problem)
+            )
         ]
     with place as inside:
         tried = [probe(Path(inside)) for probe in (_locks, _syncs)]

@@ -153,12 +153,12 @@ async def synthesise(
 def telling() -> Callable[[Service], None]:
     """A watch for people: says on standard error how many seeds are left, whenever that has
     changed."""
-    said = 0
+    left = 0
 
     def tell(service: Service) -> None:
-        nonlocal said
-        if said != (said := len(service.log.state.unfinished)):
-            say(f"{said} seeds are being written for or wait", aside=True)
+        nonlocal left
+        if left != (left := len(service.log.state.unfinished)):
+            say(f"{left} seeds are being written for or wait", aside=True)
 
     return tell
 
@@ -233,7 +233,7 @@ class SynthesisTrial:
             "tokens_per_variant": a_variant(tokens),
             "seconds_per_variant": a_variant(sum(spent.busy.values()), 1),
             "failures": dict(sorted(failed.items())),
-            "stages": {stage: _stage(made) for stage, made in calls.items()},
+            "stages": {stage: _stage(usages) for stage, usages in calls.items()},
         }
 
 
@@ -253,8 +253,8 @@ def lines(figures: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {count} × {failure}"
     for name, stage in figures["stages"].items():
         yield (
-            f"{name}: {stage['calls']} calls of {stage['tokens_in']} + {stage['tokens_out']} tokens "
-            f"and {stage['seconds']} s, {stage['cut']} cut"
+            f"{name}: {stage['calls']} calls, {stage['cut']} cut, each of "
+            f"{stage['tokens_in']} + {stage['tokens_out']} tokens and {stage['seconds']} s"
         )
 
 

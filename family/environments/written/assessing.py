@@ -70,8 +70,8 @@ async def _chain(
     recent = list[str]()
     verdicts = list[str]()
 
-    def read(said: Mapping[str, Any]) -> Call:
-        return Call(said["tool"], said["arguments"])
+    def read(answer: Mapping[str, Any]) -> Call:
+        return Call(answer["tool"], answer["arguments"])
 
     for at in range(2 * rounds):
         if len(verdicts) == rounds:
@@ -93,7 +93,7 @@ async def _chain(
         except Unanswered:
             continue
         try:
-            result, raised, after = await asyncio.to_thread(_made, instance, call)
+            result, raised, after = await asyncio.to_thread(_tried, instance, call)
         except InfrastructureError:
             instance = await asyncio.to_thread(environment.reset, before)
             continue
@@ -102,7 +102,7 @@ async def _chain(
             verdicts.append(f"{call}: {raised}")
             instance = await asyncio.to_thread(environment.reset, before)
             continue
-        shown = {
+        evidence = {
             "documentation": plan.documentation,
             "source": f"{program.state}\n\n{program.tools[call.name]}",
             "call": compact(call.as_json()),
@@ -110,17 +110,19 @@ async def _chain(
             "changes": beginning("\n".join(changes(before, after)), SHOWN) or "(nothing)",
         }
         try:
-            asked = Question("world_checker", shown, FORMS["world_checker"], dict)
-            said = await authors.ask(asked, plan.topic, place)
+            asked = Question("world_checker", evidence, FORMS["world_checker"], dict)
+            opinion = await authors.ask(asked, plan.topic, place)
         except Unanswered:
             continue
         verdicts.append(
-            "" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}"
+            ""
+            if opinion["verdict"] == "right"
+            else f"{call}: {str(opinion.get('reason', ''))[:300]}"
         )
     return verdicts
 
 
-def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
+def _tried(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
     """What a call gave, as the checker sees it; what the world raised, "" where it answered; and
     the state after it. Raises InfrastructureError where the call was not carried out."""
     try:

@@ -21,7 +21,7 @@ from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import (
     ALLOWED,
-    TOLD_IMPORTS,
+    OFFERED_TEXT,
     check_world,
     program_faults,
 )
@@ -175,16 +175,18 @@ def the_function(
     body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
         raise Unreadable(
-            f"signature: write the one function {name}, without decorator, class or example of its "
-            f"use"
+            f"signature: write the one function {name}, without decorator, class or example"
         )
     function = body[0]
-    given = body[0].args
-    names = [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    parameters = body[0].args
+    names = [
+        parameter.arg
+        for parameter in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
+    ]
     if (
         function.decorator_list
-        or given.vararg
-        or given.kwarg
+        or parameters.vararg
+        or parameters.kwarg
         or names[1:] != list(takes)
         or not names
     ):
@@ -192,16 +194,19 @@ def the_function(
             f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated"
         )
     if (
-        any(parameter.annotation is None for parameter in [*given.args[1:], *given.kwonlyargs])
+        any(
+            parameter.annotation is None
+            for parameter in [*parameters.args[1:], *parameters.kwonlyargs]
+        )
         or not function.returns
     ):
         raise Unreadable("signature: give every parameter and the result a type")
-    if told := faults_told(before, code):
-        raise Unreadable(told)
+    if faults := fault_text(before, code):
+        raise Unreadable(faults)
     return imports, function
 
 
-def faults_told(before: str, code: str) -> str:
+def fault_text(before: str, code: str) -> str:
     """What the syntax tree of `code`, which follows `before`, shows, for the model to read; ""
     where all is well."""
     offset = before.count("\n")
@@ -218,7 +223,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     parts = FORMS["world_plan"].fields
     form = AnswerForm({**parts, "tools": {**parts["tools"], "maxItems": writing.most_tools}})
 
-    def read(said: dict[str, Any]) -> WorldPlan:
+    def read(answer: dict[str, Any]) -> WorldPlan:
         tools = tuple(
             PlannedTool(
                 tool["name"],
@@ -230,7 +235,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
                     for parameter in tool["takes"]
                 },
             )
-            for tool in said["tools"]
+            for tool in answer["tools"]
         )
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
@@ -257,9 +262,9 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
             raise Unreadable(
                 "no tool is called environment, and none takes a parameter called world"
             )
-        tables = {table["name"]: table["about"] for table in said["tables"]}
+        tables = {table["name"]: table["about"] for table in answer["tables"]}
         return WorldPlan(
-            topic, tables, tuple(" ".join(rule.split()) for rule in said["rules"]), tools
+            topic, tables, tuple(" ".join(rule.split()) for rule in answer["rules"]), tools
         )
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
@@ -297,8 +302,8 @@ async def _stated(
     return written, states
 
 
-def _read_state(said: Mapping[str, Any]) -> str:
-    code = code_of(said["code"])
+def _read_state(answer: Mapping[str, Any]) -> str:
+    code = code_of(answer["code"])
     body = ast.parse(code).body
     for node in body:
         fine = isinstance(
@@ -306,13 +311,12 @@ def _read_state(said: Mapping[str, Any]) -> str:
         )
         if not fine and not (isinstance(node, ast.FunctionDef) and node.name.startswith("_")):
             raise Unreadable(
-                f"signature: line {node.lineno} is no type, no class and no function with an "
-                f"underscore"
+                f"signature: line {node.lineno} is no type, class or function with an underscore"
             )
     if not any(isinstance(node, ast.ClassDef) and node.name == "World" for node in body):
         raise Unreadable("signature: there is no class World")
-    if told := faults_told("", code):
-        raise Unreadable(told)
+    if faults := fault_text("", code):
+        raise Unreadable(faults)
     return code
 
 
@@ -333,8 +337,8 @@ async def _tool(
         "problem": problem,
     }
 
-    def read(said: Mapping[str, Any]) -> str:
-        code = code_of(said["code"])
+    def read(answer: Mapping[str, Any]) -> str:
+        code = code_of(answer["code"])
         imports, function = the_function(code, planned.name, tuple(planned.takes), program.state)
         if not ast.get_docstring(function):
             raise Unreadable("documents: it has no docstring, which is what assistants read")
@@ -349,8 +353,8 @@ async def _tool(
 
 def _planned(plan: WorldPlan) -> dict[str, str]:
     """What whoever writes a part is told of the whole."""
-    told = {"imports": TOLD_IMPORTS, "topic": plan.topic, "rules": "\n".join(plan.rules)}
-    return {**told, "tools": "\n".join(map(str, plan.tools))}
+    fields = {"imports": OFFERED_TEXT, "topic": plan.topic, "rules": "\n".join(plan.rules)}
+    return {**fields, "tools": "\n".join(map(str, plan.tools))}
 
 
 def _controlled(
@@ -380,10 +384,10 @@ def _controlled(
                 where = f"{report.faults[0].where}:{program.lines()[tool.name][0]}"
                 faults.append(Fault(where, "", str(error)[-400:], "correct it", "loads"))
     places = [(fault, _place(program, fault)) for fault in faults or report.faults]
-    told = (
+    with_places = (
         replace(fault, field=f"({at[0]}, line {at[1]})") if at else fault for fault, at in places
     )
-    return replace(report, faults=tuple(told))
+    return replace(report, faults=tuple(with_places))
 
 
 def _place(program: WorldProgram, fault: Fault) -> tuple[str, int] | None:

@@ -58,8 +58,8 @@ class CachedQuestioner:
         key = content_id(
             [template, version, dict(question.fields), list(question.sections), number]
         )
-        if (known := self.record.answers.get(key)) is not None:
-            return question.read(dict(known["answer"]))
+        if (earlier := self.record.answers.get(key)) is not None:
+            return question.read(dict(earlier["answer"]))
         backbone = self.client.draw(keyed_random(self.random_seed, "writer", about))
         answers: list[dict[str, Any]] = []
 

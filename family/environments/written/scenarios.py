@@ -19,7 +19,7 @@ from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking import scenarios
-from rods.family.environments.checking.worlds import TOLD_IMPORTS
+from rods.family.environments.checking.worlds import OFFERED_TEXT
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
@@ -90,22 +90,22 @@ async def write_scenario(
             authors, program, environments, place, building.STATES + 1 + number
         )
         tools = environments.load(place).tools().values()
-        shown = {"documentation": program.plan.documentation, "state": compact(state)}
-        fields = {**shown, "tools": "\n".join(compact(tool.schema()) for tool in tools)}
-        said = await authors.ask(
+        world = {"documentation": program.plan.documentation, "state": compact(state)}
+        fields = {**world, "tools": "\n".join(compact(tool.schema()) for tool in tools)}
+        answer = await authors.ask(
             Question("scenario_task", fields, FORMS["scenario_task"], dict), topic
         )
-        task = said["task"].strip()
-        fields = {**shown, "task": task}
+        task = answer["task"].strip()
+        fields = {**world, "task": task}
         conditions = await authors.ask(
             Question("scenario_checklist", fields, FORMS["scenario_checklist"], read_list), topic
         )
         names = [
-            f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}"
-            for at, (_, kept) in enumerate(conditions, 1)
+            f"scenario_{number}_{'keeps' if stays else 'wants'}_{at}"
+            for at, (_, stays) in enumerate(conditions, 1)
         ]
         wishes = [
-            {"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions
+            {"task": task, "condition": text, "when": WHEN[stays]} for text, stays in conditions
         ]
         named = zip(names, wishes, strict=True)
         codes = await together(
@@ -120,10 +120,12 @@ async def write_scenario(
         number=number,
         state=state,
         task=task,
-        query=said["query"].strip(),
-        manner=said["manner"].strip(),
+        query=answer["query"].strip(),
+        manner=answer["manner"].strip(),
         knows={
-            detail["topic"]: detail["words"] for detail in said["knows"] if detail["words"].strip()
+            detail["topic"]: detail["words"]
+            for detail in answer["knows"]
+            if detail["words"].strip()
         },
         checks={name: code for name, code in sources.items() if "_wants_" in name},
         guards={name: code for name, code in sources.items() if "_keeps_" in name},
@@ -186,30 +188,30 @@ def shortest(
     asked = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
 
     def done(
-        kept: Sequence[scenarios.WitnessCall], without: int | None = None
+        way: Sequence[scenarios.WitnessCall], without: int | None = None
     ) -> list[Result | None] | None:
         """The results, where all checks hold then."""
         instance = environment.reset(dict(scenario.state))
-        results = scenarios.played(instance, kept, without)
+        results = scenarios.played(instance, way, without)
         return results if all(holds(instance, check) for check in asked) else None
 
-    kept = tuple(calls)
-    if done(kept) is None:
+    way = tuple(calls)
+    if done(way) is None:
         return None
-    number = len(kept) - 1
+    number = len(way) - 1
     while number >= 0:
-        if (results := done(kept, number)) is not None:
+        if (results := done(way, number)) is not None:
             # What failed or was not made without it goes with it.
-            kept = _only(
-                kept,
+            way = _only(
+                way,
                 [
                     at
                     for at, result in enumerate(results)
                     if result is not None and result.error is None
                 ],
             )
-        number = min(number, len(kept)) - 1
-    return kept
+        number = min(number, len(way)) - 1
+    return way
 
 
 def written_task(
@@ -229,15 +231,15 @@ def written_task(
         user = Persona(
             written.task, written.query, written.knows, written.manner, len(written.knows) + 4
         )
-    told = {
+    provenance = {
         "source": "written",
         "topic": plan.topic,
         "scenario": written.number,
         "models": list(models),
+        "prompts": {name: load(name).hash for name in TEMPLATES},
     }
-    told |= {"prompts": {name: load(name).hash for name in TEMPLATES}}
     return scenarios.as_task(
-        environment, done.scenario, done.validated, user, split, plan.documentation, told
+        environment, done.scenario, done.validated, user, split, plan.documentation, provenance
     )
 
 
@@ -249,15 +251,16 @@ async def _check(
     example: str,
 ) -> str:
     """The source of one check function, called `name`."""
-    told = {
+    fields = {
         "documentation": program.plan.documentation,
         "state": program.state,
-        "imports": TOLD_IMPORTS,
+        "imports": OFFERED_TEXT,
+        "example": example,
+        **asked,
     }
-    fields = {**told, "example": example, **asked}
 
-    def read(said: Mapping[str, Any]) -> str:
-        code = building.code_of(said["code"])
+    def read(answer: Mapping[str, Any]) -> str:
+        code = building.code_of(answer["code"])
         imports, function = building.the_function(code, "check", (), program.state)
         first = function.body[0]
         body = function.body[1:] if ast.get_docstring(function) else function.body
@@ -301,20 +304,22 @@ async def _solved(
     }
     calls = list[Call]()
     results = list[Result]()
-    told = list[str]()
+    history = list[str]()
 
-    def read(said: Mapping[str, Any]) -> Call | None:
-        return None if said["next"] == FINISH else Call(said["next"], said.get("arguments", {}))
+    def read(answer: Mapping[str, Any]) -> Call | None:
+        return (
+            None if answer["next"] == FINISH else Call(answer["next"], answer.get("arguments", {}))
+        )
 
     for _ in range(authors.settings.writing.witness_calls):
-        asked = {**fields, "calls": "\n".join(told) or "(none yet)"}
+        asked = {**fields, "calls": "\n".join(history) or "(none yet)"}
         call = await authors.ask(
             Question("scenario_solver", asked, form, read), program.plan.topic, attempt
         )
         if call is None:
             break
         result = await asyncio.to_thread(scenarios.carried_out, instance, call)
-        told.append(
+        history.append(
             f"{compact(call.as_json())} → "
             f"{'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}"
         )
@@ -331,18 +336,18 @@ def linked(
     result has shown."""
     heard = Text.of(task)
     witness = list[scenarios.WitnessCall]()
-    shown: dict[Any, int] = {}  # value → the first call that showed it
+    sources: dict[Any, int] = {}  # value → the first call that showed it
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
         takes = {
-            name: shown[leaf]
+            name: sources[leaf]
             for name, value in call.arguments.items()
             for _, leaf in leaves(value)
-            if leaf in shown and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
+            if leaf in sources and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
         }
         witness.append(scenarios.WitnessCall(call, takes))
         for _, leaf in leaves(result.value, keys=True):
             if leaf is not None:
-                shown.setdefault(leaf, number)
+                sources.setdefault(leaf, number)
     return witness
 
 
@@ -351,8 +356,8 @@ def _only(
 ) -> tuple[scenarios.WitnessCall, ...]:
     """The calls with these numbers; what is taken from another one is forgotten."""
     place = {number: at for at, number in enumerate(numbers)}
-    kept = [calls[number] for number in numbers]
-    takes = ({name: place[at] for name, at in step.takes.items() if at in place} for step in kept)
+    steps = [calls[number] for number in numbers]
+    takes = ({name: place[at] for name, at in step.takes.items() if at in place} for step in steps)
     return tuple(
-        scenarios.WitnessCall(step.call, taken) for step, taken in zip(kept, takes, strict=True)
+        scenarios.WitnessCall(step.call, taken) for step, taken in zip(steps, takes, strict=True)
     )

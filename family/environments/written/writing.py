@@ -66,15 +66,15 @@ async def find_topics(
         else [" ".join(text.split()) for text in texts]
     )
     embeddings = await embed(embedder, topics) if len(topics) > 1 else None
-    kept = []
+    unlike = []
     for topic, same in distinct(topics, embeddings, authors.settings.writing.alike):
         if same:
             authors.record.append(
                 "dropped", what="topic", reasons=["repeated"], text=topic[:200], of=same[:200]
             )
         else:
-            kept.append(topic)
-    return kept
+            unlike.append(topic)
+    return unlike
 
 
 async def write_worlds(
@@ -100,28 +100,30 @@ async def write_world(
     settings = authors.settings.writing.model_dump(exclude={"worlds", "embeddings", "alike"})
     models = sorted({endpoint.model for endpoint in authors.client.settings})
     key = content_id([topic, split, order.scenarios, list(order.modes), settings, models])
-    if (known := authors.record.finished.get(key)) is not None:
+    if (earlier := authors.record.finished.get(key)) is not None:
         tasks = [
             task
-            for entry in known["tasks"]
+            for entry in earlier["tasks"]
             if isinstance(task := AnyTask.from_json(entry), OpenTask)
         ]
         return WrittenWorld(
             topic,
-            known["name"],
-            tuple(known["reasons"]),
-            known["facts"],
+            earlier["name"],
+            tuple(earlier["reasons"]),
+            earlier["facts"],
             tasks,
-            Counter(known["dropped"]),
+            Counter(earlier["dropped"]),
         )
     written = WrittenWorld(topic)
 
     def record(given_up: Dropped) -> None:
-        told = {
-            "reasons": list(given_up.reasons),
-            "details": [detail[:500] for detail in given_up.details[:20]],
-        }
-        authors.record.append("dropped", what=given_up.what, about=topic, **told)
+        authors.record.append(
+            "dropped",
+            what=given_up.what,
+            about=topic,
+            reasons=list(given_up.reasons),
+            details=[detail[:500] for detail in given_up.details[:20]],
+        )
 
     async def attempts(work: Iterable[Awaitable[T]]) -> list[T]:
         """The scenarios that are not given up, written or played at the same time."""
@@ -153,10 +155,10 @@ async def write_world(
         with Environments(order.sandbox) as environments:
             environment = environments.load(f"{folder}/{name}")
             modes = [order.modes[ready.written.number % len(order.modes)] for ready in done]
-            told = zip(done, modes, strict=True)
+            summary = zip(done, modes, strict=True)
             return name, [
                 written_task(world.program, environment, ready, mode, split, models)
-                for ready, mode in told
+                for ready, mode in summary
             ]
 
     try:
@@ -186,10 +188,15 @@ async def write_world(
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)
-    made = [task.as_json() for task in written.tasks]
-    told = {"name": written.name, "reasons": list(written.reasons), "facts": written.facts}
     authors.record.append(
-        "finished", key=key, topic=topic, **told, dropped=dict(written.dropped), tasks=made
+        "finished",
+        key=key,
+        topic=topic,
+        name=written.name,
+        reasons=list(written.reasons),
+        facts=written.facts,
+        dropped=dict(written.dropped),
+        tasks=[task.as_json() for task in written.tasks],
     )
     return written
 
@@ -214,7 +221,9 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
         try:
             forms = FORMS["topic_filter"], FORMS["topic_inference"]
             if await authors.ask(
-                Question("topic_filter", fields, forms[0], lambda said: said["stateful"] == "yes"),
+                Question(
+                    "topic_filter", fields, forms[0], lambda answer: answer["stateful"] == "yes"
+                ),
                 about,
             ):
                 return await authors.ask(
@@ -247,7 +256,7 @@ def distinct(
 ) -> list[tuple[str, str]]:
     """Each topic with the earlier one that it repeats, "" where it repeats none. Without embeddings
     only equal ones repeat each other."""
-    kept: list[int] = []
+    firsts: list[int] = []
     pairs = []
 
     def repeats(number: int, at: int) -> bool:
@@ -256,15 +265,15 @@ def distinct(
         return _cosine(embeddings[at], embeddings[number]) >= alike
 
     for number, topic in enumerate(topics):
-        same = next((topics[at] for at in kept if repeats(number, at)), "")
+        same = next((topics[at] for at in firsts if repeats(number, at)), "")
         if not same:
-            kept.append(number)
+            firsts.append(number)
         pairs.append((topic, same))
     return pairs
 
 
-def _description(said: dict[str, str]) -> str:
-    if not (text := " ".join(said["description"].split())):
+def _description(answer: dict[str, str]) -> str:
+    if not (text := " ".join(answer["description"].split())):
         raise Unreadable("description is blank")
     return text
 

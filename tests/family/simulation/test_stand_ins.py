@@ -84,7 +84,7 @@ def test_its_tools_answer_in_their_form_and_agree_with_what_was_shown(constraine
                 continue
             problem = ""
             for _ in range(TRIES):
-                question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.told())
+                question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.things())
                 answer = ask(again(question, problem), constrained=constrained)
                 if not (found := ledger.contradictions(call, answer)):
                     break
@@ -181,7 +181,7 @@ def test_contradictions_are_caught_and_a_megabyte_is_refused() -> None:
         task = drawn(number)
         ledger = Ledger(REPOSITORY.tools)
         for call in task.calls:
-            question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.told())
+            question = roles.ask_tool(task, tools(task), Past(), call, known=ledger.things())
             caught += bool(ledger.contradictions(call, ask(question, answer=faulty.contradicting)))
             answer = ask(question)
             if ledger.contradictions(call, answer):

@@ -12,7 +12,7 @@ import pytest
 from rods.asking import Question, Unreadable
 from rods.config import Sandbox
 from rods.environments.loading import Environments
-from rods.family.environments.checking.worlds import OFFERED, TOLD_IMPORTS, program_faults
+from rods.family.environments.checking.worlds import OFFERED, OFFERED_TEXT, program_faults
 from rods.family.environments.programs import WorldPlan, WorldProgram, placed
 from rods.family.environments.written.building import BuiltWorld, build
 from rods.family.environments.written.record import CachedQuestioner
@@ -60,7 +60,7 @@ async def world(authors: Answering) -> BuiltWorld:
 def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -> None:
     assert "imports" in load(template).fields
     assert all(
-        name in TOLD_IMPORTS for module, names in OFFERED.items() for name in (module, *names)
+        name in OFFERED_TEXT for module, names in OFFERED.items() for name in (module, *names)
     )
 
 
