@@ -219,12 +219,6 @@ class Mining(StepFold):
             : self._rules.texts
         ]
 
-    def __iter__(self) -> Any:
-        """All kinds, the commonest first."""
-        return iter(
-            sorted(self._found.values(), key=lambda kind: (-kind.rollouts, kind.tool, kind.pattern))
-        )
-
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
         return [asdict(kind) for kind in self._found.values()]

@@ -30,7 +30,6 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
     "simulated_user": ("intent", "persona"),
     "simulated_verifier": ("intent", "persona", "expected"),
 }
-SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
 MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 
@@ -124,17 +123,6 @@ def ask_for_task(
                 f"the first call needs {missing[0]!r}, which is neither said nor known"
             )
         query = Text.of(answer["first_query"])
-        manner = Text.of(answer["manner"])
-        values = [
-            leaf
-            for call in calls
-            for _, leaf in leaves(dict(call.arguments))
-            if isinstance(leaf, str)
-        ]
-        if leaks := [
-            leaf for leaf in values if len(leaf) >= SHORT and manner.contains_any_form(leaf)
-        ]:
-            raise Unreadable(f"manner tells {leaks[0]!r}, which belongs to the wish")
         return DrawnTask(
             levels=levels,
             category=tools[0].group,
@@ -163,8 +151,8 @@ def ask_tool(
     known: Sequence[Mapping[str, Any]] = (),
     hidden: Collection[Information] = (),
 ) -> Question[ToolAnswer]:
-    """What `call` returns. `known` is what was shown before (`Ledger.things`), empty for the paper's
-    stateless tools. Raises KeyError for a call of none of `tools`."""
+    """What `call` returns. `known` is what was shown before (`Ledger.things`), empty for the
+    paper's stateless tools. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = AnswerForm(

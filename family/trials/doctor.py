@@ -33,14 +33,12 @@ from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, Operation, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
-from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError, say
 from rods.family.trials.filesystem import check_folder
 from rods.functions import named_function
 from rods.llm.client import Client
 from rods.llm.connections import Key, read_key, read_reply, reason
 from rods.llm.records import Completion, Request
-from rods.players import Players
 
 ENOUGH_FILES = 4096
 # seconds for an answer; a server that has just started takes long over the first one
@@ -130,19 +128,9 @@ def doctor(
         wanted = read_config(config)
         parts |= check_endpoints(wanted)
         if not wanted.operation.endpoints:
-            outside = Players(Environments(), wanted).outside
-            writes = wanted.pipeline.author == "llm"
-            plays = outside and not wanted.operation.players
-            needed = bool(writes or plays)
-            does = "write" if writes else "play"
-            text = (
-                f"none, and a language model is to {does}"
-                if needed
-                else "none: only a model that writes needs one"
-            )
-            remedy = "name one (docs/endpoints.md)" if needed else ""
+            text = "none, which a model that writes or plays would need"
             parts["endpoints"] = [
-                Finding("operation.endpoints", False if needed else None, text, remedy)
+                Finding("operation.endpoints", None, text, "name one (docs/endpoints.md)")
             ]
     facts = {part: [finding.as_json() for finding in findings] for part, findings in parts.items()}
     lines = (
@@ -395,21 +383,15 @@ async def _weights(base: str) -> Finding:
     """Whether weights can be loaded in place. Nothing is loaded."""
     server = base.removesuffix("/v1")
     try:
-        version, _ = await _get(f"{server}/weight_info")
-        loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc")
+        status, _ = await _get(f"{server}/weight_info")
     except UNREACHED as error:
         return Finding(
             "weights", False, f"{server}: {reason(error, Key())}", "see the server's log"
         )
-    if version == 200:
+    if status == 200:
         return Finding("weights", True, f"{server} takes them, and says which it has")
-    if loads == 404:
-        return Finding(
-            "weights", False, f"{server} does not take them", "start it with VLLM_SERVER_DEV_MODE=1"
-        )
-    return Finding(
-        "weights", None, f"{server} takes them; an older vLLM, so that its restart goes unnoticed"
-    )
+    remedy = "serve with vLLM 0.22 or later and VLLM_SERVER_DEV_MODE=1"
+    return Finding("weights", False, f"{server} does not take them", remedy)
 
 
 def _structured(bound: Completion | str) -> Finding:

@@ -251,11 +251,6 @@ def lines(figures: Mapping[str, Any]) -> Iterator[str]:
         )
     for failure, count in figures["failures"].items():
         yield f"  {count} × {failure}"
-    for name, stage in figures["stages"].items():
-        yield (
-            f"{name}: {stage['calls']} calls, {stage['cut']} cut, each of "
-            f"{stage['tokens_in']} + {stage['tokens_out']} tokens and {stage['seconds']} s"
-        )
 
 
 def _stage(calls: list[Record]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from rods.canonical import content_id
 from rods.config import Sandbox
 from rods.environments import addressed
 from rods.environments.loading import Environments
-from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.written.assessing import assess
@@ -142,23 +141,23 @@ async def write_world(
             for scenario in outcome
         ]
 
-    def kept(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
-        """The world with the checks of the scenarios that passed, kept in the folder, and their
+    def in_folder(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
+        """The world with the checks of the scenarios that passed, written to the folder, and their
         tasks."""
-        while (
-            len((program := with_checks(world.program, [ready.written for ready in done])).source())
-            > LONGEST_FILE
-        ):
-            done.pop()
-            written.dropped["room"] += 1
+        program = with_checks(world.program, [scenario.written for scenario in done])
         name = addressed.keep(program.source(), folder)
         with Environments(order.sandbox) as environments:
             environment = environments.load(f"{folder}/{name}")
-            modes = [order.modes[ready.written.number % len(order.modes)] for ready in done]
-            summary = zip(done, modes, strict=True)
             return name, [
-                written_task(world.program, environment, ready, mode, split, models)
-                for ready, mode in summary
+                written_task(
+                    world.program,
+                    environment,
+                    scenario,
+                    order.modes[scenario.written.number % len(order.modes)],
+                    split,
+                    models,
+                )
+                for scenario in done
             ]
 
     try:
@@ -184,7 +183,7 @@ async def write_world(
             done = await attempts(
                 find_witness(authors, program, environment, scenario) for scenario in scenarios
             )
-        written.name, written.tasks = await asyncio.to_thread(kept, world, done)
+        written.name, written.tasks = await asyncio.to_thread(in_folder, world, done)
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)

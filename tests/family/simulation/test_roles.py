@@ -246,7 +246,6 @@ def test_a_generator_s_task_is_read() -> None:
         ({"calls": ["book"]}, "calls: a call needs"),
         ({"knows": []}, "the first call needs 'Nora Lindqvist', which is neither said nor known"),
         ({"first_query": ""}, "first_query has 0 characters"),
-        ({"manner": "a fan of FL-1234"}, "manner tells 'FL-1234', which belongs to the wish"),
     ],
 )
 def test_a_task_that_makes_no_sense_is_told_why(wrong: dict[str, Any], told: str) -> None:
