@@ -52,58 +52,51 @@ class ScenarioKind(TaskKind[OpenTask]):
     def check(
         self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex
     ) -> Checked:
-        return check_scenario(given.environment, task, given.root, gates, held_out)
+        """Asks every gate that is switched on and holds for a scenario; the controls come last, as
+        `witness`, and only where nothing else objects. Raises InfrastructureError where the world
+        broke."""
+        environment = given.environment
+        scenario = _scenario(task)
+        tools = environment.tools()
+        calls = [step.call for step in scenario.witness]
+        strange = unknown(environment, task)
+        strange += [
+            Reason(f"its witness calls {call.name}, which is not offered")
+            for call in calls
+            if call.name not in task.tools
+        ]
+        oversize = [
+            Reason(why, call=at) for at, call in enumerate(calls) for why in oversized(call, gates)
+        ]
+        asked: list[tuple[Gate, list[Reason]]] = [
+            ("replay", foreign(environment, task) if gates.replay else []),
+            ("tools", strange if gates.tools else []),
+            ("arguments", oversize if gates.arguments else []),
+            ("leaks", leaks(environment, task) if gates.leaks else []),
+            ("profile", unlike(tools, given.root, task) if gates.profile else []),
+            ("contamination", contamination(task, held_out) if gates.contamination else []),
+        ]
+        seen: tuple[Result, ...] = ()
+        if not strange and not any(reasons for _, reasons in asked):
+            faults, seen = _controlled(environment, scenario)
+            asked += [
+                ("witness", faults if gates.witness else []),
+                (
+                    "grounding",
+                    ungrounded(tools, task.user, calls[: len(seen)], seen)
+                    if gates.grounding
+                    else [],
+                ),
+            ]
+        return Checked(
+            (seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why)
+        )
 
     def hashes(
         self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask
     ) -> Mapping[str, str]:
         """Worlds may be many: none is started for this."""
         return ProceduralScenarios(asking.threads).hashes
-
-
-def check_scenario(
-    environment: Environment,
-    task: OpenTask,
-    root: OpenTask,
-    gates: Gates,
-    held_out: SimilarityIndex,
-) -> Checked:
-    """Asks every gate that is switched on and holds for a scenario; the controls come last, as
-    `witness`, and only where nothing else objects. Raises InfrastructureError where the world
-    broke."""
-    scenario = _scenario(task)
-    tools = environment.tools()
-    calls = [step.call for step in scenario.witness]
-    strange = unknown(environment, task)
-    strange += [
-        Reason(f"its witness calls {call.name}, which is not offered")
-        for call in calls
-        if call.name not in task.tools
-    ]
-    oversize = [
-        Reason(why, call=at) for at, call in enumerate(calls) for why in oversized(call, gates)
-    ]
-    asked: list[tuple[Gate, list[Reason]]] = [
-        ("replay", foreign(environment, task) if gates.replay else []),
-        ("tools", strange if gates.tools else []),
-        ("arguments", oversize if gates.arguments else []),
-        ("leaks", leaks(environment, task) if gates.leaks else []),
-        ("profile", unlike(tools, root, task) if gates.profile else []),
-        ("contamination", contamination(task, held_out) if gates.contamination else []),
-    ]
-    seen: tuple[Result, ...] = ()
-    if not strange and not any(reasons for _, reasons in asked):
-        faults, seen = _controlled(environment, scenario)
-        asked += [
-            ("witness", faults if gates.witness else []),
-            (
-                "grounding",
-                ungrounded(tools, task.user, calls[: len(seen)], seen) if gates.grounding else [],
-            ),
-        ]
-    return Checked(
-        (seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why)
-    )
 
 
 def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
