@@ -75,9 +75,14 @@ def world_state(asked: Asked) -> Answer:
 
 
 def world_tool(asked: Asked) -> Answer:
+    return {"code": planned(asked).method()}
+
+
+def planned(asked: Asked) -> operations.Operation:
+    """The operation that a tool is asked for."""
     name = asked.fields["tool"].partition("(")[0]
     tools = _tools(_skeleton(asked.fields["topic"]))
-    return {"code": next(tool for tool in tools if tool.name == name).method()}
+    return next(tool for tool in tools if tool.name == name)
 
 
 def world_tester(asked: Asked) -> Answer:
