@@ -17,10 +17,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import cast
 
 from bench.figures import Figure, run
-from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.candidates import Rejection, VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex
@@ -67,9 +65,7 @@ async def _written(tasks: list[OpenTask], what: str) -> list[Figure]:
     with ThreadPoolExecutor(1) as threads:
         # No model writes, so nothing is brought into a run.
         author = ProceduralScenarios(threads)
-        pipeline = Pipeline(
-            Config(), held_out_index(tasks), threads, [ScenarioKind(cast(Run, None))]
-        )
+        pipeline = Pipeline(Config(), held_out_index(tasks), threads, [ScenarioKind()])
         neighbours = DuplicateIndex(seeds, staging=True)
         for name in dict.fromkeys(task.environment.name for task in seeds):
             with Environments(CONFINED) as environments:

@@ -320,10 +320,7 @@ class Progress:
                 "one it has considered"
             )
         for extension in extensions():
-            notes += [
-                *extension.notes(self.state.folds.get(extension.name)),
-                *extension.run_notes(self.run),
-            ]
+            notes += extension.notes(self.state.folds.get(extension.name))
         if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
         if sum(self.zones.values()) and not self.zones["boundary"]:

@@ -108,18 +108,14 @@ class Pipeline:
         held_out: SimilarityIndex,
         threads: Executor,
         kinds: Sequence[TaskKind[Any]] = STAGED,
-        players: Executor | None = None,
         compute: Compute | None = None,
     ) -> None:
-        """`kinds` are those of the seeds. `players` has the threads in which gates of a variant
-        that is written whole may wait for somebody, else `threads`. `compute` makes the attempts of
-        the procedural author, and runs the gates of tasks with ground-truth calls that models write
-        (None: `threads` do)."""
+        """`kinds` are those of the seeds. `compute` makes the attempts of the procedural author, and
+        runs the gates of tasks with ground-truth calls that models write (None: `threads` do)."""
         self.config = config
         self.held_out = held_out
         self.threads = threads
         self.kinds = kinds
-        self.players = players or threads
         self.compute = compute
         self._profiles: dict[str, Profile] = {}
 
@@ -223,7 +219,6 @@ class _Writing(Generic[V, A]):
         self.stage = "admission"
         if self.config.gates.duplicates and (reasons := self.admit(variant)):
             raise Rejection("admission", "duplicates", reasons, variant.as_json())
-        await self.kind.settle(self._given(), variant)
         return variant
 
     async def candidate(self) -> V:
@@ -288,7 +283,7 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
             gates = self.config.gates
             held_out = self.pipeline.held_out
             checked = await in_thread(
-                self.pipeline.players, self.kind.check, given, task, gates, held_out
+                self.pipeline.threads, self.kind.check, given, task, gates, held_out
             )
         except UserError as error:
             raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None

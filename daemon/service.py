@@ -28,7 +28,6 @@ from rods.daemon.pipeline import Pipeline
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
-from rods.episode.watchdog import Lanes
 from rods.extension import extensions
 from rods.gates.similarity import held_out_index
 from rods.logs import log
@@ -36,7 +35,6 @@ from rods.rules.selection import select
 from rods.tasks import AnyTask
 
 Admit = Callable[[AnyTask], list[str]]
-PLAYING = "daemon-players"  # whose log of calls the models that play witnesses have
 BY_STEP = attrgetter("step")
 
 
@@ -109,14 +107,10 @@ class Service:
         self.queue = SeedQueue(bound or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
-        outside = run.players.outside  # a witness then waits for whom it asks, one thread each
         held_out = held_out_index(run.guarded)
         self.compute = compute_of(run, held_out)
         self.workers = self.writers.employed(run.config.operation.workers, self.compute)
-        self.players = Lanes(self.workers, "rods-players") if outside else None
-        self.pipeline = Pipeline(
-            run.config, held_out, threads, self.writers.kinds, self.players, self.compute
-        )
+        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.compute)
         self.generated: list[AnyTask] = []  # the variants of the pool
         given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
         works = (extension.daemon_work(*given) for extension in extensions())
@@ -142,26 +136,23 @@ class Service:
         in flight then stays unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                with self.run.playing(PLAYING):
-                    self.run.log_start("daemon", workers=self.workers, **self.writers.known())
-                    async with asyncio.TaskGroup() as group:
-                        works = (
-                            self._watch(stop),
-                            self._beside(),
-                            self._fill() if self.static else self._work(),
-                        )
-                        tasks = [group.create_task(work) for work in works]
-                        await stop.wait()
-                        for task in tasks:
-                            task.cancel()
+                self.run.log_start("daemon", workers=self.workers, **self.writers.known())
+                async with asyncio.TaskGroup() as group:
+                    works = (
+                        self._watch(stop),
+                        self._beside(),
+                        self._fill() if self.static else self._work(),
+                    )
+                    tasks = [group.create_task(work) for work in works]
+                    await stop.wait()
+                    for task in tasks:
+                        task.cancel()
         finally:
             for work in self.works:
                 work.close()
             self.log.close()
             if self.compute is not None:
                 self.compute.close()
-            if self.players is not None:
-                self.players.shutdown()
 
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which

@@ -93,19 +93,6 @@ class DaemonWork(Protocol):
         """Closes its logs."""
 
 
-class Copies(Protocol):
-    """Takes checkpoints elsewhere while training goes on. Nothing that goes wrong there is
-    raised."""
-
-    def saved(self, policy: Path) -> None:
-        """A checkpoint with this policy counts now, which later ones may remove; at a start: the
-        one it resumes."""
-
-    def close(self, ended: bool, waiting: Callable[[], bool]) -> None:
-        """The trainer leaves: at its own end, so that what is left is done while `waiting()`, asked
-        again and again, holds, or because it has to."""
-
-
 class Extension:
     """One feature. `name` is that of its folder."""
 
@@ -276,16 +263,6 @@ class Extension:
         (`rods.gates.records.Reason`); None where it cannot be run again. Raises InfrastructureError
         where a world or a player broke."""
         return None
-
-    def copies(self, run: Any) -> Copies | None:
-        """Who takes the checkpoints of a run elsewhere, for the trainer that has just become its
-        owner; None: none."""
-        return None
-
-    def run_notes(self, run: Any) -> Sequence[str]:
-        """What `rods status` and the page say of files of its own in the run's folder, a sentence a
-        line."""
-        return ()
 
     def compared(self, run: Any) -> Sequence[Record]:
         """Tables of files of its own in the run's folder, which the page shows beside those of

@@ -28,7 +28,6 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),
-    "hub": ("family/hub",),
 }
 GONE = [part for part, (own, *_) in PARTS.items() if not (ROOT / own).is_dir()]
 GONE_FOLDERS = tuple(

@@ -20,7 +20,6 @@ from rods.buffers.run.runfolder import trace_file
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
-from rods.extension import Copies, extensions
 from rods.logs import log
 from rods.observations import Group, Update
 from rods.rules import curriculum, refill
@@ -71,7 +70,6 @@ class TrainingRun:
         self._due = math.inf  # when time asks for the next checkpoint
         self._turned = 0.0  # when the last rollouts began, or ended
         self._updating: float | None = None  # seconds that the last update took
-        self._copies: list[Copies] = []
         self.tell("starting")
 
     def __enter__(self) -> "TrainingRun":
@@ -79,29 +77,11 @@ class TrainingRun:
             opened.callback(self.log.close)
             opened.push(self.trackers)
             opened.enter_context(self.run.playing("trainer", self.log.heartbeat))
-            opened.push(self._end_copies)
-            self._copies = [
-                copies for each in extensions() if (copies := each.copies(self.run)) is not None
-            ]
-            if self.resumed is not None:
-                self._copy(self.resumed)
             self._leave = opened.pop_all().__exit__
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._leave(*error)
-
-    def _copy(self, checkpoint: Checkpoint) -> None:
-        for copies in self._copies if checkpoint.position.step else ():  # step 0 is no result
-            copies.saved(checkpoint.policy)
-
-    def _end_copies(self, *raised: Any) -> None:
-        def waiting() -> bool:
-            self.tell("uploading a checkpoint")
-            return not self._asked_to_stop()
-
-        for copies in self._copies:
-            copies.close(raised[0] is None and self.stopping != "signal", waiting)
 
     def tell(self, state: str, **fields: Any) -> None:
         """Writes into the heartbeat file what the trainer is doing (`tell("warm start",
@@ -400,7 +380,6 @@ class TrainingRun:
         began = time.monotonic()
         with self.log.held():
             self._saved = self._noted(self._checkpoints.write(position, self._policy.save))
-            self._copy(self._saved)
             self._checkpoints.prune(self.log.live)
         taken = time.monotonic()
         self._plan_checkpoint(taken - began)

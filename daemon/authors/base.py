@@ -186,11 +186,6 @@ class TaskKind(ABC, Generic[V]):
         """What the gates that are on say of a variant; near duplicates are refused elsewhere. Runs
         in a thread. Raises InfrastructureError where a world or a player broke."""
 
-    async def settle(self, given: Assignment[V], task: V) -> None:
-        """Puts on record what has to be there before an accepted variant is. Raises
-        InfrastructureError."""
-        return
-
     def hashes(
         self, asking: Asking, environment: Callable[[], Environment], seed: V
     ) -> Mapping[str, str]:

@@ -57,7 +57,6 @@ class AgentsFeedback(Extension):
             "verbs:list_cases",
             "List failures that agents were asked about, and what was approved.",
         ),
-        "env feedback show": ("verbs:show", "Show everything on record about one of them."),
         "env feedback drop": ("verbs:drop", "Take an approved text out of force."),
     }
 

@@ -14,7 +14,7 @@ from rods.config import PipelineSettings
 from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, single_tools
 from rods.daemon.authors.llm import executing, forming, initial_states, judging, planning, wording
-from rods.daemon.authors.llm.asking import Asker, Context
+from rods.daemon.authors.llm.questions import Asker, Context
 from rods.environments.base import Environment
 from rods.prompts import FOLDER, load
 from rods.tasks import Task

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from rods.analysis.schemas import fits, limits
-from rods.answers import AnswerForm, obj
+from rods.asking import AnswerForm, obj
 from rods.canonical import canonical
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
@@ -25,8 +25,8 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Context
 from rods.daemon.authors.llm.forming import check_form
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import contents
 from rods.environments.base import Tool
 from rods.tasks import Task

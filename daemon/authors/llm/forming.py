@@ -19,14 +19,14 @@ from itertools import islice, product
 from typing import Any
 
 from rods.analysis.containment import is_small
-from rods.answers import AnswerForm, Unreadable
+from rods.asking import AnswerForm, Unreadable
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.llm import showing, wording
-from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
 from rods.gates import missing
 from rods.gates.drafts import lengthened

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rods.answers import AnswerForm, Unreadable, obj
+from rods.asking import AnswerForm, Unreadable, obj
 from rods.calls import Call
 from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import PatchRefusal, Path, allowed, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE

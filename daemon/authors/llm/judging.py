@@ -9,11 +9,11 @@ diagnosed by a call of its own."""
 from dataclasses import replace
 from typing import Any
 
-from rods.answers import AnswerForm, Schema, Unreadable
+from rods.asking import AnswerForm, Schema, Unreadable
 from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Assignment, Judgement, with_calls
 from rods.daemon.authors.llm import showing, wording
-from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Results
 from rods.gates import drafts
 from rods.gates.records import Defect

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rods.analysis.profile import Position
-from rods.answers import AnswerForm, Unreadable, obj
+from rods.asking import AnswerForm, Unreadable, obj
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
@@ -24,9 +24,9 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
-from rods.daemon.authors.llm.asking import Context
 from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import Task

@@ -14,13 +14,13 @@ from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves
 from rods.analysis.flows import value_of
-from rods.answers import AnswerForm, Unreadable
+from rods.asking import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tool, reference
 from rods.gates import leaks
 from rods.gates.drafts import unnatural

@@ -321,12 +321,12 @@ def test_a_trainer_from_outside_cannot_draw(copied: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"source": {"drawn": 0.01}}, "makes 0 drawn tasks a step"),
-        ({"source": {"drawn": 0.99}, "training": {"batch_tasks": 8}}, "makes 8 drawn tasks a step"),
-        ({"source": {"drawn": 1.0}, "pool": {"static": True}}, "source.drawn = 1 has none"),
+        ({"source": {"drawn": 0.01}}, "is 0 drawn tasks"),
+        ({"source": {"drawn": 0.99}, "training": {"batch_tasks": 8}}, "is 8 drawn tasks"),
+        ({"source": {"drawn": 1.0}, "pool": {"static": True}}, "source.drawn = 1 none is made"),
         (
             {"source": {"drawn": 1.0}, "curriculum": {"stages": [{"reward": "toolrl"}]}},
-            "compares calls",
+            "needs ground truth",
         ),
         ({"difficulty": {"hardest": ["luck"]}}, "should be 'tools', 'calls'"),
         (

@@ -73,7 +73,7 @@ def test_two_hundred_injections_move_no_result_no_user_and_no_verdict(stub: Stub
         *(("", text) for text in texts),
         *((text, text) for text in texts[1:9]),
     ]
-    with models(stub, turn_rewards=True) as players:
+    with models(stub) as players:
         traces = played(
             [players.job(task, TAGS, max_steps=8)] * len(tried), [replies(*pair) for pair in tried]
         )
@@ -95,7 +95,7 @@ def moved(trace: Trace) -> tuple[Any, ...]:
         note for note in trace.outcome.notes if note.startswith(("met", "partly"))
     ]
     results = [result.error for step in steps for result in step.results]
-    return trace.end, trace.resolved, said, met, results, [step.reward for step in steps]
+    return trace.end, trace.resolved, said, met, results
 
 
 @pytest.mark.parametrize("room", [2_000, 48_000])

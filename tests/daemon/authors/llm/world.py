@@ -10,7 +10,7 @@ from bench.fixtures.llm_stub import Script, Stub
 from rods.analysis.profile import profile
 from rods.config import Endpoint, Gates
 from rods.daemon.authors.base import Assignment
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.environments.base import Environment
 from rods.llm import Client, Usage
 from rods.tasks import Task

@@ -18,9 +18,9 @@ from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
 from rods.family.environments.settings import Writing
-from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess, changes
 from rods.family.environments.written.building import BuiltWorld, Dropped
+from rods.family.environments.written.record import CachedQuestioner, WritingRecord
 from rods.llm import Client
 from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt
 

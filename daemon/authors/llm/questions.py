@@ -1,18 +1,16 @@
-"""How the author asks a language model (rods/asking.py): what a model does wrong ends, after a few
-tries, as the `ComposeError` that the caller names, with what the model had written."""
+"""What the author asks language models (questions.toml), through rods/asking.py: what a model does
+wrong ends, after a few tries, as the `ComposeError` that the question names, with what the model
+had written."""
 
 import random
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from rods.answers import AnswerForm
-from rods.asking import Question, Questioner, Unanswered
-from rods.canonical import keyed_random
+from rods.asking import AnswerForm, Question, Questioner, Unanswered
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
@@ -24,22 +22,8 @@ from rods.tasks import Task
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
 QUESTIONS: Mapping[str, tuple[str, ErrorType]] = tomllib.loads(
-    Path(__file__).with_name("questions.toml").read_text(encoding="utf-8")
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-
-
-class Keyed(Protocol):
-    """What a question is drawn by: an assignment of the author, for instance."""
-
-    def rng(self, purpose: str) -> random.Random:
-        """A fresh generator, the same for the same purpose."""
-
-
-class Chance:
-    """One attempt, whose generators are those of `keyed_random` with these first arguments."""
-
-    def __init__(self, random_seed: int, of: str, *attempt: int | str) -> None:
-        self.rng = partial(keyed_random, random_seed, of, *attempt)
 
 
 class Asker(Questioner):
@@ -50,29 +34,30 @@ class Asker(Questioner):
 
     async def ask_keyed(
         self,
-        given: Keyed,
+        rng: Callable[[str], random.Random],
         question: Question[T],
         error: ErrorType,
         *,
         turn: int | None = None,
         functions: Iterable[str] = (),
     ) -> T:
-        """As `ask`, with random seeds that are keyed by `given`; `functions` are those that the
-        question is about. Raises ComposeError(error) when no try succeeds, EndpointError,
-        BudgetSpent."""
+        """As `ask`. `rng` gives a fresh generator, the same for the same purpose, from which each
+        try has its random seed; `functions` are those that the question is about. Raises
+        ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
+        purpose = f"{question.template} {turn}"
         try:
-            purpose = f"{question.template} {turn}"
             return await self.ask(
-                question, lambda number: given.rng(f"{purpose} {number}").getrandbits(31)
+                question, lambda number: rng(f"{purpose} {number}").getrandbits(31)
             )
         except Unanswered as failed:
-            kind = failed.error or error
-            detail = f"{question.template}: {failed.why}"
-            said = failed.said[:KEPT]
             involved = failed.functions or tuple(functions)
-            first = next(iter(involved), None)
             raise ComposeError(
-                kind, detail, function=first, functions=involved, turn=turn, said=said
+                failed.error or error,
+                f"{question.template}: {failed.why}",
+                function=next(iter(involved), None),
+                functions=involved,
+                turn=turn,
+                said=failed.said[:KEPT],
             ) from None
 
 
@@ -113,13 +98,12 @@ class Context:
         if "look_ups" in load(template).fields:
             if given.root.id not in self.look_ups:
                 asked_for = await self.compute(look_ups, given.environment, given.root)
-                way = (
-                    "narrated"
-                    if 2 * sum(asked_for.values()) >= max(1, len(asked_for))
-                    else "silent"
-                )
-                self.look_ups[given.root.id] = self.asker.template("look_ups").sections[way]
+                narrated = 2 * sum(asked_for.values()) >= max(1, len(asked_for))
+                section = "narrated" if narrated else "silent"
+                self.look_ups[given.root.id] = self.asker.template("look_ups").sections[section]
             fields = {"look_ups": self.look_ups[given.root.id], **fields}
         stage, error = QUESTIONS[template]
         question = Question(template, fields, form, read, stage=stage, **options)
-        return await self.asker.ask_keyed(given, question, error, turn=turn, functions=functions)
+        return await self.asker.ask_keyed(
+            given.rng, question, error, turn=turn, functions=functions
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rods.answers import AnswerForm, Unreadable
+from rods.asking import AnswerForm, Unreadable
 
 VERDICTS = {
     "type": "array",

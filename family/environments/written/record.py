@@ -15,12 +15,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import orjson
 
-from rods.answers import read_forms
-from rods.asking import Question, Questioner, Unanswered
+from rods.asking import Question, Questioner, Unanswered, read_forms
 from rods.canonical import content_id, keyed_random
 from rods.config import Operation
 from rods.errors import UserError
@@ -41,18 +40,6 @@ def beginning(text: str, room: int) -> str:
     )
 
 
-class Asking(Protocol):
-    """Whoever puts questions to models that write."""
-
-    @property
-    def settings(self) -> Operation: ...
-
-    async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
-        """The answer. `about` names what the question belongs to, `number` tells equal questions
-        apart. Raises Unanswered, EndpointError, BudgetSpent."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CachedQuestioner:
     """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of
@@ -64,14 +51,15 @@ class CachedQuestioner:
     random_seed: int = 0
 
     async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
-        """As `Asking.ask`."""
+        """The answer. `about` names what the question belongs to, `number` tells equal questions
+        apart. Raises Unanswered, EndpointError, BudgetSpent."""
         template = question.template
         version = load(question.template).hash
         key = content_id(
             [template, version, dict(question.fields), list(question.sections), number]
         )
-        if (known := self.record.answers.get(key)) is not None:
-            return question.read(dict(known["answer"]))
+        if (earlier := self.record.answers.get(key)) is not None:
+            return question.read(dict(earlier["answer"]))
         backbone = self.client.draw(keyed_random(self.random_seed, "writer", about))
         answers: list[dict[str, Any]] = []
 

@@ -11,11 +11,10 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods import prompts
-from rods.answers import AnswerForm
-from rods.asking import Question
+from rods.asking import AnswerForm, Question
 from rods.composing.records import ComposeError
 from rods.config import parse_config
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.llm import Completion, EndpointError, Usage, wire
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
 
@@ -37,7 +36,7 @@ async def ask(asker: Asker, function: str | None = None, **options: Any) -> Any:
         **options,
     )
     return await asker.ask_keyed(
-        assignment(),
+        assignment().rng,
         question,
         "query_verify_no_tag",
         turn=2,

@@ -1,1 +1,0 @@
-"""Checkpoints on a hub: uploads beside the training, by the user's own token."""
