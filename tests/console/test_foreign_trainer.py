@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rods.console.report.history import recorded
 
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
 from rods.console.follower import Follower
 from rods.console.foreign_trainer import observe, record_steps
-from rods.console.report.history import recorded
 from rods.errors import UserError
 from rods.observations import Update
 from tests.console.conftest import CONFIG, rods
@@ -161,8 +161,8 @@ def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
     lines = "".join(json.dumps(one) + "\n" for one in [*said, lost]) + end(1)
     both = answers(rods("trainer", "observe", run, "--json", stdin=lines * 2))
     assert [one["recorded"] for one in both] == [True, False]
-    windows = {slot: json.loads((run / "tracker.json").read_text())["tasks"][slot[0]]["windows"][0] for slot in
-               (easy, middling, hard, broken)}  # fmt: skip
+    tracked = json.loads((run / "tracker.json").read_text())["tasks"]
+    windows = {slot: tracked[slot[0]]["windows"][0] for slot in (easy, middling, hard, broken)}
     found = [
         (windows[slot]["mean"], windows[slot]["zone"]) for slot in (easy, middling, hard, broken)
     ]

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import orjson
 import pytest
+from rods.console.report.findings import findings, numbers
+from rods.console.report.history import recorded as history_of
+from rods.console.report.page import curves
+from rods.console.report.page import labels as drawn
 
 import rods
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import trace_file
 from rods.buffers.state import RunState
 from rods.console.follower import Follower
-from rods.console.report.findings import findings, numbers
-from rods.console.report.history import recorded as history_of
-from rods.console.report.page import curves
-from rods.console.report.page import labels as drawn
 from rods.episode.engine import Message, Trace
 from rods.observations import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
