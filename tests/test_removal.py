@@ -92,7 +92,6 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
         "operation.compute = 'ray' is nothing that is installed",
     ),
     ("skills", "[skills]\nenabled = true\n", NEW, "run.toml: skills: unknown key"),
-    ("skills", "", ("inspect", "run", "--skills"), "--skills"),
     (
         "simulation",
         "",

@@ -18,8 +18,8 @@ from rods.buffers.run.runfolder import EXPANDED, POOL
 from rods.buffers.usage import costs
 from rods.console.follower import Follower
 from rods.console.main import run as rods
-from rods.console.report.history import recorded
-from rods.console.report.page import told
+from rods.console.report import figures, report
+from rods.console.task_history import task_history
 from rods.environments.base import reference
 from rods.family.simulation.difficulty import levels
 from rods.family.simulation.generating import draw_task, open_task
@@ -93,17 +93,17 @@ def test_people_see_them_like_other_variants(
 ) -> None:
     run = Run.open(loop)
     assert not any("catalogue" in warning for warning in run.manifest["warnings"])
-    history = recorded(follower := Follower(loop))
-    assert follower.moved() == {}  # a difficulty is no share
+    follower = Follower(loop)
+    follower.look()
     variant, *_ = expanded = list(read(loop / EXPANDED))
-    assert history.accepted == len(expanded)
+    assert figures(follower)["accepted"] == len(expanded)
     assert rods(["inspect", str(loop), variant["task"]["id"]]) == 0
     said = capsys.readouterr().out
     assert (
         f"lineage   {variant['pick'].partition('-')[2]} → {variant['task']['id']}" in said
         and "expects   " in said
     )
-    example = told(history)["examples"][0]["variant"]
+    example = task_history(follower, report(follower)["examples"][0]).task.as_json()
     assert example["user"]["persona"] and example == AnyTask.from_json(example).as_json()
 
 
