@@ -230,7 +230,7 @@ def _scored(scores: dict[str, Any]) -> Iterator[str]:
 
 
 def _compared(scores: dict[str, Any]) -> Iterator[str]:
-    from rods.console.report.findings import heldout_sentence
+    from rods.console.report import heldout_sentence
     from rods.evaluation import card
 
     yield heldout_sentence(scores)

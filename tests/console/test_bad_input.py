@@ -177,7 +177,7 @@ def test_seeds_of_one_type_only_are_allowed_and_the_reachable_maximum_is_said(
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "something").write_text("else")
     assert "is no run folder" in refused("trainer", "new", tmp_path, "--config", config(tmp_path))
-    for verb in (["status"], ["dash", "--report"], ["trainer", "score"], ["verify"]):
+    for verb in (["status"], ["trainer", "score"], ["verify"]):
         assert "is not a run folder" in refused(*verb, tmp_path)
 
 
@@ -280,7 +280,7 @@ def test_clocks_that_no_calendar_has(run_copy: Path) -> None:
 def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) -> None:
     there = tmp_path / os.fsdecode(b"\xff\xfe")
     shutil.copytree(finished_run, there / "run")
-    for verb in (["status"], ["verify"], ["dash", "--report"], ["up"], ["recover"]):
+    for verb in (["status"], ["verify"], ["dash", "--export", tmp_path], ["up"], ["recover"]):
         assert "the name is not UTF-8 → give the file or folder a name in UTF-8" in refused(
             *verb, there / "run"
         )

@@ -79,7 +79,9 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
         ),
         Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "data", "export", "RUN", "RUN.out")),
         Bomb(
-            "traces/step_00000001.a1.jsonl.gz", ("console", "dash", "--report", "RUN"), told=False
+            "traces/step_00000001.a1.jsonl.gz",
+            ("console", "dash", "RUN", "--export", "RUN/report"),
+            told=False,
         ),
     ),
     "eval/": (

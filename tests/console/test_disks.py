@@ -18,7 +18,7 @@ VERBS: dict[str, str] = {
     "rods-train": "trainer RUN",
     "rods-daemon": "daemon RUN",
     "rods up": "console up RUN",
-    "rods dash --report": "console dash --report RUN",
+    "rods dash --export": "console dash RUN --export RUN/report",
     "rods trainer score": "console trainer score RUN",
     "rods trainer merge": "console trainer merge RUN --epoch 0",
     "rods trainer observe": "console trainer observe RUN",
@@ -72,7 +72,7 @@ def test_a_read_only_run_can_be_looked_at(run_copy: Path, verb: str) -> None:
     assert in_namespace(f"{mount}; {look}").returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["rods dash --report", "rods trainer score", "rods data export"])
+@pytest.mark.parametrize("verb", ["rods dash --export", "rods trainer score", "rods data export"])
 def test_a_full_disk_is_one_line_with_its_remedy(run_copy: Path, tmp_path: Path, verb: str) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

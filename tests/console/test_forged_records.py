@@ -19,7 +19,7 @@ VERBS = {
     "status": ("console", "status", "RUN", "--json"),
     "verify": ("console", "verify", "RUN"),
     "recover": ("console", "recover", "RUN"),
-    "report": ("console", "dash", "--report", "RUN"),
+    "report": ("console", "dash", "RUN", "--export", "RUN/report"),
     "export": ("console", "data", "export", "RUN", "RUN.out"),
     "inspect": ("console", "inspect", "RUN", "TASK"),
     "train": ("trainer", "RUN"),

@@ -49,7 +49,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "status --json": ("console", "status", "RUN", "--json"),
     "inspect": ("console", "inspect", "RUN", "TASK"),
     "cost": ("console", "inspect", "--cost", "RUN"),
-    "report": ("console", "dash", "--report", "RUN"),
+    "report": ("console", "dash", "RUN", "--export", "RUN/report"),
     "score": ("console", "trainer", "score", "RUN"),
     "verify": ("console", "verify", "RUN"),
     "recover": ("console", "recover", "RUN"),

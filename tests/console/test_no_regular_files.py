@@ -33,14 +33,14 @@ def folder(path: Path) -> None:
     "log", [runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.TASKS]
 )
 @pytest.mark.parametrize(
-    "verb", [("status",), ("verify",), ("dash", "--report"), ("recover",), ("up",)]
+    "verb", [("status",), ("verify",), ("dash", "--export", "report"), ("recover",), ("up",)]
 )
 def test_instead_of_a_log(
     run_copy: Path, log: str, verb: tuple[str, ...], put: Callable[[Path], None]
 ) -> None:
     (run_copy / log).unlink()
     put(run_copy / log)
-    done = rods(*verb, run_copy)  # which would wait for its time-out
+    done = rods(*verb, run_copy, cwd=run_copy.parent)  # which would wait for its time-out
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said, said
     assert log in said and ("is a FIFO" if put is fifo else "is a device") in said, said

@@ -26,9 +26,7 @@ from rods.buffers.state import RunState
 from rods.config import parse_config
 from rods.console.follower import Follower
 from rods.console.progress import Progress
-from rods.console.report.findings import numbers
-from rods.console.report.history import recorded
-from rods.console.report.page import curves
+from rods.console.report import figures
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
@@ -260,18 +258,16 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     finished = [one for one in rollouts if one["end"] == "finished"]
     last = [one for one in rollouts[len(rollouts) // 2 :] if one["end"] == "finished"]
     now = Progress(run.path).poll()
-    history = recorded(Follower(run.path))
+    follower = Follower(run.path)
+    follower.look()
     assert now.entropy == pytest.approx(fmean(expected), abs=2e-6)
     assert now.replies == sum(one["replies"] for one in finished) / sum(
         one["expected"] for one in finished
     )
-    assert [history.updates[step].entropy for step in (1, 2)] == [
-        record["entropy"] for record in updates
-    ]
-    assert numbers(history)["entropy"] == [updates[0]["entropy"], updates[1]["entropy"]]
-    assert sorted(history.dynamics) == [1, 2] and "entropy" in {
-        plot.name for plot in curves(history)
-    }
+    entropies = [record["entropy"] for record in updates]
+    assert follower.updates["entropy"].tolist() == entropies
+    assert figures(follower)["entropy"] == entropies
+    assert follower.steps["turns"].all() and follower.steps["step"].tolist() == [1, 2]
     assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(
         one["expected"] for one in last
     )
