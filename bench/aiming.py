@@ -21,11 +21,10 @@ from typing import Any
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Config, Endpoint, parse_config
-from rods.daemon.authors.base import StagedAuthor
+from rods.daemon.authors.base import Assignment, StagedAuthor
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from rods.daemon.candidates import VariantJob
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
@@ -103,7 +102,7 @@ async def _written(
         async def work() -> None:
             nonlocal written
             for task in waiting:
-                job = VariantJob(f"1-{operator}-{task.id}", 0, task, task, 1, aim)
+                job = Assignment(f"1-{operator}-{task.id}", 0, task, task, 1, aim=aim)
                 made = await pipeline.write(
                     job, writer(job.pick), world, neighbours.admit, lambda _: None
                 )

@@ -4,31 +4,16 @@ attempt fails."""
 import copyreg
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Judgement, V
+from rods.daemon.authors.base import Judgement
 from rods.faults import ERROR_OF_VERDICT, Failure, verdict_of_gate
 from rods.gates.records import Checked, Defect, GateRejection
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
-
-
-@dataclass(frozen=True, slots=True)
-class VariantJob(Generic[V]):
-    """One variant to write: number `index` (from 0) of pick `pick`."""
-
-    pick: str
-    index: int
-    seed: V
-    root: V  # the original that the lineage began with
-    generation: int  # the variant's own: the seed's + 1
-    # where it is to go, as its pick says (`why.aim`)
-    aim: Mapping[str, Any] = field(default_factory=dict)
-    # of the pick (rods.extension.Preferring)
-    preferences: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +29,8 @@ class FormedTask:
 class Rejection(Exception):
     """A failed candidate, which ends an attempt: it is at fault, not the machinery. rejected.jsonl
     keeps stage, error, evidence, attempt and `raw`, what had been written so far. `cause` is the
-    structured error that the next attempt may learn from. `wordings` are its defects, one a turn,
-    where all of them lie in words."""
+    structured error that the next attempt may learn from, where this one `ends` an attempt or a
+    plan. `wordings` are its defects, one a turn, where all of them lie in words."""
 
     def __init__(
         self,
@@ -65,6 +50,7 @@ class Rejection(Exception):
         self.raw = "" if raw is None else json.dumps(raw, sort_keys=True, default=str)
         self.cause = cause
         self.wordings = tuple(wordings)
+        self.ends = True  # False: a turn of the candidate is said anew
 
     def __reduce__(self) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]

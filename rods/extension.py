@@ -110,7 +110,7 @@ class Aims(Protocol):
         JSON: of the candidates `ranked`, tasks of the pool `active` (TaskFacts). `within(ranked)`
         has those that quotas leave."""
 
-    def target(self, given: Any, aim: Record) -> Any:
+    def target(self, environment: Any, given: Any, aim: Record) -> Any:
         """The assignment of an attempt (rods.daemon.authors.base) as the pick's `aim` has it: with
         another profile to write, or another seed, and `aim` for the variant's provenance.
         `given.profile` is the seed's. Raises ComposeError where nothing leads there."""

@@ -99,7 +99,7 @@ async def rehearse(
         for attempt in range(1, ATTEMPTS + 1):
             asker, client = _asker(config, environment, structured=structured)
             author = LLMAuthor(environment, asker, settings, threads)
-            given = _given(config, environment, seed, root, attempt)
+            given = _assignment(config, seed, root, attempt)
             given = replace(given, profile=shape, narrative=settings.narrative)
             missing = list[str]()
             try:
@@ -109,7 +109,7 @@ async def rehearse(
             except ComposeError as error:
                 missing += [f"no draft was found that runs ({error})"]
             if by_agents(config):
-                await _failure(asker, given)
+                await _failure(asker, environment, given)
             questions = sorted(client.questions, key=lambda question: order.index(question.stage))
             reach = len({question.stage for question in questions}), -len(missing)
             if reach > furthest:
@@ -120,17 +120,17 @@ async def rehearse(
     return best
 
 
-async def _failure(asker: Asker, given: Assignment[Task]) -> None:
+async def _failure(asker: Asker, environment: Environment, given: Assignment[Task]) -> None:
     """Asks about a failure that repeats (000): here of the first tool that the seed's ground truth
     calls."""
     call = next(call for turn in given.seed.calls for call in turn)
-    tool = given.environment.tools()[call.name]
+    tool = environment.tools()[call.name]
     shapes = [{name: shape(value) for name, value in call.arguments.items()}]
     mined = MinedFailure(call.name, REFUSAL, 8, 8, tasks=[given.seed.id], shapes=shapes)
     with suppress(ComposeError):  # a rule reads no sense in these words
-        await propose(asker, given, given.environment, tool, mined, "")
-    other = next(name for name in given.environment.tools() if name != tool.name)
-    await judge(asker, given, given.environment, tool, REFUSAL, ANSWER, Remedy("first", other))
+        await propose(asker, given, environment, tool, mined, "")
+    other = next(name for name in environment.tools() if name != tool.name)
+    await judge(asker, given, environment, tool, REFUSAL, ANSWER, Remedy("first", other))
 
 
 def when(question: Request) -> str:
@@ -139,12 +139,17 @@ def when(question: Request) -> str:
     return "" if role is None else role.when
 
 
-def _given(
-    config: Config, environment: Environment, seed: V, root: V, attempt: int
-) -> Assignment[V]:
-    key = (config.random_seeds.daemon, "rehearsal", 0, attempt)
+def _assignment(config: Config, seed: V, root: V, attempt: int) -> Assignment[V]:
     return Assignment(
-        environment, seed, root, key, config.gates, config.pipeline.functions == "same"
+        "rehearsal",
+        0,
+        seed,
+        root,
+        1,
+        attempt,
+        random_seed=config.random_seeds.daemon,
+        limits=config.gates,
+        same=config.pipeline.functions == "same",
     )
 
 

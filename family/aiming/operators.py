@@ -102,7 +102,11 @@ def applicable(rules: Aiming, seed: Mapping[str, Any]) -> list[Operator]:
 
 
 def led(
-    operator: Operator, rules: Aiming, given: "Assignment[Task]", rng: random.Random
+    operator: Operator,
+    rules: Aiming,
+    environment: Environment,
+    given: "Assignment[Task]",
+    rng: random.Random,
 ) -> "Assignment[Task] | None":
     """The assignment, whose profile is the seed's, with the profile that the operator leads to, and
     after `cut` with what is left of the seed. None: it leads nowhere, as where `cut` meets an
@@ -111,12 +115,12 @@ def led(
         return None
     cut = operator == "cut"
     table = TABLES[operator]
-    rest = _rest(given.environment, given.seed, rng) if cut else given.seed
+    rest = _rest(environment, given.seed, rng) if cut else given.seed
     if rest is None:
         return None
-    made = profile(given.environment, rest) if cut else _edited(operator, shape, rng)
+    made = profile(environment, rest) if cut else _edited(operator, shape, rng)
     if operator in SHOWN:
-        made = replace(made, shown=_shown(operator, given.environment, shape))
+        made = replace(made, shown=_shown(operator, environment, shape))
     if (lacks := partial(faults, operator, rules, shape))(made):
         return None
     aim = {"direction": table["direction"], "operator": operator}

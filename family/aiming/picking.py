@@ -16,6 +16,7 @@ from rods.tasks import AnyTask, Task
 
 if TYPE_CHECKING:  # it brings numpy, which who looks at a run does not wait for
     from rods.daemon.authors.base import Assignment
+    from rods.environments.base import Environment
 
 SIDEWAYS: Mapping[str, Any] = {"direction": "sideways"}
 
@@ -85,7 +86,9 @@ class Directions:
         others = [pick for pick in chosen if pick not in easier][: most - len(easier)]
         return sorted([*easier, *others], key=lambda pick: (-pick.score, pick.task))
 
-    def target(self, given: "Assignment[Task]", aim: Mapping[str, Any]) -> "Assignment[Task]":
+    def target(
+        self, environment: "Environment", given: "Assignment[Task]", aim: Mapping[str, Any]
+    ) -> "Assignment[Task]":
         """The assignment with the target of one of the pick's operators: each of its variants
         begins with the next one, and so does each attempt. Raises ComposeError("no_pattern") where
         none leads from the seed to a variant that may be written."""
@@ -95,7 +98,7 @@ class Directions:
         first = (index + attempt - 1) % len(operators)
         rng = given.rng("aim")
         for operator in (*operators[first:], *operators[:first]):
-            if aimed := led(operator, self.rules, given, rng):
+            if aimed := led(operator, self.rules, environment, given, rng):
                 return aimed
         raise ComposeError(
             "no_pattern", f"none of {', '.join(operators)} leads from the seed to a variant"

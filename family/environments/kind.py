@@ -83,17 +83,22 @@ class ScenarioKind(TaskKind[OpenTask]):
         )
 
     def check(
-        self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex
+        self,
+        environment: Environment,
+        assignment: Assignment[OpenTask],
+        task: OpenTask,
+        gates: Gates,
+        held_out: SimilarityIndex,
     ) -> Checked:
         """In the variant's world: the seed's, or one with checks of its own, which is in no run
         yet."""
-        world = given.environment
-        if task.environment != given.seed.environment:
+        world = environment
+        if task.environment != assignment.seed.environment:
             world = self._drafts.environments.load(task.environment.name)
-        return check_scenario(world, task, given.root, gates, held_out)
+        return check_scenario(world, task, assignment.root, gates, held_out)
 
-    async def settle(self, given: Assignment[OpenTask], task: OpenTask) -> None:
-        if task.environment != given.seed.environment:
+    async def settle(self, assignment: Assignment[OpenTask], task: OpenTask) -> None:
+        if task.environment != assignment.seed.environment:
             await self._drafts.settle(task.environment.name)
 
     def hashes(
@@ -281,22 +286,22 @@ class WrittenScenarios:
         self.name = questioner.backbone
         self.hashes: Mapping[str, str] = {name: load(name).hash for name in TEMPLATES}
 
-    async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed = given.seed
+    async def write(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        seed = assignment.seed
         run = self.drafts.run
-        scenario = _scenario(given.seed)
+        scenario = _scenario(assignment.seed)
         asked = isinstance(seed.user, Persona)
-        tools = given.environment.tools()
+        tools = environment.tools()
         changing = tuple(sorted(changed_by(tools, scenario.witness)))
         task = seed.user.intent if isinstance(seed.user, Persona) else "\n".join(scenario.requests)
         like = Likeness(
             task,
             profile(tools, scenario, asked=asked),
-            changing if given.same else (),
-            given.problem,
+            changing if assignment.same else (),
+            assignment.problem,
         )
-        questions = _Questions(self.questioner, run.config.operation, given.key)
-        number = keyed_random(given.key[0], "scenario", *given.key[1:]).randrange(NUMBERS)
+        questions = _Questions(self.questioner, run.config.operation, assignment.key)
+        number = keyed_random(assignment.key[0], "scenario", *assignment.key[1:]).randrange(NUMBERS)
         name = seed.environment.name
         try:
             program = program_of(addressed.source_of(name, run.environments.folders), seed.system)
@@ -313,7 +318,7 @@ class WrittenScenarios:
             detail = "; ".join([str(dropped), *dropped.details])
             raise ComposeError("conversation_construct_failed", detail) from dropped
         if (
-            given.same
+            assignment.same
             and (changed := tuple(sorted(changed_by(tools, done.scenario.witness)))) != changing
         ):
             told = (
@@ -340,12 +345,12 @@ class ProceduralScenarios:
             "topics": content_id(TOPICS.read_text(encoding="utf-8"))[:12]
         }
 
-    async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        return await in_thread(self.threads, lambda: self._drawn(given))
+    async def write(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        return await in_thread(self.threads, self._drawn, environment, assignment)
 
-    def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed = given.seed
-        skeleton = skeleton_of(given.seed)
+    def _drawn(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        seed = assignment.seed
+        skeleton = skeleton_of(assignment.seed)
         if skeleton is None:
             raise ComposeError(
                 "no_prompts", "its world was not drawn by chance, so nobody draws a scenario in it"
@@ -354,12 +359,12 @@ class ProceduralScenarios:
         try:
             scenario = _scenario(seed)
             variant, validated = draw_like(
-                skeleton, given.environment, scenario, mode, *given.key, same=given.same
+                skeleton, environment, scenario, mode, *assignment.key, same=assignment.same
             )
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
         origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}
-        return task(skeleton, given.environment, variant, validated, mode, origin=origin)
+        return task(skeleton, environment, variant, validated, mode, origin=origin)
 
 
 def skeleton_of(seed: OpenTask) -> Skeleton | None:

@@ -63,20 +63,24 @@ class DrawnKind(TaskKind[OpenTask]):
         )
 
     def check(
-        self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex
+        self,
+        environment: Environment,
+        assignment: Assignment[OpenTask],
+        task: OpenTask,
+        gates: Gates,
+        held_out: SimilarityIndex,
     ) -> Checked:
         """Asks every gate that is switched on and holds for a drawn task; witnesses come last, and
         only where nothing else objects, since models may play in them. Raises InfrastructureError
         where one of these broke."""
-        environment = given.environment
-        tools = given.environment.tools()
+        tools = environment.tools()
         strange = unknown(environment, task)
         asked: list[tuple[Gate, list[Reason]]] = [
             ("replay", foreign(environment, task) if gates.replay else []),
             ("tools", strange if gates.tools else []),
             ("arguments", unfit(environment, task, gates) if gates.arguments else []),
             ("leaks", leaks(environment, task) if gates.leaks else []),
-            ("profile", unlike(tools, given.root, task) if gates.profile else []),
+            ("profile", unlike(tools, assignment.root, task) if gates.profile else []),
             ("contamination", contamination(task, held_out) if gates.contamination else []),
         ]
         seen: tuple[Result, ...] = ()
@@ -107,8 +111,8 @@ class DrawnKind(TaskKind[OpenTask]):
         )
 
 
-def _chance(given: Assignment[OpenTask]) -> Chance:
-    return Chance(given.key[0], "drawn variant", *given.key[1:])
+def _chance(assignment: Assignment[OpenTask]) -> Chance:
+    return Chance(assignment.key[0], "drawn variant", *assignment.key[1:])
 
 
 def _levels(task: OpenTask) -> Levels:
@@ -126,22 +130,22 @@ class ProceduralDrawer:
         self.threads = threads
         self.hashes: Mapping[str, str] = {"phrases": content_id(PHRASES)[:12]}
 
-    async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        return await in_thread(self.threads, lambda: self._drawn(given))
+    async def write(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        return await in_thread(self.threads, self._drawn, environment, assignment)
 
-    def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed = given.seed
-        rng = _chance(given).rng("draw")
-        repository = as_repository(given.environment).repository
+    def _drawn(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        seed = assignment.seed
+        rng = _chance(assignment).rng("draw")
+        repository = as_repository(environment).repository
         drawn = draw_like(
-            repository, _levels(seed), seed.tools, len(seed.goal_calls), rng, same=given.same
+            repository, _levels(seed), seed.tools, len(seed.goal_calls), rng, same=assignment.same
         )
         if drawn is None:
             raise ComposeError(
                 "func_sample_failed",
                 f"the tools drawn cannot be called {len(seed.goal_calls)} times",
             )
-        return open_task(drawn, reference(given.environment))
+        return open_task(drawn, reference(environment))
 
 
 class ModelDrawer:
@@ -152,20 +156,20 @@ class ModelDrawer:
         self.name = asker.backbone
         self.hashes = asker.hashes
 
-    async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed = given.seed
-        chance = _chance(given)
-        levels = _levels(given.seed)
-        repository = as_repository(given.environment).repository
+    async def write(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        seed = assignment.seed
+        chance = _chance(assignment)
+        levels = _levels(assignment.seed)
+        repository = as_repository(environment).repository
         chosen = [repository.tools[name] for name in seed.tools]
-        if not given.same:
+        if not assignment.same:
             chosen = others(repository, seed.tools, chance.rng("tools"))
         asked = replace(levels, calls=len(seed.goal_calls))
         question = ask_for_task(
-            repository, [entry.tool for entry in chosen], asked, given.problem[:MENDED]
+            repository, [entry.tool for entry in chosen], asked, assignment.problem[:MENDED]
         )
         drawn = await self.asker.ask_keyed(chance, question, "conversation_construct_failed")
-        return open_task(replace(drawn, levels=levels), reference(given.environment))
+        return open_task(replace(drawn, levels=levels), reference(environment))
 
 
 Playing = Callable[[OpenTask], Job]  # an episode of the task as the run plays it, in a fresh world

@@ -17,6 +17,7 @@ from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
 from rods.daemon.authors.base import Assignment, T, in_thread
+from rods.environments.base import Environment
 from rods.faults import ErrorType
 from rods.gates.requests import look_ups
 from rods.prompts import load
@@ -50,7 +51,7 @@ class Asker(Questioner):
 
     async def ask_keyed(
         self,
-        given: Keyed,
+        assignment: Keyed,
         question: Question[T],
         error: ErrorType,
         *,
@@ -63,7 +64,7 @@ class Asker(Questioner):
         try:
             purpose = f"{question.template} {turn}"
             return await self.ask(
-                question, lambda number: given.rng(f"{purpose} {number}").getrandbits(31)
+                question, lambda number: assignment.rng(f"{purpose} {number}").getrandbits(31)
             )
         except Unanswered as failed:
             kind = failed.error or error
@@ -80,6 +81,7 @@ class Asker(Questioner):
 class Context:
     """What every stage of one variant works with. `patches` holds all accepted ones, merged."""
 
+    environment: Environment
     catalogue: Catalogue
     asker: Asker
     settings: PipelineSettings
@@ -96,7 +98,7 @@ class Context:
 
     async def ask(
         self,
-        given: Assignment[Task],
+        assignment: Assignment[Task],
         template: str,
         fields: Mapping[str, str],
         form: AnswerForm,
@@ -111,15 +113,17 @@ class Context:
         calls that only feed a later one, which are to be asked for where the root's user asks for
         at least half of its own."""
         if "look_ups" in load(template).fields:
-            if given.root.id not in self.look_ups:
-                asked_for = await self.compute(look_ups, given.environment, given.root)
+            if assignment.root.id not in self.look_ups:
+                asked_for = await self.compute(look_ups, self.environment, assignment.root)
                 way = (
                     "narrated"
                     if 2 * sum(asked_for.values()) >= max(1, len(asked_for))
                     else "silent"
                 )
-                self.look_ups[given.root.id] = self.asker.template("look_ups").sections[way]
-            fields = {"look_ups": self.look_ups[given.root.id], **fields}
+                self.look_ups[assignment.root.id] = self.asker.template("look_ups").sections[way]
+            fields = {"look_ups": self.look_ups[assignment.root.id], **fields}
         stage, error = QUESTIONS[template]
         question = Question(template, fields, form, read, stage=stage, **options)
-        return await self.asker.ask_keyed(given, question, error, turn=turn, functions=functions)
+        return await self.asker.ask_keyed(
+            assignment, question, error, turn=turn, functions=functions
+        )

@@ -22,8 +22,8 @@ from rods.canonical import keyed_random
 from rods.config import preset
 from rods.console.dash.views import lineage
 from rods.console.follower import Follower
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.llm import LLMAuthor
-from rods.daemon.candidates import VariantJob
 from rods.errors import UserError
 from rods.family.aiming.operators import TABLES, applicable, faults, led, measures
 from rods.family.aiming.picking import Directions
@@ -246,8 +246,8 @@ async def test_an_operator_leads_where_its_rule_says(operator: Operator) -> None
         if operator in applicable(config.aiming, measures(task.type, task.calls))
     ]
     for task in fitting[:6]:
-        job = VariantJob(
-            f"1-{task.id}", 0, task, task, 1, {"direction": direction, "operators": [operator]}
+        job = Assignment(
+            f"1-{task.id}", 0, task, task, 1, aim={"direction": direction, "operators": [operator]}
         )
         made = await bench.pipeline.write(
             job, author(), world, lambda _: [], bench.rejections.append
@@ -274,7 +274,7 @@ async def test_a_model_is_told_where_its_variant_goes(recipes: bool, tmp_path: P
         async with asker_at(stub) as asker:
             for task in fitting:
                 who = LLMAuthor(world, asker, config.pipeline, THREADS)
-                job = VariantJob(f"1-{task.id}", 0, task, task, 1, aim)
+                job = Assignment(f"1-{task.id}", 0, task, task, 1, aim=aim)
                 made = await bench.pipeline.write(
                     job, who, world, lambda _: [], bench.rejections.append
                 )
@@ -290,7 +290,7 @@ async def test_what_is_left_after_a_cut_begins_in_the_state_that_the_calls_befor
     world = load("desk")
     for task in tasks():
         given = replace(assignment(task, world), profile=profile(world, task))
-        left = led("cut", config.aiming, given, given.rng("aim"))
+        left = led("cut", config.aiming, world, given, given.rng("aim"))
         if left is None:
             continue
         turn = len(task.calls) - len(left.seed.calls)
@@ -367,13 +367,13 @@ def test_variants_of_a_pick_and_attempts_take_operators_in_turn() -> None:
     world = load("desk")
     aim = directions.aim(3, task, 0.0)
     assert aim is not None and len(operators := aim["operators"]) > 2
-    given = replace(
-        assignment(), environment=world, seed=task, root=task, profile=profile(world, task)
-    )
+    given = replace(assignment(), seed=task, root=task, profile=profile(world, task))
 
     def first(index: int, attempt: int) -> str:
         return str(
-            directions.target(replace(given, key=(0, "3-a", index, attempt)), aim).aim["operator"]
+            directions.target(
+                world, replace(given, pick="3-a", index=index, attempt=attempt), aim
+            ).aim["operator"]
         )
 
     assert (

@@ -78,8 +78,8 @@ def refusals(
     **switches: bool,
 ) -> dict[str, str]:
     """The gates that refuse the candidate, and why."""
-    given = Assignment(WORLD, root or candidate, root or candidate, (0, "pick", 0, 0), Gates())
-    found = DrawnKind(play).check(given, candidate, Gates(**switches), index_of(held_out))
+    given = Assignment("pick", 0, root or candidate, root or candidate, 1)
+    found = DrawnKind(play).check(WORLD, given, candidate, Gates(**switches), index_of(held_out))
     return {one.gate: "; ".join(map(str, one.reasons)) for one in found.rejections}
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.composing.records import ComposeError
-from rods.config import Gates, parse_config
+from rods.config import parse_config
 from rods.daemon.authors.base import Assignment, WholeAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import reference
 from rods.episode.drivers import Job
@@ -48,18 +48,18 @@ def seed(slot: int = 0) -> OpenTask:
 
 
 def assignment(attempt: int = 1, **changes: Any) -> Assignment[OpenTask]:
-    given = Assignment(WORLD, seed(), seed(), (0, "1-x", 0, attempt), Gates())
+    given = Assignment("1-x", 0, seed(), seed(), 1, attempt)
     return replace(given, **changes)
 
 
 async def test_the_generator_draws_other_tools_of_the_same_categories() -> None:
     who = ProceduralDrawer(THREADS)
-    made, again, other = [await who.write(assignment(attempt)) for attempt in (1, 1, 2)]
+    made, again, other = [await who.write(WORLD, assignment(attempt)) for attempt in (1, 1, 2)]
     assert made == again != other and levels_of(made) == LEVELS
     assert shape_of(WORLD.tools(), made) == shape_of(WORLD.tools(), seed()) and set(
         made.tools
     ).isdisjoint(seed().tools)
-    same = await who.write(assignment(same=True))
+    same = await who.write(WORLD, assignment(same=True))
     assert same.tools == seed().tools and same.goal_calls != seed().goal_calls
 
 
@@ -70,7 +70,7 @@ async def test_tools_that_cannot_be_called_so_often_are_an_error_of_the_plan() -
     with pytest.raises(
         ComposeError, match="func_sample_failed: the tools drawn cannot be called 99 times"
     ):
-        await ProceduralDrawer(THREADS).write(assignment(seed=often))
+        await ProceduralDrawer(THREADS).write(WORLD, assignment(seed=often))
 
 
 def test_any_environment_s_tools_are_documents() -> None:
@@ -82,7 +82,7 @@ async def test_a_model_is_asked_for_the_whole_task(stub: Stub) -> None:
     stub.use(Script(answer=ERRANDS))
     async with asker_at(stub) as asker:
         who = ModelDrawer(asker)
-        made = await who.write(assignment())
+        made = await who.write(WORLD, assignment())
     assert who.name == "stub" and list(who.hashes) == ["simulated_task"]
     assert levels_of(made) == LEVELS and set(made.tools).isdisjoint(seed().tools)
     assert shape_of(WORLD.tools(), made) == shape_of(WORLD.tools(), seed())
@@ -104,7 +104,7 @@ async def test_a_task_that_cannot_be_read_as_one_is_asked_for_again_and_given_up
         with pytest.raises(
             ComposeError, match=f"conversation_construct_failed: simulated_task: .*{why}"
         ):
-            await ModelDrawer(asker).write(assignment())
+            await ModelDrawer(asker).write(WORLD, assignment())
     assert len(calls) == asker.tries == 3
 
 
@@ -118,7 +118,7 @@ async def written(
     pipeline = Pipeline(
         parse_config(sections, where="test"), SimilarityIndex(), THREADS, [DrawnKind(play)]
     )
-    job = VariantJob("1-x", 0, seed(), seed(), 1)
+    job = Assignment("1-x", 0, seed(), seed(), 1)
     return await pipeline.write(job, who, WORLD, admit, rejections.append), rejections
 
 
