@@ -141,7 +141,7 @@ class Compute:
     async def _made(self, place: Place, taken: Sequence[_Asked]) -> None:
         orders = [asked.order for asked in taken]
         try:
-            made = await asyncio.wait_for(place.make(orders), self._seconds * len(orders))
+            answers = await asyncio.wait_for(place.make(orders), self._seconds * len(orders))
         except (LostWorker, TimeoutError) as error:
             why = str(error) or f"no answer in {self._seconds * len(orders):.0f} s"
             log.warning("worker lost", why=why, over=[str(order) for order in orders])
@@ -160,7 +160,7 @@ class Compute:
                     asked.answer.set_exception(error)
             self._start(place)
         else:
-            for asked, answer in zip(taken, made, strict=True):
+            for asked, answer in zip(taken, answers, strict=True):
                 if not asked.answer.done():
                     asked.answer.set_result(answer)
             self._freed(place)

@@ -82,15 +82,15 @@ def tool_options(
             weighed = assignment.preferences and node.position not in linked
             places.append(options[: min(CHOICES, catalogue.shown) if weighed else catalogue.shown])
         turns.append(places)
-    found = dict[tuple[Position, Position], Pairs]()
+    feeders = dict[tuple[Position, Position], Pairs]()
     for (turn, place), (later_turn, later_place), _ in (
         () if assignment.same else assignment.profile.edges
     ):
         if able := list(pairs(prober, turns[turn][place], turns[later_turn][later_place])):
             turns[turn][place] = list(dict.fromkeys(producer for producer, _ in able))
             turns[later_turn][later_place] = list(dict.fromkeys(consumer for _, consumer in able))
-            found[(turn, place), (later_turn, later_place)] = able
-    return turns, found
+            feeders[(turn, place), (later_turn, later_place)] = able
+    return turns, feeders
 
 
 def are_single_tools(catalogue: Catalogue, plan: Plan) -> bool:
@@ -136,17 +136,17 @@ def rehearse(prober: Prober, assignment: Assignment[Task], plan: Plan) -> Draft:
         if played and fed >= prober.feeding.keys():
             break
     flat = [name for turn in plan.turns for name in turn.tools]
-    told = []
+    issues = []
     involved = list[str]()
     for turn, place in sorted(prober.feeding.keys() & reached - fed):
         taker = plan.turns[turn].tools[place]
         givers = [flat[number] for number in prober.feeding[turn, place]]
-        told.append(
+        issues.append(
             f"{taker} in turn {turn + 1} can use nothing that {' or '.join(givers)} returns"
         )
         involved += [taker, *givers]
-    if told:
-        raise ComposeError("conversation_construct_failed", "; ".join(told), functions=involved)
+    if issues:
+        raise ComposeError("conversation_construct_failed", "; ".join(issues), functions=involved)
     if not played and furthest is not None:
         detail = f"turn {(furthest.turn or 0) + 1}: in the world as it stands, {furthest.detail}"
         raise ComposeError("func_sample_failed", detail, functions=furthest.functions)
@@ -205,19 +205,19 @@ def with_inferred_flows(
         if fed and not is_amount(name, value, keys):
             each = [leaf for _, leaf in leaves(value)]
             meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
-            if all(one is None or one.words for one in meant):
+            if all(target is None or target.words for target in meant):
                 return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
     met = list[Mention]()
-    said = [""] * len(calls)
+    texts = [""] * len(calls)
     flows = list[list[dict[str, Flow]]]()
-    for turn, made in enumerate(calls):  # what is said in one is known in the later ones
-        task = Task(reference(environment), "base", tuple(said), calls, used, state=draft.state)
+    for turn, turn_calls in enumerate(calls):  # what is said in one is known in the later ones
+        task = Task(reference(environment), "base", tuple(texts), calls, used, state=draft.state)
         row = infer(environment.tools(), task, results)[turn]
         flows.append([])
         of_user: list[str] = []
-        for place, (call, inferred) in enumerate(zip(made, row, strict=True)):
+        for place, (call, inferred) in enumerate(zip(turn_calls, row, strict=True)):
             own = {
                 name: kept(flow, (turn, place), name, call.arguments[name])
                 for name, flow in inferred.items()
@@ -227,7 +227,7 @@ def with_inferred_flows(
             ]
             flows[turn].append(own)
             met += mentions(turn, call, results[turn][place])
-        said[turn] = "; ".join(of_user)
+        texts[turn] = "; ".join(of_user)
     draft = with_calls(draft, lambda turn, place, bound: replace(bound, flows=flows[turn][place]))
     if (reached := depth(draft)) != assignment.profile.depth:
         detail = f"results feed calls over {reached} steps, it must be {assignment.profile.depth}"
@@ -239,8 +239,8 @@ def depth(draft: Draft) -> int:
     """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
     calls = (
         ((turn, at), bound)
-        for turn, made in enumerate(draft.turns)
-        for at, bound in enumerate(made)
+        for turn, bounds in enumerate(draft.turns)
+        for at, bound in enumerate(bounds)
     )
     fed = (
         (place, [flow.origin for flow in bound.flows.values() if flow.origin])

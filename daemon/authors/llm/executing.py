@@ -222,9 +222,9 @@ class ValueChooser:
         few = values
         # a few of them, those of earlier turns first
         if len(values) > OPTIONS and not (single and closed):
-            known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
-            rest = [value for value in values if value not in known]
-            few = known + Random(len(values)).sample(rest, OPTIONS - len(known))
+            earlier = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
+            rest = [value for value in values if value not in earlier]
+            few = earlier + Random(len(values)).sample(rest, OPTIONS - len(earlier))
         # Numbers and truth values are written as they are, anything else in words.
         options = {
             value if isinstance(value, (bool, int, float)) else spoken(value): value
@@ -245,11 +245,11 @@ async def execute(
     that do not feed each other as in the root, and as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
     while True:
-        made = await context.compute(_bound, context, assignment, plan, state, answers)
-        if isinstance(made, Draft):
-            await check_form(context, assignment, made)
-            return made
-        blanks, fields = made
+        outcome = await context.compute(_bound, context, assignment, plan, state, answers)
+        if isinstance(outcome, Draft):
+            await check_form(context, assignment, outcome)
+            return outcome
+        blanks, fields = outcome
         answers.add(await _asked(context, assignment, blanks, fields), blanks)
 
 
@@ -313,11 +313,11 @@ def _question(
         showing.call_line(call, result._replace(text=showing.excerpt(result.text, share)))
         for call, result in calls
     ]
-    told = {
+    progress = {
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
-    return blanks, {**showing.setting(context.catalogue, plan, world, role.world), **told}
+    return blanks, {**showing.setting(context.catalogue, plan, world, role.world), **progress}
 
 
 async def _asked(

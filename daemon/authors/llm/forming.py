@@ -99,7 +99,7 @@ class PartialTask:
         catalogue = replace(
             self.context.catalogue, shown=self.assignment.shown(self.context.catalogue.shown)
         )
-        made = (
+        parts = (
             self.context.environment,
             self.draft,
             self.script,
@@ -107,8 +107,8 @@ class PartialTask:
             self.assignment.rng(f"form {self.type}"),
         )
         held_out = {gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools}
-        missing = [told for gap in self.gaps for told in gap.missing]
-        return task_types.finished(catalogue, *made, held_out=held_out, missing=missing)
+        missing = [record for gap in self.gaps for record in gap.missing]
+        return task_types.finished(catalogue, *parts, held_out=held_out, missing=missing)
 
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
         """How the turn could be served without what `gap` takes away; with `fair`, any part of
@@ -120,10 +120,10 @@ class PartialTask:
     def removable_functions(self) -> list[Gap]:
         """What functions leave behind that may be taken away together. Raises
         ComposeError("no_pattern") for none."""
-        told = sought(
+        looking = sought(
             self.context.environment, self.request, (bound.call.name for bound in self.calls)
         )
-        choices = task_types.removable(self.context.catalogue, self.draft, self.turn + 1, told)
+        choices = task_types.removable(self.context.catalogue, self.draft, self.turn + 1, looking)
         gaps = [
             Gap(
                 self.request,
@@ -166,13 +166,13 @@ class PartialTask:
 
     def value_gap(self, value: UserValue, request: str, supply: str) -> Gap:
         domain = self.context.catalogue.family(value.slot.domain)
-        told = {
+        record = {
             "turn": self.turn,
             "argument": value.argument,
             "value": value.value,
             "domain": domain,
         }
-        return Gap(request, supply, (told,))
+        return Gap(request, supply, (record,))
 
 
 async def form(
@@ -259,14 +259,14 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
             if reasons := wording.form_faults(environment, partial.calls, text):
                 raise Unreadable(f"{name}: {'; '.join(reasons)}")
         why = ""
-        told = showing.compact(chosen.slot.text)
+        words = showing.compact(chosen.slot.text)
         others = [
             value
             for value in values
             if value.value != chosen.value and value.said_in([partial.request])
         ]
         if chosen.said_in([request]) or not chosen.said_in([supply]):
-            why = f"request must not say {told}, and supply must say it word for word"
+            why = f"request must not say {words}, and supply must say it word for word"
         elif lost := [
             showing.compact(value.slot.text)
             for value in others
@@ -277,8 +277,8 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
             raise Unreadable(why, error="query_verify_failed")
         return answer["choice"] - 1, partial.value_gap(chosen, request, supply)
 
-    async def check(made: tuple[int, Gap]) -> None:
-        if ways := await context.compute(partial.served, made[1]):
+    async def check(reading: tuple[int, Gap]) -> None:
+        if ways := await context.compute(partial.served, reading[1]):
             why = (
                 f"request must ask for nothing that can be done before supply is said: "
                 f"{'; '.join(ways)}"

@@ -170,8 +170,8 @@ def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
         rest = change["path"].strip().strip(".")
         here = state
         while rest:
-            known = [key for key in here if rest == key or rest.startswith(f"{key}.")]
-            name = max(known, key=len) if known else rest.partition(".")[0]
+            keys = [key for key in here if rest == key or rest.startswith(f"{key}.")]
+            name = max(keys, key=len) if keys else rest.partition(".")[0]
             names.append(name)
             rest = rest[len(name) + 1 :]
             below = here.get(name)

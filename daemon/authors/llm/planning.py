@@ -151,17 +151,17 @@ async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
             turns, {"story": answer["narrative"].strip()} if assignment.narrative else {}, composed
         )
 
-    async def check(made: Plan) -> None:
+    async def check(proposal: Plan) -> None:
         try:
             await check_form(
                 context,
                 assignment,
-                await context.compute(linking.rehearse, prober, assignment, made),
+                await context.compute(linking.rehearse, prober, assignment, proposal),
             )
         except ComposeError as error:
             raise Unreadable(error.detail, error.type, error.functions) from None
 
-    told = load("guidance").sections
+    guidance = load("guidance").sections
     tools = context.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
     refused = (
@@ -178,7 +178,7 @@ async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
         "root": showing.excerpt("\n".join(assignment.root.script), TOLD),
         "failures": "\n".join(map(_failure_line, assignment.failures)),
         "blocked": ", ".join(sorted(assignment.blocked)) or "(none)",
-        "guidance": " ".join(told[type] for type in failed if type in told),
+        "guidance": " ".join(guidance[type] for type in failed if type in guidance),
         "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
     }
     due = {
@@ -387,8 +387,8 @@ def _offered(
 def _places(wanted: Pattern) -> str:
     """The pattern as prompts show it, one line a turn."""
     vain = "no places (the user asks in vain here for what the next turn does)"
-    shown = (showing.compact(turn) if turn else vain for turn in wanted.turns)
-    return "\n".join(f"turn {number}: {places}" for number, places in enumerate(shown, 1))
+    lines = (showing.compact(turn) if turn else vain for turn in wanted.turns)
+    return "\n".join(f"turn {number}: {places}" for number, places in enumerate(lines, 1))
 
 
 def _links(assignment: Assignment[Task], wanted: Pattern) -> str:

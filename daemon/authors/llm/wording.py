@@ -93,8 +93,8 @@ async def reword(
     turn = defect.turn or 0
     tools = context.environment.tools()
     # Without the rewrite a turn is mended as it was written: for itself (004 Appendix R).
-    shown = range(len(draft.turns)) if context.settings.rewrite else [turn]
-    short = showing.within(draft, context.asker.roles.refine.results, shown)
+    numbers = range(len(draft.turns)) if context.settings.rewrite else [turn]
+    short = showing.within(draft, context.asker.roles.refine.results, numbers)
 
     def read(answer: dict[str, Any]) -> Texts:
         mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
@@ -102,11 +102,11 @@ async def reword(
         return mended
 
     fields = {
-        "conversation": showing.turns(short, texts, shown),
+        "conversation": showing.turns(short, texts, numbers),
         "turn": str(turn + 1),
         "query": texts[turn],
         "issue": defect.reason,
-        "functions": showing.functions(tools, draft, shown),
+        "functions": showing.functions(tools, draft, numbers),
         "voices": _query_templates(context, draft.turns[turn : turn + 1]),
         "calls": with_values(tools, short, draft, turn),
         "longest": str(LONGEST),
@@ -131,14 +131,14 @@ async def _aligned(
         texts = await _written(context, assignment, draft, turns, before, problem)
         role = context.asker.roles.verification
         short = showing.within(draft, role.results, turns)
-        shown = [
+        parts = [
             showing.turn(turn, text, short.turns[turn])
             for turn, text in zip(turns, texts, strict=True)
         ]
         verdict = _list_schema(VERDICT, len(turns))
         length = {"type": "string", "maxLength": role.reason}
         form = AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"}))
-        fields = {"turns": "\n\n".join(shown), "count": str(len(turns))}
+        fields = {"turns": "\n\n".join(parts), "count": str(len(turns))}
         functions = draft.functions(turns)
         answer = await context.ask(
             assignment, "query_verification", fields, form, dict, turn=turns[0], functions=functions
@@ -170,10 +170,10 @@ async def _written(
 
     def read(answer: dict[str, Any]) -> list[str]:
         texts = [text.strip() for text in answer["query"]]
-        said = list(before)
+        script = list(before)
         for turn, text in zip(turns, texts, strict=True):
-            said[turn] = text
-            form, values = faults(context.environment, draft, said, turn)
+            script[turn] = text
+            form, values = faults(context.environment, draft, script, turn)
             if form or values:
                 raise Unreadable("; ".join(form + values))
         return texts
@@ -291,9 +291,9 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
 def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once;
     nothing of what is looked up in this very turn and stands alone, or has to be said."""
-    said = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
+    user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
     met = list[Mention]()
-    told = dict[str, None]()
+    words = dict[str, None]()
     keys = keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
@@ -301,7 +301,7 @@ def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
                 values = [leaf for _, leaf in leaves(bound.call.arguments[argument])]
                 open_ones = (
                     flow.source in ("result", "earlier")
-                    and canonical(bound.call.arguments[argument]) not in said
+                    and canonical(bound.call.arguments[argument]) not in user_says
                 )
                 for value in values if open_ones else ():
                     meant = referent(argument, value, set(map(key_of, values)), met, keys)
@@ -310,10 +310,10 @@ def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
                         and (meant.latest < turn or meant.rival is not None)
                         and meant.words
                     ):
-                        told[meant.words] = None
+                        words[meant.words] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
-    return list(told)
+    return list(words)
 
 
 def with_values(tools: Mapping[str, Tool], short: Draft, draft: Draft, turn: int) -> str:
@@ -352,21 +352,25 @@ def faults(
         if not value.free and not value.said_in(texts[: turn + 1])
     ]
     missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
-    own = [said for earlier in draft.turns[: turn + 1] for said in user_values(tools, earlier)]
+    own = [
+        user_value
+        for earlier in draft.turns[: turn + 1]
+        for user_value in user_values(tools, earlier)
+    ]
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
         for value in looked_up(calls)
         if not is_small(value)
         and now.contains_any_form(value)
-        and not any(said.value == value for said in own)
+        and not any(user_value.value == value for user_value in own)
     ]
-    made = draft.turns[: turn + 1]
-    truth = tuple(tuple(bound.call for bound in calls) for calls in made)
+    turns = draft.turns[: turn + 1]
+    truth = tuple(tuple(bound.call for bound in calls) for calls in turns)
     so_far = Task(
         reference(environment), "base", (*texts[: turn + 1],), truth, (*tools,), state=draft.state
     )
     open_ones = referents(
-        environment, so_far, [[bound.result for bound in calls] for calls in made]
+        environment, so_far, [[bound.result for bound in calls] for calls in turns]
     )
     unclear = [f"turn {turn + 1}: {reason.text}" for reason in open_ones if reason.turn == turn]
     return form_faults(environment, calls, texts[turn]), missing + revealed + unclear
@@ -383,9 +387,11 @@ def _check(environment: Environment, draft: Draft, texts: Texts, turns: Iterable
         values += value
         at_fault += [turn] if form or value else []
     if at_fault:
-        told = "; ".join(forms + values)
+        issues = "; ".join(forms + values)
         functions = draft.functions(at_fault)
-        raise Unreadable(told, error=None if forms else "query_verify_failed", functions=functions)
+        raise Unreadable(
+            issues, error=None if forms else "query_verify_failed", functions=functions
+        )
 
 
 def _list_schema(schema: Any, count: int) -> dict[str, Any]:
