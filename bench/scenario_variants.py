@@ -20,7 +20,8 @@ from statistics import median
 
 from bench.figures import Figure, run
 from rods.config import Config
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.authors.base import Assignment
+from rods.daemon.candidates import Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
@@ -72,7 +73,7 @@ async def _written(tasks: list[OpenTask], what: str) -> list[Figure]:
                 environment = environments.load(name)
                 for seed in (task for task in seeds if task.environment.name == name):
                     began = time.perf_counter()
-                    job = VariantJob(f"1-{seed.id}", 0, seed, seed, 1)
+                    job = Assignment(f"1-{seed.id}", 0, seed, seed, 1)
                     made = await pipeline.write(job, author, environment, neighbours.admit, reject)
                     seconds.append(time.perf_counter() - began)
                     if isinstance(made, OpenTask):

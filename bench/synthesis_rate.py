@@ -25,9 +25,9 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import Config, parse_config
-from rods.daemon.authors.base import Author
+from rods.daemon.authors.base import Assignment, Author
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline, TasksWithCalls
 from rods.environments.base import Environment
@@ -79,7 +79,7 @@ async def _rate(
         for number in waiting:
             seed = seeds[number % len(seeds)]
             began = time.perf_counter()
-            job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
+            job = Assignment(f"{number}-{seed.id}", 0, seed, seed, 1)
             outcome = await pipeline.write(job, author, environment, neighbours.admit, reject)
             seconds.append(time.perf_counter() - began)
             written += not isinstance(outcome, str)

@@ -22,7 +22,8 @@ from rods.buffers.daemon_log import DaemonLog, Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
 from rods.daemon.attempts import compute_of
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.authors.base import Assignment
+from rods.daemon.candidates import Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
@@ -477,8 +478,10 @@ class Service:
             kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
             author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = VariantJob(pick.pick, index, seed, root, pick.record["why"]["generation"] + 1)
-            return await self.pipeline.write(job, author, environment, admit, reject)
+            assignment = Assignment(
+                pick.pick, index, seed, root, pick.record["why"]["generation"] + 1
+            )
+            return await self.pipeline.write(assignment, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))
             return error.type

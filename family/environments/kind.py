@@ -50,12 +50,16 @@ class ScenarioKind(TaskKind[OpenTask]):
         return ProceduralScenarios(asking.threads)
 
     def check(
-        self, given: Assignment[OpenTask], task: OpenTask, gates: Gates, held_out: SimilarityIndex
+        self,
+        environment: Environment,
+        assignment: Assignment[OpenTask],
+        task: OpenTask,
+        gates: Gates,
+        held_out: SimilarityIndex,
     ) -> Checked:
         """Asks every gate that is switched on and holds for a scenario; the controls come last, as
         `witness`, and only where nothing else objects. Raises InfrastructureError where the world
         broke."""
-        environment = given.environment
         scenario = _scenario(task)
         tools = environment.tools()
         calls = [step.call for step in scenario.witness]
@@ -73,7 +77,7 @@ class ScenarioKind(TaskKind[OpenTask]):
             ("tools", strange if gates.tools else []),
             ("arguments", oversize if gates.arguments else []),
             ("leaks", leaks(environment, task) if gates.leaks else []),
-            ("profile", unlike(tools, given.root, task) if gates.profile else []),
+            ("profile", unlike(tools, assignment.root, task) if gates.profile else []),
             ("contamination", contamination(task, held_out) if gates.contamination else []),
         ]
         seen: tuple[Result, ...] = ()
@@ -170,12 +174,12 @@ class ProceduralScenarios:
             "topics": content_id(TOPICS.read_text(encoding="utf-8"))[:12]
         }
 
-    async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        return await in_thread(self.threads, lambda: self._drawn(given))
+    async def write(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        return await in_thread(self.threads, self._drawn, environment, assignment)
 
-    def _drawn(self, given: Assignment[OpenTask]) -> OpenTask:
-        seed = given.seed
-        skeleton = skeleton_of(given.seed)
+    def _drawn(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        seed = assignment.seed
+        skeleton = skeleton_of(assignment.seed)
         if skeleton is None:
             raise ComposeError(
                 "no_prompts", "its world was not drawn by chance, so nobody draws a scenario in it"
@@ -184,12 +188,12 @@ class ProceduralScenarios:
         try:
             scenario = _scenario(seed)
             variant, validated = draw_like(
-                skeleton, given.environment, scenario, mode, *given.key, same=given.same
+                skeleton, environment, scenario, mode, *assignment.key, same=assignment.same
             )
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
         origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}
-        return task(skeleton, given.environment, variant, validated, mode, origin=origin)
+        return task(skeleton, environment, variant, validated, mode, origin=origin)
 
 
 def skeleton_of(seed: OpenTask) -> Skeleton | None:

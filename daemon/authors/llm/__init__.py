@@ -32,7 +32,7 @@ class LLMAuthor(Context):
         catalogue = (
             catalogue_with_tools(environment) if settings.recipes else single_tools(environment)
         )
-        super().__init__(catalogue, asker, settings, threads)
+        super().__init__(environment, catalogue, asker, settings, threads)
 
     plan = planning.plan
     initial_state = initial_states.initial_state
@@ -43,9 +43,9 @@ class LLMAuthor(Context):
     form = forming.form
     judge = judging.judge
 
-    async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
-        worded = await self.queries(given, draft) if self.settings.calls == "per_turn" else ()
-        return await wording.rewrite(self, given, draft, worded)
+    async def rewrite(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+        worded = await self.queries(assignment, draft) if self.settings.calls == "per_turn" else ()
+        return await wording.rewrite(self, assignment, draft, worded)
 
 
 def prompt_hashes(environment: Environment) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
 from rods.daemon.authors.base import Assignment, T, in_thread
+from rods.environments.base import Environment
 from rods.faults import ErrorType
 from rods.gates.requests import look_ups
 from rods.prompts import load
@@ -65,6 +66,7 @@ class Asker(Questioner):
 class Context:
     """What every stage of one variant works with. `patches` holds all accepted ones, merged."""
 
+    environment: Environment
     catalogue: Catalogue
     asker: Asker
     settings: PipelineSettings
@@ -81,7 +83,7 @@ class Context:
 
     async def ask(
         self,
-        given: Assignment[Task],
+        assignment: Assignment[Task],
         template: str,
         fields: Mapping[str, str],
         form: AnswerForm,
@@ -96,14 +98,16 @@ class Context:
         calls that only feed a later one, which are to be asked for where the root's user asks for
         at least half of its own."""
         if "look_ups" in load(template).fields:
-            if given.root.id not in self.look_ups:
-                asked_for = await self.compute(look_ups, given.environment, given.root)
+            if assignment.root.id not in self.look_ups:
+                asked_for = await self.compute(look_ups, self.environment, assignment.root)
                 narrated = 2 * sum(asked_for.values()) >= max(1, len(asked_for))
                 section = "narrated" if narrated else "silent"
-                self.look_ups[given.root.id] = self.asker.template("look_ups").sections[section]
-            fields = {"look_ups": self.look_ups[given.root.id], **fields}
+                self.look_ups[assignment.root.id] = self.asker.template("look_ups").sections[
+                    section
+                ]
+            fields = {"look_ups": self.look_ups[assignment.root.id], **fields}
         stage, error = QUESTIONS[template]
         question = Question(template, fields, form, read, stage=stage, **options)
         return await self.asker.ask_keyed(
-            given.rng, question, error, turn=turn, functions=functions
+            assignment.rng, question, error, turn=turn, functions=functions
         )
