@@ -3,11 +3,9 @@ logs derives it."""
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,15 +17,11 @@ from rods.buffers.log.record_bytes import line
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
-from rods.console.dash.page_file import export_page
-from rods.console.dash.server import Registry
-from rods.console.follower import Follower
 from rods.dialects.tags import Tags
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply, Trace
 from rods.episode.goals import GroundTruth
-from rods.errors import EXIT_USER
 from rods.extension import preferred
 from rods.family.skills.extension import EXTENSION
 from rods.family.skills.skills import Skills
@@ -35,7 +29,6 @@ from rods.observations import Group, Role
 from rods.tasks import Task
 from rods.trainer.batches import earned
 from rods.worlds import desk
-from tests.console.conftest import rods
 from tests.console.dash.browser import browser
 from tests.console.dash.conftest import served
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
@@ -184,65 +177,6 @@ def test_the_functions_of_variants_weigh_more_than_those_of_variants_that_are_dr
     blind = list(weighed(plain, drawn))
     assert len(aimed) > 50 and len(blind) > 50
     assert mean(aimed) > mean(blind) + 0.2, (mean(aimed), mean(blind))
-
-
-@pytest.mark.slow
-def test_the_map_over_the_steps_is_shown_by_inspect_and_on_the_page(drawn: Run, plain: Run) -> None:
-    told = json.loads(rods("inspect", drawn.path, "--skills", "--json").stdout)["skills"]
-    assert told["steps"] == [*range(1, 10)]
-    over = practised(drawn.path)
-    for name, known in told["shares"].items():
-        assert [each and each[0] for each in known] == [
-            round(over[step][name], 3) if name in over[step] else None for step in told["steps"]
-        ]
-    assert {"share_file", "find_contact → share_file"} < told["shares"].keys() == over[9].keys()
-    times = [known[-1][1] for known in told["shares"].values()]
-    assert times == sorted(times, reverse=True)
-    head, *lines = rods("inspect", drawn.path, "--skills").stdout.splitlines()
-    assert head.split() == ["after", "step", "1", "3", "5", "7", "9", "of", "times"]
-    assert len(lines) == len(over[9]) and all(
-        line.split("  ")[0].strip() in over[9] for line in lines
-    )
-    _, answers = export_page(Registry([drawn.path, plain.path]), drawn.path.parent / "page")
-    assert json.loads(json.dumps(answers["/api/drawn/shares"])) == {"skills": told}
-
-    nothing = json.loads(rods("inspect", plain.path, "--skills", "--json").stdout)
-    assert nothing == {"skills": {"steps": [], "shares": {}}} and answers["/api/plain/shares"] == {}
-    assert (
-        "says anything of skills: [skills] is off" in rods("inspect", plain.path, "--skills").stdout
-    )
-    both = rods("inspect", drawn.path, "--skills", "--interface")
-    assert both.returncode == EXIT_USER and "Traceback" not in both.stderr
-
-
-class Improving(Trainer):
-    """Says of one function how often it went well: always more."""
-
-    def group(self, step: int, task_id: str, role: Role) -> Group:
-        plain = super().group(step, task_id, role)
-        told = {"skills": {"send_mail": [1000, step]}}
-        return replace(
-            plain, rollouts=tuple(replace(rollout, added=told) for rollout in plain.rollouts)
-        )
-
-
-@pytest.mark.slow
-def test_of_many_steps_every_so_many_are_kept_and_the_last(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"skills": {"enabled": True, "discount": 0.001}}, TASKS)
-    with Improving(run) as trainer:
-        trainer.play(99)
-        follower = Follower(run.path)
-        for steps in ([*range(1, 100)], [*range(2, 199, 2), 199], [*range(4, 236, 4), 235]):
-            trainer.play(steps[-1] - trainer.step)
-            follower.look()
-            with follower.whole():
-                moved = follower.moved()["skills"]
-            assert moved["steps"] == steps
-            shares = [share for share, _ in moved["shares"].pop("send_mail")]
-            assert (
-                shares == pytest.approx([step / 1000 for step in steps], abs=1e-3)
-                and not moved["shares"]
-            )
 
 
 @pytest.mark.slow
