@@ -29,8 +29,6 @@ from rods.observations import Group, Role
 from rods.tasks import Task
 from rods.trainer.batches import earned
 from rods.worlds import desk
-from tests.console.dash.browser import browser
-from tests.console.dash.conftest import served
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, seeds, until, variants
 
 TAGS = Tags()
@@ -177,27 +175,6 @@ def test_the_functions_of_variants_weigh_more_than_those_of_variants_that_are_dr
     blind = list(weighed(plain, drawn))
     assert len(aimed) > 50 and len(blind) > 50
     assert mean(aimed) > mean(blind) + 0.2, (mean(aimed), mean(blind))
-
-
-@pytest.mark.slow
-async def test_the_page_draws_a_row_a_function_and_a_cell_a_step(drawn: Run) -> None:
-    with served(drawn.path) as address:
-        async with browser() as page:
-            await page.open(address.opened("/drawn/run"))
-            await page.until("document.querySelectorAll('.map tbody tr').length > 30")
-            rows = (
-                "[...document.querySelectorAll('.map tbody tr')].map((row) => "
-                "[...row.children].map((cell) => cell."
-            )
-            named = {
-                first: (share, cells)
-                for first, share, _, *cells in await page.ask(f"{rows}textContent))")
-            }
-            assert named.keys() == practised(drawn.path)[9].keys()
-            assert named["find_event"] == ("100 %", [""] * 9) and named["share_file"][0] == "50 %"
-            titles = {title for row in await page.ask(f"{rows}title))") for title in row}
-            assert {"after step 1: 100 %", "after step 9: 50 %", "after step 1: –"} < titles
-            assert not page.complaints
 
 
 @pytest.mark.slow
