@@ -97,7 +97,7 @@ class Follower(Progress):
         self.picks = Columns(seq="u4", task="i4")  # of seeds.jsonl: picked and finished
         self.rejected = Columns(seq="u4", task="i4")  # by their seed
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
-        # Of the turns of a step's rollouts, where told.
+        # of the turns of a step, where its rollouts have labels
         self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
         # By task: rows of `groups`, `decisions` and `variants`.
         self.newest_group, self.newest_decision, self.newest_variant = (
@@ -325,8 +325,8 @@ class Follower(Progress):
         at = clock if isinstance(clock, (int, float)) else NAN
         numbers = reward, difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
         self.steps.append(step.record["seq"], step.step, step.epoch, *numbers)
-        if told := label_counts(step.records):
-            self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
+        if labels := label_counts(step.records):
+            self.labels.append(step.record["seq"], step.step, *(labels[label] for label in LABELS))
 
     def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:
         """Moments and zone (an index of ZONES) of a group's record; None where it counts for no

@@ -106,7 +106,7 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
 def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
     """What became of each turn in the task's live groups, and how many had a call and how many
     replies they took, in order of steps."""
-    told: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
     for record in records:
         group = group_of(record)
         turns: list[Counter[str]] = [Counter() for _ in task.texts]
@@ -115,10 +115,10 @@ def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
                 turns[turn][label] += 1
         if any(turns):
             went = asdict(dynamics([record]))
-            told.append(
+            groups.append(
                 {"step": record["step"], "turns": [dict(turn) for turn in turns], "went": went}
             )
-    return told
+    return groups
 
 
 def _lineage(follower: Follower, task: AnyTask) -> list[AnyTask]:
@@ -162,12 +162,12 @@ def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict
         event = {"step": record["step"], "event": record["kind"]}
         event |= {key: record[key] for key in FACTS if record.get(key) is not None}
         if record["kind"] == "finished" and not record["accepted"] and record["pick"] in failed:
-            event["latest failure"] = _told(failed[record["pick"]])
+            event["latest failure"] = _evidence_text(failed[record["pick"]])
         events.append(event)
     return events
 
 
-def _told(evidence: Any) -> str:
+def _evidence_text(evidence: Any) -> str:
     """What a failed candidate came to, in the words of whatever refused it."""
     text = evidence.get("detail", evidence) if isinstance(evidence, dict) else evidence
     return ("; ".join(map(str, text)) if isinstance(text, list) else str(text))[:SAID]

@@ -233,7 +233,7 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
                 events.append({"step": refused.step, "event": "refused", "rule": refused.rule})
             rows.append(
                 {
-                    **_told(follower, row, states),
+                    **_variant_row(follower, row, states),
                     "picked": int(table["step"][row]),
                     "events": events,
                 }
@@ -255,7 +255,7 @@ def _counted(states: NDArray[Any]) -> dict[str, int]:
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-def _told(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
+def _variant_row(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
     """A variant, and what its latest group says."""
     table = follower.variants
     number = int(table["task"][row])
@@ -283,10 +283,10 @@ def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
     table = follower.decisions
     rows = np.flatnonzero(table["task"] == number)
     columns = (table[name][rows].tolist() for name in ("step", "kind", "rule"))
-    told = zip(*columns, strict=True)
+    decisions = zip(*columns, strict=True)
     return [
         {"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]}
-        for step, kind, rule in told
+        for step, kind, rule in decisions
     ]
 
 
@@ -299,7 +299,7 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
         states = _counted(_states(follower))
     log = Lookup(follower.path / REJECTED)
     gates = get_args(Gate)
-    told = []
+    failed = []
     for stage, error, count, latest in sorted(failures, key=lambda failure: -failure[2]):
         kind = "gate" if error in gates else "judge" if error == "judge_rejected" else "error type"
         entry = {"stage": stage, "error": error, "count": count, "kind": kind}
@@ -311,12 +311,12 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
                 "raw": record["raw"][:MOST_TEXT],
             }
             entry |= {"example": example}
-        told.append(entry)
+        failed.append(entry)
     return {
         "picked": now.picked,
         "outcomes": now.outcomes,
         "discards": now.discards,
-        "failures": told,
+        "failures": failed,
         "accepted": len(follower.variants),
         "decisions": [
             {"event": event, "rule": rule, "count": count} for (event, rule), count in decided
@@ -354,7 +354,7 @@ def lineage(follower: Follower, query: Query) -> dict[str, Any]:
                 }
                 nodes.append({**original, **_latest(follower, task)})
             elif int(table["seed"][rows[task]]) in kept:
-                nodes.append(_told(follower, int(rows[task]), states))
+                nodes.append(_variant_row(follower, int(rows[task]), states))
         return {"total": len(descendants) + 1, "nodes": nodes}
 
 

@@ -54,7 +54,7 @@ def status(
         raise UserError(
             "--follow and --log are of one run", where="rods status", remedy="name its folder alone"
         )
-    listed = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
+    listed = [_run_facts(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
     none = "there is no run → `rods up RUN --config FILE` makes one"
     print_result(as_json, {"runs": listed}, _table(listed) if listed else none)
 
@@ -95,15 +95,15 @@ def _worlds(environments: list[dict[str, Any]]) -> str:
     admitted = sum("by" in world for world in environments)
     kinds = [world["parameters"].get("kind") for world in environments]
     if len(environments) <= FEW:
-        told = [
+        names = [
             f"{world['name']} ({kind or 'kind unknown'})"
             for world, kind in zip(environments, kinds, strict=True)
         ]
     else:
-        told = [
+        names = [
             f"{count} {kind or 'of unknown kind'}" for kind, count in Counter(kinds).most_common()
         ]
-    return ", ".join(told) + (f"; {admitted} of them admitted since the start" if admitted else "")
+    return ", ".join(names) + (f"; {admitted} of them admitted since the start" if admitted else "")
 
 
 def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _log(run: Path, follow: bool, as_json: bool) -> None:
         time.sleep(SECONDS)
 
 
-def _told(name: str, path: Path) -> dict[str, Any]:
+def _run_facts(name: str, path: Path) -> dict[str, Any]:
     """A run in figures; one that cannot be read says why in `condition`."""
     facts: dict[str, Any] = {"name": name, "run": str(path)}
     try:
@@ -229,7 +229,7 @@ def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
             start, end, difference = (
                 run["heldout"][name]["progress"] for name in ("start", "end", "difference")
             )
-            told = (
+            held_out = (
                 f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
             )
-            yield f"{'':{wide}}  held-out progress {told}"
+            yield f"{'':{wide}}  held-out progress {held_out}"
