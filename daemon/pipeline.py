@@ -115,8 +115,9 @@ class Pipeline:
         kinds: Sequence[TaskKind[Any]] = STAGED,
         compute: Compute | None = None,
     ) -> None:
-        """`kinds` are those of the seeds. `compute` makes the attempts of the procedural author, and
-        runs the gates of tasks with ground-truth calls that models write (None: `threads` do)."""
+        """`kinds` are those of the seeds. `compute` makes the attempts of the procedural author,
+        and runs the gates of tasks with ground-truth calls that models write (None: `threads`
+        do)."""
         self.config = config
         self.held_out = held_out
         self.threads = threads

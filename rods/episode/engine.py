@@ -77,8 +77,8 @@ class NeedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class NeedUser:
-    """Asks what the played user says next; empty: it ends the conversation. `said` is what it has seen of it: its own texts, and the answers without calls and
-    results."""
+    """Asks what the played user says next; empty: it ends the conversation. `said` is what it has
+    seen of it: its own texts, and the answers without calls and results."""
 
     said: Exchange
 
