@@ -37,7 +37,7 @@ from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
 
 # Of a group record; the rest is reported.
-ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc", "mac"})
+ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})
 Merge = tuple[Record, list[Record]]  # its `epoch` record, and its decisions
 
 
@@ -400,9 +400,7 @@ def _tasks(ids: list[str]) -> str:
 
 def _bare(record: Record) -> Record:
     """Without what only the log gives it."""
-    return {
-        key: value for key, value in record.items() if key not in ("seq", "crc", "mac", "first")
-    }
+    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
 
 
 def _short(record: Record) -> str:

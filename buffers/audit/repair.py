@@ -25,7 +25,6 @@ import orjson
 
 from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.audit.verify import logs
-from rods.buffers.log.authentic import Authenticate, authenticating
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.record_bytes import (
@@ -158,7 +157,7 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
     if not any(part.damaged for part in parts):
         return
     remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
-    for part, data in mended(parts, authenticating(log)):
+    for part, data in mended(parts):
         act = partial(_replace, part.path, data)
         yield Repair(part.path.name, str(part), remedy, act, mends=True, loses=bool(part.missing))
     for snapshot in sorted(
@@ -202,13 +201,12 @@ def restore_pool(run: Run, aside: Path) -> None:
     _cut_before_lost_merge(log, aside)
     history = Rederivation(run, Findings(str(run.path)))
     history.walk()
-    authenticate = authenticating(log)
     for part in segments(log) if history.restored else ():
         lines = read_regular(part, BULK).splitlines(keepends=True)
         first = first_seq(part) or 0
         for seq, content in history.restored.items():
             if first <= seq < first + len(lines):
-                lines[seq - first] = line(seq, content, authenticate)
+                lines[seq - first] = line(seq, content)
         replace(part, b"".join(lines))
 
 
@@ -318,9 +316,7 @@ def salvage(log: Path) -> list[PartContents]:
     return parts
 
 
-def mended(
-    parts: list[PartContents], authenticate: Authenticate | None = None
-) -> Iterator[tuple[PartContents, bytes]]:
+def mended(parts: list[PartContents]) -> Iterator[tuple[PartContents, bytes]]:
     """The damaged parts with their new bytes."""
     known = _starts(parts)
     for part in parts:
@@ -328,7 +324,7 @@ def mended(
             lines = {seq: text + b"\n" for seq, text in part.records.items()}
             for seq in part.missing:
                 lost = known.get(seq) or record(LOST, log=part.path.name, number=seq)
-                lines[seq] = line(seq, lost, authenticate)
+                lines[seq] = line(seq, lost)
             yield part, b"".join(lines[seq] for seq in sorted(lines))
 
 

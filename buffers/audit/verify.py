@@ -5,8 +5,7 @@ groups that are whole, picks, variants and lineages that fit together, and snaps
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +17,6 @@ from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import initial
 from rods.buffers.folds.totals import DaemonTotals
-from rods.buffers.log.authentic import VARIABLE, authenticating, forged
 from rods.buffers.log.parts import last_of, segments
 from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, group_of, record_id
 from rods.buffers.log.tail import Tail, read, read_raw
@@ -62,10 +60,6 @@ def verify(path: Path, replay: bool = False) -> Findings:
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
     try:
-        _check_authors(path, findings)
-        # derived from what anybody may have written, the rest would mean nothing
-        if not findings.ok:
-            return findings
         for log in LOGS:
             _check_records(run.path / log, findings)
         for longer in extensions_of(path):
@@ -88,30 +82,6 @@ def verify(path: Path, replay: bool = False) -> Findings:
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
-
-
-def _check_authors(path: Path, findings: Findings) -> None:
-    """Where a key is given: every record of every log is from somebody who has it."""
-    for log in logs(path):
-        if (authenticate := authenticating(log)) is None:
-            with suppress(OSError, UserError):  # which whatever reads the log says
-                if "mac" in (last_of(log) or {}):
-                    findings.notes.append(
-                        f"its records carry codes, which are not looked at: {VARIABLE} names no key"
-                    )
-                    return
-            continue
-        findings.count("logs held to the key")
-        try:
-            wrong = list(islice(forged(log, authenticate), 2))
-        except (OSError, UserError) as error:
-            findings.problem(log.name, str(error))
-            continue
-        for part, offset in wrong[:1]:
-            more = " and others" if wrong[1:] else ""
-            findings.problem(
-                part.name, f"the record at byte {offset}{more}: written without the key"
-            )
 
 
 def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:

@@ -3,7 +3,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,12 +57,9 @@ def closed(closing: Record, first: int) -> Record:
     return {"id": closing["id"], "kind": closing["kind"], "first": first, **closing}
 
 
-def line(seq: int, content: Record, authenticate: Callable[[bytes], bytes] | None = None) -> bytes:
-    """The bytes of a record, newline included, with the field that `authenticate` gives
-    (rods.buffers.log.authentic). Raises UserError for more than readers take."""
+def line(seq: int, content: Record) -> bytes:
+    """The bytes of a record, newline included. Raises UserError for more than readers take."""
     body = orjson.dumps({"seq": seq, **content})[:-1]
-    if authenticate is not None:
-        body += authenticate(body)
     if len(body) + TRAILER >= LINE:
         what = (
             f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may "

@@ -26,7 +26,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from rods.buffers.log.authentic import VARIABLE, authenticating
 from rods.buffers.log.disk import open_file, refusals, sync_folder, write
 from rods.buffers.log.parts import first_seq, last_of, last_record
 from rods.buffers.log.record_bytes import Damage, Record, closed, line, newline_altered, quarantine
@@ -47,7 +46,6 @@ class LogWriter:
         self.path = path
         self._part_bytes = part_bytes
         new = not path.exists()
-        self.authenticate = authenticating(log or path)
         before = last_of(log or path, but=path)
         self.seq = 0 if before is None else int(before["seq"])
         self._descriptor = -1
@@ -60,10 +58,8 @@ class LogWriter:
                 sync_folder(path.parent)
             else:
                 with quarantine():
-                    before = self._repair_tail() or before
+                    self._repair_tail()
                 self._sync()
-            if before is not None and ("mac" in before) != (self.authenticate is not None):
-                raise _another_key(path, self.authenticate is not None)
         except BaseException:
             self.close()
             raise
@@ -74,10 +70,7 @@ class LogWriter:
         Raises UserError for a full disk or one that refuses writes; lines that were written whole
         stay.
         """
-        lines = [
-            line(seq, content, self.authenticate)
-            for seq, content in enumerate(records, self.seq + 1)
-        ]
+        lines = [line(seq, content) for seq, content in enumerate(records, self.seq + 1)]
         return self.append_lines(b"".join(lines), self.seq + len(lines))
 
     def append_lines(
@@ -197,8 +190,8 @@ class LogWriter:
         self._open_live()
         self._broken = False
 
-    def _repair_tail(self) -> Record | None:
-        """Returns the last whole record, and moves the bytes after it to `<name>.torn.<offset>`."""
+    def _repair_tail(self) -> None:
+        """Moves the bytes behind the last whole record to `<name>.torn.<offset>`."""
         last, end = last_record(self.path)
         if last is not None:
             self.seq = int(last["seq"])
@@ -212,20 +205,6 @@ class LogWriter:
             sync_folder(aside.parent)
             os.ftruncate(self._descriptor, end)
             self.size = end
-        return last
-
-
-def _another_key(path: Path, given: bool) -> RefusedError:
-    """Half a log with codes would prove nothing."""
-    what = (
-        "its records carry no codes, and a key is given"
-        if given
-        else "its records carry codes, and no key is given"
-    )
-    remedy = (
-        f"start without {VARIABLE}, as before" if given else f"name the key's file in {VARIABLE}"
-    )
-    return RefusedError(what, where=str(path), remedy=remedy)
 
 
 SLOW = 0.005  # seconds; serving 64 producers takes about a tenth of it
@@ -248,7 +227,6 @@ class GroupCommit:
         """`writer` is asked before every write, by the thread: a log may go on in another part."""
         self._writer = writer
         self._seq = writer().seq  # of the last record taken
-        self._authenticate = writer().authenticate
         self._waiting: list[Waiting] = []
         self._done: list[Waiting] = []  # written and synced, and not answered yet
         self._answered: deque[list[Waiting]] = deque()  # on their way to the loop
@@ -283,9 +261,7 @@ class GroupCommit:
     def _take(self, records: Sequence[Record]) -> asyncio.Future[None]:
         if self._failure is not None:
             raise self._failure
-        data = b"".join(
-            [line(seq, each, self._authenticate) for seq, each in enumerate(records, self._seq + 1)]
-        )
+        data = b"".join([line(seq, each) for seq, each in enumerate(records, self._seq + 1)])
         self._seq += len(records)
         future = (self._loop or self._start()).create_future()
         self._waiting.append((self._seq, data, future))

@@ -51,11 +51,7 @@ def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
     case = find(opened, failure)
     state = read_state(opened, strict=False)
     records = [
-        {
-            key: value
-            for key, value in entry.items()
-            if key not in ("seq", "id", "crc", "mac", "failure")
-        }
+        {key: value for key, value in entry.items() if key not in ("seq", "id", "crc", "failure")}
         for log in (FEEDBACK, DROPPED)
         for entry in state.records(log)
         if entry.get("failure") == case.failure
