@@ -123,11 +123,9 @@ class Watched(LogWriter):
         super().__init__(path)
         self.groups: list[int] = []
 
-    def append_lines(
-        self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None
-    ) -> int:
+    def append_lines(self, data: bytes, last: int) -> int:
         self.groups.append(len(data))
-        return super().append_lines(data, last, meanwhile)
+        return super().append_lines(data, last)
 
 
 async def _log(path: Path, seconds: float) -> Written:
