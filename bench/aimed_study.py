@@ -49,7 +49,7 @@ from rods.buffers.checkpoints import KEEP, Checkpoints
 from rods.buffers.log.tail import read
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.buffers.state import RunState, lineage, read_state
+from rods.buffers.state import RunState, read_state, starts_of
 from rods.config import parse_config
 from rods.evaluation.heldout import per_task, score_run
 from rods.evaluation.scoring import estimate
@@ -202,7 +202,7 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
     if runfolder.exists(path):
         end = max(end, Run.open(path).config.training.steps)
         # one of a stop may push them out
-        for checkpoint in Checkpoints(path).named(lineage(path).keeps):
+        for checkpoint in Checkpoints(path).named(starts_of(path).keeps):
             if checkpoint.position.step % every == 0:
                 score(path, checkpoint.position.step)
     while True:

@@ -397,7 +397,7 @@ class Follower(Progress):
 
     def _observe(self, records: Iterable[tuple[Record, list[Record]]]) -> None:
         for record, groups in records:
-            if record["kind"] in ("update", "step") and self.state.lineage.counts(record):
+            if record["kind"] in ("update", "step") and self.state.starts.counts(record):
                 if record["kind"] == "update":
                     self._append_update(record)
                 else:
@@ -472,7 +472,7 @@ class Follower(Progress):
         )
 
     def _decide(self, records: list[Record]) -> None:
-        for record in filter(self.state.lineage.counts, records):
+        for record in filter(self.state.starts.counts, records):
             seq = record["seq"]
             step = record["step"]
             if record["kind"] == "epoch":

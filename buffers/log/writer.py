@@ -222,9 +222,9 @@ class GroupCommit:
     def __init__(self, writer: Callable[[], LogWriter]) -> None:
         """`writer` is asked before every write, by the thread: a log may go on in another part."""
         self._writer = writer
-        self._seq = writer().seq  # of the last record taken
+        self.seq = writer().seq  # of the last record taken
         self._waiting: SimpleQueue[Appended | None] = SimpleQueue()  # None: nothing will follow
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None  # what ended it
         self._thread: threading.Thread | None = None
 
     def append(self, record: Record) -> asyncio.Future[None]:
@@ -234,7 +234,7 @@ class GroupCommit:
 
     def append_group(self, records: Sequence[Record], closing: Record) -> asyncio.Future[None]:
         """The same for `records` and the record that closes them, in one write."""
-        return self._take([*records, closed(closing, self._seq + 1)])
+        return self._take([*records, closed(closing, self.seq + 1)])
 
     def close(self) -> None:
         """Writes what waits and ends the thread; blocks for as long as the disk takes."""
@@ -244,13 +244,13 @@ class GroupCommit:
             self._thread = None
 
     def _take(self, records: Sequence[Record]) -> asyncio.Future[None]:
-        if self._failure is not None:
-            raise self._failure
-        lines = b"".join([line(seq, each) for seq, each in enumerate(records, self._seq + 1)])
-        self._seq += len(records)
+        if self.failure is not None:
+            raise self.failure
+        lines = b"".join([line(seq, each) for seq, each in enumerate(records, self.seq + 1)])
+        self.seq += len(records)
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._waiting.put(Appended(self._seq, lines, done))
+        self._waiting.put(Appended(self.seq, lines, done))
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, args=(loop,), name="commit", daemon=True
@@ -261,7 +261,7 @@ class GroupCommit:
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         ended = False
         while not ended:
-            batch = []
+            batch: list[Appended] = []
             while not batch or not self._waiting.empty():
                 if (appended := self._waiting.get()) is None:
                     ended = True
@@ -270,12 +270,12 @@ class GroupCommit:
             if not batch:
                 return
             try:
-                if self._failure is None:
+                if self.failure is None:
                     lines = b"".join([appended.lines for appended in batch])
                     self._writer().append_lines(lines, batch[-1].seq)
             except Exception as error:  # noqa: BLE001 — handed to everyone who waits
-                self._failure = error
-            loop.call_soon_threadsafe(_answer, batch, self._failure)
+                self.failure = error
+            loop.call_soon_threadsafe(_answer, batch, self.failure)
 
 
 def _answer(batch: Sequence[Appended], failure: Exception | None) -> None:
@@ -287,3 +287,4 @@ def _answer(batch: Sequence[Appended], failure: Exception | None) -> None:
             appended.done.set_result(None)
         else:
             appended.done.set_exception(failure)
+            appended.done.exception()  # nobody has to wait for it

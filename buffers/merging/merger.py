@@ -19,7 +19,7 @@ from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.merging.rules import Admission, derive
 from rods.buffers.run.heartbeat import Heartbeat, read_heartbeat
-from rods.buffers.run.locks import Ownership, buffer_lock
+from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run, admitted_of
 from rods.buffers.run.runfolder import ADMITTED, POOL
 from rods.buffers.state import RunState
@@ -117,17 +117,15 @@ class Merger:
             )
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
-        if filling and (left := self.state.unvisited()):
-            told = f"epoch {number - 1} has not visited {len(left)} of its tasks"
-            raise self._refused(
-                f"{told}, and a static pool is written from all", "record their groups first"
-            )
+        if filling and (tasks := self.state.unvisited()):
+            what = f"epoch {number - 1} has not visited {len(tasks)} of its tasks"
+            what += ", and a static pool is written from all"
+            raise self._refused(what, "record their groups first")
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
-        with buffer_lock(self.run.path):
-            at = self._record(number, stage, step)  # or not, where something is to be played first
+        at = self._record(number, stage, step)  # or not, where something is to be played first
         if self._contest and play and self._contest.wanted:
-            self._contest.play(at, play)  # takes long: others may want the lock
+            self._contest.play(at, play)
             self._decide(number, stage, waiting, play)
 
     def _refused(self, what: str, remedy: str) -> RefusedError:
@@ -141,7 +139,7 @@ class Merger:
         state = self.state
         contest = self._contest
         state.read_merges()
-        read = contest.begin(number, state.lineage.counts) if contest else None
+        read = contest.begin(number, state.starts.counts) if contest else None
         fixed = {"expanded_seq": state.staging.seq if read is None else read} | state.fixed.get(
             number, {}
         )
@@ -197,7 +195,7 @@ class Merger:
         limit = self.run.config.operation.deadline_seconds
         work = object()
         deadline = 0.0
-        said = time.monotonic() + PATIENCE
+        note_due = time.monotonic() + PATIENCE
         while True:
             self._seeds.poll()
             if (
@@ -217,8 +215,8 @@ class Merger:
                     f"(operation.deadline_seconds) → "
                     f"start `rods-daemon {self.run.path}` and try again"
                 )
-            if time.monotonic() > said:
-                said = math.inf
+            if time.monotonic() > note_due:
+                note_due = math.inf
                 start = f"rods-daemon {self.run.path}"
                 log.info("waiting for the daemon", step=step, at_most_seconds=limit, command=start)
             if waiting is not None:
@@ -262,10 +260,10 @@ def merge_records(
     )
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
-    told = {"admissions": admitted} if admitted else {}
-    made: Record = {"attempt": attempt}
-    decisions = (record(**(made | decision)) for decision in decided)
-    return [*decisions, record("epoch", **made, **fields, **told)]
+    extent = {"admissions": admitted} if admitted else {}
+    common: Record = {"attempt": attempt}
+    decisions = (record(**(common | decision)) for decision in decided)
+    return [*decisions, record("epoch", **common, **fields, **extent)]
 
 
 def admissions(folder: Path) -> int:
