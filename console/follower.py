@@ -348,7 +348,7 @@ class Follower(Progress):
         )
 
     def _decide(self, records: Iterable[Record]) -> None:
-        for record in filter(self.state.lineage.counts, records):
+        for record in filter(self.state.starts.counts, records):
             seq = record["seq"]
             step = record["step"]
             kind = record["kind"]

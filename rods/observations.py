@@ -188,14 +188,14 @@ class Group:
     def as_json(self) -> dict[str, Any]:
         replaced = known(replaced=self.replaced or None)
         lineage = known(lineage=self.lineage or None)
-        shown = {"stage": self.stage, "interface": self.interface, **lineage}
+        interface = {"stage": self.stage, "interface": self.interface, **lineage}
         reward = {"kind": self.reward, "range": list(self.range)}
         rollouts = [rollout.as_json() for rollout in self.rollouts]
         return {
             "task": self.task,
             "role": self.role,
             **replaced,
-            **shown,
+            **interface,
             "reward": reward,
             "rollouts": rollouts,
         }
@@ -212,13 +212,13 @@ class Group:
             low, high = (
                 _number(bound, "a bound of the reward's range") for bound in reward["range"]
             )
-            shown = record.get("interface", "identity"), reward["kind"], (low, high), rollouts
+            fields = record.get("interface", "identity"), reward["kind"], (low, high), rollouts
             more = (
                 record.get("role", "active"),
                 record.get("lineage", ""),
                 record.get("replaced", False),
             )
-            group = Group(record["task"], stage, *shown, *more)
+            group = Group(record["task"], stage, *fields, *more)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if type(group.replaced) is not bool:
@@ -295,11 +295,11 @@ class Update:
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Update":
         """Raises ValueError naming the field at fault."""
-        shown = known(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
-        for name, value in shown.items():
+        fields = known(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
+        for name, value in fields.items():
             if not (math.isfinite(_number(value, name)) and value >= 0):
                 raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")
-        return Update(**shown)
+        return Update(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,8 +341,8 @@ def dynamics(records: Iterable[Mapping[str, Any]]) -> Dynamics:
         if record["reward"]["kind"] == "value":  # says nothing of turns
             continue
         for rollout in record["rollouts"]:
-            told = rollout.get("calling") is not None and rollout.get("replies") is not None
-            if told and rollout["end"] not in INVALID_ENDS:
+            counted = rollout.get("calling") is not None and rollout.get("replies") is not None
+            if counted and rollout["end"] not in INVALID_ENDS:
                 turns = turns + rollout["expected"]
                 calling = calling + rollout["calling"]
                 replies += rollout["replies"]

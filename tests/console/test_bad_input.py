@@ -316,4 +316,5 @@ def test_locks_that_are_no_folder(run_copy: Path, target: str) -> None:
 def test_a_manifest_with_a_field_of_another_kind(run_copy: Path, key: str, value: object) -> None:
     path = run_copy / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
-    assert f"'{key}' is missing or holds nonsense → restore it" in refused("status", run_copy)
+    said = refused("status", run_copy)
+    assert f"manifest.{key}" in said and "→ restore it" in said
