@@ -13,7 +13,7 @@ import pytest
 from rods.buffers.run.creation import create_run
 from rods.config import parse_config
 from rods.observations import Rollout
-from rods.trainer import advantages, batches, trl_grpo, trl_start
+from rods.trainer import advantages, batches, token_scores, trl_grpo, trl_start
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import saved
@@ -175,7 +175,7 @@ def test_an_update_reads_the_rollouts_that_have_an_advantage_and_no_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[int] = []
-    compute = trl_grpo.score_tokens
+    compute = token_scores.score_tokens
 
     def scored(*args: Any, **options: Any) -> Any:
         rows.append(len(args[2]))

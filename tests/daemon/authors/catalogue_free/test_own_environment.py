@@ -46,7 +46,7 @@ def root(factory: str, type: TaskType) -> Task:
         held_out = {2: ("count",)}
     elif type == "miss_param":
         script = (script[0], "Add something to sales.", "It is 5.")  # type: ignore[assignment]
-        calls = ((TITLES, LABEL), (), (ADD,))
+        calls = ((TITLES, LABEL), (), (ADD,))  # type: ignore[assignment]
     environment = load(f"{TOY}:{factory}")
     return Task(
         reference(environment), type, script, calls, tuple(environment.tools()), held_out, STATE

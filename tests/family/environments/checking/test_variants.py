@@ -46,8 +46,8 @@ def checked_by(
     gates: Gates,
     held_out: SimilarityIndex,
 ) -> Checked:
-    given = Assignment(environment, root, root, (0, "pick", 0, 0), gates)
-    return ScenarioKind().check(given, task, gates, held_out)
+    assignment = Assignment("pick", 0, root, root, 1, 0, limits=gates)
+    return ScenarioKind().check(environment, assignment, task, gates, held_out)
 
 
 def refused(

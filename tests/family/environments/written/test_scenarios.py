@@ -21,6 +21,7 @@ from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import WitnessCall
 from rods.family.environments.programs import WorldPlan, WorldProgram, check
 from rods.family.environments.written.building import Dropped
+from rods.family.environments.written.record import CachedQuestioner
 from rods.family.environments.written.scenarios import WrittenScenario, find_witness
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.family.environments.checking.small_world import spoilt
@@ -38,7 +39,7 @@ PROGRAM = WorldProgram(WorldPlan("Jars.", {}, (), ()))
 FILL = Call("fill", {"jar": "plums", "more": 2})
 
 
-class Fills:
+class Fills(CachedQuestioner):
     """Whoever is asked fills the jar, and is done."""
 
     settings = Operation()
