@@ -55,6 +55,7 @@ async def test_every_role_of_a_seed_is_asked(type: TaskType, calls: str) -> None
     assert all(STORY in str(asked.messages) for asked in found.questions if asked.stage == "judge")
 
 
+@pytest.mark.slow
 async def test_an_environment_of_tools_alone_is_rehearsed_too() -> None:
     found = await rehearsed(bare_environment.moved(seed("base")))
     assert {asked.stage for asked in found.questions} == ALWAYS | {"state"} and found.missing == ()

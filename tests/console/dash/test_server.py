@@ -139,6 +139,7 @@ async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:
                 assert response.status == 405
 
 
+@pytest.mark.few(2, others="slow")
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 async def test_nothing_is_answered_without_the_token(finished_run: Path, host: str) -> None:
     with served(finished_run, "--host", host) as address:
@@ -206,7 +207,7 @@ async def test_streams_leave_files_for_who_asks_for_views(finished_run: Path) ->
             raise AssertionError("there is no room again")
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 async def test_ten_thousand_streams_are_told_what_moves_and_views_go_on(run_copy: Path) -> None:
     many = 10_000
     assert allow_connections(many) == many

@@ -53,6 +53,7 @@ def test_prompts_are_counted_and_hours_follow_from_rates(
     assert "both policies, large: " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_is_on_record_is_scaled_to_all_items(stub: Stub, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run").path
     evaluate("suite", folder, "--start-url", stub.url, "--end-url", stub.url, "--model", "m", *PART)

@@ -46,7 +46,10 @@ def load(folder):
     global taken
     taken = int((folder / "config.json").read_text().split()[-1])
 
-with open_training("run", lambda messages: "no", config="own.toml", save=save, load=load) as training:
+def play(messages):
+    return "no"
+
+with open_training("run", play, config="own.toml", save=save, load=load) as training:
     for batch in training:
         training.record(batch, training.play(batch))
         taken += 1

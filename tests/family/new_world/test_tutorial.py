@@ -66,6 +66,7 @@ def test_every_excerpt_stands_in_the_folder_s_files():
     assert PolicySettings(**tomllib.loads(policy)["policy"]).model == "models/my-model"
 
 
+@pytest.mark.slow
 def test_the_task_of_the_page_holds(tmp_path):
     subprocess.run([BIN / "rods", "init", "own"], cwd=tmp_path, check=True)
     (task,) = blocks("json")

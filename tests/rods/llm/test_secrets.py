@@ -76,7 +76,7 @@ async def test_a_planted_key_is_found_nowhere(
             key=KEY, faults={fault: 1.0} if fault else {}, answer="tests.rods.llm.test_secrets:tell"
         )
     )
-    settings = endpoint(stub, key_env="PLANTED_KEY", retry_seconds=0.3, patience_seconds=0.2)
+    settings = endpoint(stub, key_env="PLANTED_KEY", retry_seconds=2.0, patience_seconds=1.0)
     folder = tmp_path / "run"
     folder.mkdir()
     logs.configure("daemon", "debug", folder=folder / "logs")
@@ -199,7 +199,7 @@ async def test_neither_calls_nor_headers_repeat_a_key_and_what_is_recorded_is_bo
         (f"text/{'t' * 285}{KEY}", b"no JSON " + KEY.encode()),
     ]
     async with serving(bodies) as url, UsageLog(tmp_path, "daemon") as used:
-        settings = Endpoint(model="m", urls=(url,), key_env="PLANTED_KEY", retry_seconds=0.1)
+        settings = Endpoint(model="m", urls=(url,), key_env="PLANTED_KEY", retry_seconds=2.0)
         async with Client([settings], sink=used) as client:
             answer = await client.complete(ask())
             with pytest.raises(EndpointError) as caught:

@@ -176,6 +176,7 @@ def test_broken_lines_are_named(
     )
 
 
+@pytest.mark.slow
 def test_a_trainer_s_traces_are_scored(
     bfcl: Bfcl, four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,6 +210,7 @@ def test_a_trainer_s_traces_are_scored(
     assert json.loads(capsys.readouterr().out)["equal"] == 3
 
 
+@pytest.mark.slow
 def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
     bfcl: Bfcl, tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ def benchmark(bfcl: Bfcl) -> Formats:
     return Formats()
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
     compared = compare_formats(12)
     assert compared.different == [] and compared.made.total() == 312

@@ -73,6 +73,7 @@ def test_topics_are_compared_by_embeddings_where_the_endpoint_has_them(tmp_path:
     assert dropped(tmp_path)[0]["of"] == LIBRARY
 
 
+@pytest.mark.slow
 def test_without_embeddings_they_are_compared_by_their_words_and_the_endpoint_stays_well(
     tmp_path: Path,
 ) -> None:
