@@ -6,11 +6,13 @@ from __future__ import annotations
 import ast
 import io
 import os
+import re
 import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from tests.parts import ROOT
@@ -41,7 +43,8 @@ OUTSIDE_CORE = (
 )
 OTHERS = ("tests", "bench", "docs", "experiments")  # Python that is no product
 WIDTH = 100
-LONG_LINES = 32  # of the product, wider than that; elsewhere there is none
+LONG_LINES = 31  # of the product, wider than that; elsewhere there is none
+PRAGMA = re.compile(r"\s+# (?:noqa|type: ignore|fmt:|pragma:).*")  # for a tool alone
 TUPLES = 3.0  # assignments of a tuple to a tuple, in 1,000 lines of the product
 LAYOUT = {
     tokenize.COMMENT,
@@ -136,7 +139,7 @@ def test_no_line_is_too_long() -> None:
             f"{path}:{number}"
             for path, text in modules(*folders).items()
             for number, line in enumerate(text.splitlines(), 1)
-            if len(line) > WIDTH
+            if len(PRAGMA.sub("", line)) > WIDTH
         ]
         for name, folders in (("product", tuple(sorted(ROOMS))), ("others", OTHERS))
     }
@@ -161,5 +164,5 @@ def test_the_linter_holds_one_statement_a_line() -> None:
     ruff = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]
     assert ruff["line-length"] == WIDTH
     assert {"E701", "E702", "E703"} <= set(ruff["lint"]["select"])
-    ignored = [*ruff["lint"]["ignore"], *sum(ruff["lint"]["per-file-ignores"].values(), [])]
+    ignored = [*ruff["lint"]["ignore"], *chain(*ruff["lint"]["per-file-ignores"].values())]
     assert not [rule for rule in ignored if rule.startswith(("E5", "E7"))]

@@ -205,9 +205,7 @@ def test_a_run_has_as_many_steps_and_a_step_as_many_tasks_as_is_said(tmp_path: P
         assert [len(batch.slots) for batch, _ in seen] == [tasks] * steps
 
 
-def test_three_stages_are_form_and_progress_on_base_and_all_tasks_with_them(
-    tmp_path: Path,
-) -> None:
+def test_three_stages_are_form_and_progress_on_base_and_all_tasks_with_them(tmp_path: Path) -> None:
     few = {"steps": 9, "batch_tasks": 3}
     every = {task.type for task in DESK}
     stages = [stage.model_dump() for stage in PAPER.curriculum.stages]
