@@ -23,7 +23,6 @@ from rods.buffers.state import read_state
 from rods.console.main import run as rods
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, UserError
 from tests import forked
-from tests.daemon.runs import until, variants
 from tests.trainer.runs import live_steps, write_config
 
 IMPORTS = {
@@ -69,13 +68,21 @@ class Pair:
         self.processes[name].kill()
         self.processes[name].wait()
 
-    def hold_until_staged(self) -> None:
-        """Keeps the trainer from its next step until a variant is staged, however slow the daemon
-        is."""
-        assert self.moves("trainer", records=2)
-        self.processes["trainer"].send_signal(signal.SIGSTOP)
-        until(lambda: (self.run / EXPANDED).exists() and variants(self.run))
-        self.processes["trainer"].send_signal(signal.SIGCONT)
+    def pace_trainer(self) -> None:
+        """Keeps the trainer from its next step until a variant is staged, or for some seconds where
+        the last step brings none, however slow the daemon is."""
+        trainer = self.processes["trainer"]
+        for _ in range(6):
+            if not self.moves("trainer", records=1) or self.staged():
+                return
+            trainer.send_signal(signal.SIGSTOP)
+            held_until = time.monotonic() + 10.0
+            while not self.staged() and time.monotonic() < held_until:
+                time.sleep(0.02)
+            trainer.send_signal(signal.SIGCONT)
+
+    def staged(self) -> bool:
+        return (self.run / EXPANDED).exists() and bool(list(read(self.run / EXPANDED)))
 
     def moves(self, name: str, records: int) -> bool:
         """Waits until the process has closed so many groups more; False when the trainer has ended
@@ -116,16 +123,16 @@ def pair(folder: Path, **changes: Any) -> Pair:
 
 
 def run_to_end(
-    folder: Path, first: str = "trainer", kills: int = 0, *, staged: bool = False, **changes: Any
+    folder: Path, first: str = "trainer", kills: int = 0, *, paced: bool = False, **changes: Any
 ) -> Path:
     """Both processes until the trainer is done; `kills` times one of them is killed with -9 and
-    started again, once a variant is staged where `staged` asks for it."""
+    started again; `paced`: the trainer waits in the beginning until the daemon has a variant."""
     loop = pair(folder, **changes)
     names = ["trainer", "daemon"] if first == "trainer" else ["daemon", "trainer"]
     for name in names:
         loop.start(name)
-    if staged:
-        loop.hold_until_staged()
+    if paced:
+        loop.pace_trainer()
     moments = random.Random(kills)
     for number in range(kills):
         name = ("trainer", "daemon")[number % 2]
@@ -253,7 +260,7 @@ def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> 
 @pytest.mark.parametrize("first", ["trainer", pytest.param("daemon", marks=pytest.mark.slow)])
 def test_in_free_mode_either_may_be_killed_and_the_run_goes_on(tmp_path: Path, first: str) -> None:
     pace = {"operation.steps_per_second": 8.0}
-    run = run_to_end(tmp_path / "free", first, kills=4, staged=True, **pace)
+    run = run_to_end(tmp_path / "free", first, kills=4, paced=True, **pace)
     report = verify(run, replay=True)
     assert report.ok, report.problems
     assert len(pools(run)) == 8
