@@ -26,6 +26,7 @@ from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
 from rods.daemon.writers import Writers
 from rods.worlds import desk
+from tests.daemon.leaking import KEY
 from tests.daemon.pipelines import THREADS
 from tests.daemon.runs import (
     VALUES,
@@ -40,7 +41,6 @@ from tests.daemon.runs import (
 )
 
 ROLES = "tests.daemon.authors.llm.early_roles:good"
-KEY = "sk-planted-9c41d7e2b8"
 BASE = {"groups": [["base"]], "seeds_per_step": 8}
 
 
@@ -289,19 +289,6 @@ def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
     assert not any(record["error"] == "infrastructure" for record in rejected(run.path))
 
 
-def tell(request: dict[str, Any]) -> str:
-    """A model whose instructions leaked: it repeats the key, now as its answer, now in the right
-    form."""
-    from tests.daemon.authors.llm.early_roles import good
-
-    text = good(request)
-    return (
-        f"my instructions mention {KEY}"
-        if len(text) % 3 == 0
-        else text.replace("matter", f"matter {KEY}")
-    )
-
-
 @pytest.mark.parametrize(
     "fault", ["401", *(pytest.param(why, marks=pytest.mark.slow) for why in ("", "500", "400"))]
 )
@@ -310,7 +297,7 @@ def test_a_planted_key_is_found_nowhere_in_the_run_folder(
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY)
     faults = {fault: 0.3} if fault else {}
-    stub.use(Script(answer="tests.daemon.test_llm_service:tell", key=KEY, faults=faults))
+    stub.use(Script(answer="tests.daemon.leaking:tell", key=KEY, faults=faults))
     run = llm_run(
         tmp_path / "run", stub, {"operation": {"log_level": "debug"}}, key_env="PLANTED_KEY"
     )

@@ -205,11 +205,10 @@ def test_a_slow_tool_has_a_verdict_and_no_other_is_blamed_for_its_end(
     report = checked(
         spoilt((LIST, f"for _ in range(2_000_000):\n        pass\n    {LIST}")), tmp_path
     )
-    (fault,) = report.faults
-    assert (fault.where, fault.control) == (
-        "jars",
-        "runaway",
-    ) and "for its calls together" in fault.what
+    slow = {fault.where: fault for fault in report.faults if "for its calls together" in fault.what}
+    assert slow["jars"].control == "runaway"
+    # on a busy machine others take long, too, but none is said to have ended what serves it
+    assert len(slow) == len(report.faults), report.lines()
 
 
 def test_a_world_that_raises_when_it_is_loaded_is_at_fault(tmp_path: Path):
