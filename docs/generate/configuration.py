@@ -35,41 +35,49 @@ PAPER_HEAD = """# The paper's form
 
     preset = "rods-paper"
 
-as a configuration's first line sets every key below to what paper 004 says, or to what stands in for a number that its
-text lost or leaves out ("where" names the source), wherever the file leaves the key out. What the file says wins. The
-run records every key as it was resolved, and the preset's name. The policy's folder (`policy.model`) and the models
-that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint holds for each of them. Recipes for
-three models, each with its baselines, lie in [experiments/training](../experiments/training/README.md).
+as a configuration's first line sets every key below to what paper 004 says, or to what stands in
+for a number that its text lost or leaves out ("where" names the source), wherever the file leaves
+the key out. What the file says wins. The run records every key as it was resolved, and the preset's
+name. The policy's folder (`policy.model`) and the models that write (`[[operation.endpoints]]`)
+have to be named; what is set for an endpoint holds for each of them. Recipes for three models, each
+with its baselines, lie in [experiments/training](../experiments/training/README.md).
 
 """
 PAPER_TAIL = """
 ## What no key sets back
 
-"Second-hand" marks numbers that a third party reports, since the paper's text lost most of them. Where nobody reports
-what was lost, or the paper says nothing, our default stays: sizes of windows and of what drift reads, ages at which
-unsampled variants are pruned, quotas beyond an equal one, tries at an unreadable answer, temperatures, mini-batches (a
-batch is one update; `training.passes` repeats it), lengths, and the limits of `[gates]`. Further,
+"Second-hand" marks numbers that a third party reports, since the paper's text lost most of them.
+Where nobody reports what was lost, or the paper says nothing, our default stays: sizes of windows
+and of what drift reads, ages at which unsampled variants are pruned, quotas beyond an equal one,
+tries at an unreadable answer, temperatures, mini-batches (a batch is one update; `training.passes`
+repeats it), lengths, and the limits of `[gates]`. Further,
 
-- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off); prompts
-  ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
-- what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
-  that the machinery broke count for nobody, and those cut by length make no zones;
-- beside the schema of a tool the prompt shows examples of values that the world takes at that moment, and the planner
-  which functions it refuses at the start; its plan is rehearsed in the seed's world;
-- HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no catalogue; with
-  `pipeline.recipes = true` an environment's recipes are such functions;
-- the adversarial forms are made by rules that know what may be taken away; a model chooses and words it;
-- the planner fills the calls of each turn of the root, so that after `query_verify_failed` "one function a turn"
-  (Appendix E) is one HIGH-LEVEL function of all its calls; variants are held against the root of their lineage;
-- after a patch the same plan is tried again, and only then another one is asked for, where Appendix F applies patch and
-  blocklist together; requests that the verification rejects are written once more before that;
-- the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync = "free"` it looks at
-  the newest step alone, and `selection.queue_steps` is about what was picked;
+- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes
+  switch it off); prompts ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
+- what guards the comparison stays: variants that match a held-out task are refused
+  (`gates.contamination`), rollouts that the machinery broke count for nobody, and those cut by
+  length make no zones;
+- beside the schema of a tool the prompt shows examples of values that the world takes at that
+  moment, and the planner which functions it refuses at the start; its plan is rehearsed in the
+  seed's world;
+- HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no
+  catalogue; with `pipeline.recipes = true` an environment's recipes are such functions;
+- the adversarial forms are made by rules that know what may be taken away; a model chooses and
+  words it;
+- the planner fills the calls of each turn of the root, so that after `query_verify_failed` "one
+  function a turn" (Appendix E) is one HIGH-LEVEL function of all its calls; variants are held
+  against the root of their lineage;
+- after a patch the same plan is tried again, and only then another one is asked for, where Appendix
+  F applies patch and blocklist together; requests that the verification rejects are written once
+  more before that;
+- the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync =
+  "free"` it looks at the newest step alone, and `selection.queue_steps` is about what was picked;
 - wording is held to rules before any judge sees it, whatever `gates.leaks` says;
-- the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix C.5 also names the
-  turn at fault; prompts are our own throughout;
-- equation 5, the reward of stage 1, was lost: `format_codes` follows its description. So was the number of epochs of
-  each stage: the first two end at a plateau, and `curriculum.gradient_variation` is our number.
+- the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix
+  C.5 also names the turn at fault; prompts are our own throughout;
+- equation 5, the reward of stage 1, was lost: `format_codes` follows its description. So was the
+  number of epochs of each stage: the first two end at a plateau, and
+  `curriculum.gradient_variation` is our number.
 
 For PPO (Appendix K) see [training.md](training.md#ppo-004-appendix-k).
 """

@@ -156,6 +156,7 @@ def forge() -> Iterator[Forge]:
         yield started
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_bomb_costs_a_line(finished_run: Path, forge: Forge, tmp_path: Path, kind: str) -> None:
     for number, bomb in enumerate(BOMBS[kind]):

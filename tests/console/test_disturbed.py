@@ -119,6 +119,7 @@ def test_a_second_trainer_and_a_second_daemon_are_refused_and_the_first_go_on(
     goes_on(run)
 
 
+@pytest.mark.sweep
 def test_clocks_that_jump_years_ahead_and_back_change_nothing(tmp_path: Path) -> None:
     run = tmp_path / "run"
     clock = tmp_path / "clock"
@@ -144,6 +145,7 @@ def test_clocks_that_jump_years_ahead_and_back_change_nothing(tmp_path: Path) ->
     goes_on(run)
 
 
+@pytest.mark.few("locks removed")
 @pytest.mark.parametrize("harm", ["moved", "locks removed"])
 def test_a_folder_that_is_moved_or_loses_its_locks_ends_both_with_one_clear_line(
     tmp_path: Path, harm: str
@@ -203,6 +205,7 @@ def without_privilege() -> None:
         ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
 
 
+@pytest.mark.sweep
 def test_a_folder_that_becomes_read_only_ends_the_trainer_with_the_remedy(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with at_work(run, preexec_fn=without_privilege) as processes:

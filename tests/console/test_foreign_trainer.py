@@ -211,6 +211,7 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         assert word in done.stderr
 
 
+@pytest.mark.few(8, others="slow")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -345,6 +346,7 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
     )
 
 
+@pytest.mark.few(3, others="slow")
 @pytest.mark.parametrize(
     ("record", "words"),
     [
@@ -389,6 +391,7 @@ interface = "seal-full"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.needs("seal")
 def test_where_the_interface_follows_the_policy_groups_name_what_was_due(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG.replace('sync = "lockstep"', "") + EVOLVING)
@@ -442,6 +445,7 @@ def test_no_step_before_the_first_merge(run: Path) -> None:
     assert "rods trainer merge RUN --epoch 0" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> None:
     external = re.sub(r'kind = "simulated"', 'kind = "external"\nmodel = "lab/policy-7b"', CONFIG)
     assert external != CONFIG

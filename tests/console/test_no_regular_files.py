@@ -28,6 +28,7 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("put", [fifo, device])
 @pytest.mark.parametrize(
     "log", [runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.TASKS]
@@ -66,6 +67,7 @@ def test_instead_of_a_task_file_or_a_configuration(
         ), done
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("put", [fifo, device, folder])
 @pytest.mark.parametrize(
     ("program", "name"), [("trainer", "logs/trainer.jsonl"), ("daemon", "logs/daemon.jsonl")]
@@ -83,6 +85,7 @@ def test_instead_of_a_file_of_events(
     ), done
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("put", [fifo, device])
 def test_instead_of_what_is_evaluated(tmp_path: Path, put: Callable[[Path], None]) -> None:
     pytest.importorskip("rods.family.benchmarks")

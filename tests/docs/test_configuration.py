@@ -38,7 +38,7 @@ def test_every_key_says_what_it_means() -> None:
     assert not bare, "give these keys a comment in rods/config/"
 
 
-def test_the_papers_page_says_of_every_key_of_the_preset_where_the_paper_has_it_and_why_ours_differs():
+def test_the_papers_page_says_where_the_paper_has_each_key_and_why_ours_differs():
     rows = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", paper_page(), re.MULTILINE))
     keys = [f"{section}.{key}" for section, table in preset(PAPER_PRESET).items() for key in table]
     nested = keys.index("operation.endpoints")

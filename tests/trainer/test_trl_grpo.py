@@ -413,6 +413,7 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
     assert recorded[0] == recorded[1]
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.numeric
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 def test_our_group_advantages_are_those_that_trl_computes(
@@ -448,6 +449,7 @@ def nothing_learned(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     return [np.zeros(seen.tokens) for seen in estimate.rollouts]
 
 
+@pytest.mark.slow
 @pytest.mark.numeric
 def test_a_hook_decides_what_is_learnt_from_every_token(
     home: Path, monkeypatch: pytest.MonkeyPatch
@@ -468,6 +470,7 @@ def test_a_hook_decides_what_is_learnt_from_every_token(
     assert list(changed.values()) == [True, False]
 
 
+@pytest.mark.slow
 def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     seen: dict[int, dict[str, float]] = {}

@@ -199,6 +199,7 @@ def test_a_lost_start_is_written_again(run: Run) -> None:
     assert [step.record for step in RunState(run, strict=True).steps()] == facts
 
 
+@pytest.mark.slow
 def test_whatever_byte_is_hit_every_record_elsewhere_is_kept_and_the_logs_open_again(
     played: Run, tmp_path: Path
 ) -> None:

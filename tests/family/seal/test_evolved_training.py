@@ -235,6 +235,7 @@ def test_versions_of_steps_that_a_start_drops_are_forgotten(evolved: Run, tmp_pa
     assert left == whole[:3] and progress.poll().interface == left[-1]
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 def test_kills_in_lockstep_change_neither_versions_nor_pools(tmp_path: Path) -> None:
     """`python -m tests.family.seal.test_evolved_training` kills twenty times."""

@@ -486,7 +486,7 @@ def told_alike(one: ToolAnswer, other: ToolAnswer) -> bool:
     return sorted(map(str, one.value["notes"])) == sorted(map(str, other.value["notes"]))
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_no_contradiction_gets_through_in_1000_random_walks() -> None:
     """Half of all answers are lies. Whichever contradicts what was shown is refused, the truth
     never is, and what the ledger says itself is the truth."""

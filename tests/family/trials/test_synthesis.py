@@ -52,6 +52,7 @@ def asked(stub: Stub, folder: Path, *options: str | Path, seeds: int = 8) -> lis
     ]
 
 
+@pytest.mark.few(1, others="slow")
 def test_every_seed_is_tried_where_staging_would_be_full_before(
     writer: Stub, tmp_path: Path
 ) -> None:
@@ -103,7 +104,7 @@ def _calls(path: Path) -> dict[str, int]:
     return counted
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_trial_that_was_killed_goes_on_where_it_stopped(writer: Stub, tmp_path: Path) -> None:
     writer.use(Script(answer=ROLES, latency=(0.2, 0.4)))
     command = [sys.executable, "-m", "rods.console", *map(str, asked(writer, tmp_path, seeds=12))]
@@ -135,6 +136,7 @@ def _finished(home: Path) -> list[str]:
     ]
 
 
+@pytest.mark.few(2, others="slow")
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [

@@ -53,6 +53,7 @@ def root(factory: str, type: TaskType) -> Task:
     )
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize("habit", ["good", STAND_IN])
 @pytest.mark.parametrize("factory", ["environment", "modest"])
 @pytest.mark.parametrize("type", TASK_TYPES)

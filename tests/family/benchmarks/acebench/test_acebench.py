@@ -119,6 +119,7 @@ def test_every_ground_truth_but_an_agent_s_can_be_played(benchmark: AceBench) ->
     assert {name[-1] for name, known in benchmark._known.items() if known["truth"] is None} == {"4"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_prompts_and_scores_are_the_package_s(each: int) -> None:
     compared = compare(each, seed=each)

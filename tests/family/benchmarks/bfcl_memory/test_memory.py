@@ -49,12 +49,14 @@ def stub(bfcl: Bfcl) -> Iterator[Stub]:
         yield made
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
     compared = compare_memory(155)
     assert compared.different == [] and compared.made.total() == 930 and len(compared.made) == 18
     assert 0.4 < compared.valid.total() / 930 < 0.7
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize(
     ("backend", "form"),
     [("kv", "prompt"), ("rec_sum", "prompt"), ("rec_sum", "native"), ("vector", "native")],
@@ -167,6 +169,7 @@ def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: M
         assert ended.result["memory"] == {"memory": left}
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("form", ["prompt", "native"])
 def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
     checked = evaluate("check", "bfcl_memory", "--calls", form)
@@ -178,6 +181,7 @@ def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_policy_without_its_memory_knows_less(stub: Stub, tmp_path: Path) -> None:
     """The player answers out of its memory alone, so a right answer has come through the
     conversations."""
@@ -266,6 +270,7 @@ def test_a_policy_finds_in_its_memory_of_vectors_what_it_has_written(
         assert "encoder is {'model': 'e'} there, {'model': 'other'} now" in refused
 
 
+@pytest.mark.slow
 def test_an_encoder_that_fails_is_nobody_s_failure(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

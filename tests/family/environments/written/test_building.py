@@ -65,6 +65,7 @@ def test_a_program_is_found_in_its_fence_and_without_an_import_from_the_future()
     assert code_of("\n" + "".join(f"    {line}\n" for line in FILL.splitlines())) == FILL
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize(
     ("control", "code"),
     [

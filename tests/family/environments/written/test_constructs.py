@@ -64,6 +64,7 @@ def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.needs("sandbox")
 async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(
@@ -126,6 +127,7 @@ RAISES = FILL.replace(
 )
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize(
     ("wrong", "control"),
     [
@@ -159,6 +161,7 @@ def test_a_program_that_does_not_parse_is_refused_with_its_line() -> None:
     assert fault.where == "world.py:2" and fault.control == "syntax"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "before", ["", "import math\n", "from math import floor\nfrom collections import Counter\n"]
 )
