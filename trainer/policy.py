@@ -3,7 +3,7 @@
 A policy module offers `train(run: TrainingRun) -> None` and drives the run, never the other way
 round, because TRL owns its own loop:
 
-    run.begin(policy)          # loads the resumed checkpoint, or saves the untrained policy as step 0
+    run.begin(policy)  # loads the resumed checkpoint, or saves the untrained policy as step 0
     while run.stopping is None:
         batch = run.next_batch()  # merges first where an epoch begins; may raise TrainingStopped
         # `play` rolls out a batch's slots: this one's, then what refills it

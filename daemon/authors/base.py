@@ -42,8 +42,8 @@ class Assignment(Generic[V]):
     so far with this variant (004 Appendix F): structured errors and the cumulative blocklist of
     functions; both stay empty in blind retry. `limits` are what the gates hold a variant to; `same`
     says that it is to use the functions that its seed does, and not others, `narrative` that a
-    story is to tie its turns together. `profile` is that of the root's ground-truth calls, with the type to
-    write. `plan_number` counts the plans of this attempt."""
+    story is to tie its turns together. `profile` is that of the root's ground-truth calls, with
+    the type to write. `plan_number` counts the plans of this attempt."""
 
     pick: str
     index: int

@@ -23,11 +23,13 @@ PAPER = PAGE.with_name("paper.md")
 PAPER_PRESET = "rods-paper"
 HEAD = """# Configuration
 
-One TOML file a run, given to `rods up` or `rods-train` with `--config`. Every key is optional; unknown keys and wrong
-types are errors that name the key. A line a key: type and range; default: meaning.
+One TOML file a run, given to `rods up` or `rods-train` with `--config`. Every key is optional;
+unknown keys and wrong types are errors that name the key. A line a key: type and range; default:
+meaning.
 
-Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start with another one is
-refused with the difference (`rods trainer fork` goes on from it). `[operation]` may change at every start.
+Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start
+with another one is refused with the difference (`rods trainer fork` goes on from it). `[operation]`
+may change at every start.
 
 This page is written by `python -m docs.generate.configuration` from `rods/config/`.
 """
