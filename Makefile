@@ -6,11 +6,11 @@ BIN := .venv/bin
 export PYTHON TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile all of torch and transformers anew
 
-.PHONY: help demo test test-slow test-ci test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers verl tinker
+.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers verl tinker
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run the fast tests, in minutes; says how many it leaves out"
-	@echo "make test-slow  run the slow tests; test-ci: the fast and the slow ones in one run"
+	@echo "make test-slow  run the slow tests"
 	@echo "make test-all   run all tests, sweeps too; hours (WHOLE=1: and what else is tested by a part of it, all of it)"
 	@echo "make test-cpus  run what compares numbers as on CPUs with fewer instructions than this one has"
 	@echo "make lint   style, types and the one-way imports"
@@ -32,8 +32,7 @@ demo:
 
 test: TESTS := -m "not slow and not sweep"
 test-slow: TESTS := -m "slow and not sweep"
-test-ci: TESTS := -m "not sweep"
-test test-slow test-ci test-all:
+test test-slow test-all:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@$(BIN)/rods data tau2

@@ -66,6 +66,5 @@ def test_the_tiers_of_the_makefile_are_all_tests() -> None:
     for tier, marks in {
         "test": "not slow and not sweep",
         "test-slow": "slow and not sweep",
-        "test-ci": "not sweep",
     }.items():
         assert f'{tier}: TESTS := -m "{marks}"\n' in makefile

@@ -9,7 +9,6 @@ from typing import Any
 from rods.asking import Question
 from rods.config import Operation
 from rods.family.environments.settings import Writing
-from rods.family.environments.written.record import CachedQuestioner
 
 PLAN: dict[str, Any] = {
     "tables": [{"name": "jars", "about": "how full"}],
@@ -66,7 +65,7 @@ TASK: dict[str, Any] = {
 Codes = Mapping[str, str | Callable[[Question[Any]], str]]
 
 
-class Answering(CachedQuestioner):
+class Answering:
     """`codes`: the code of "world_state", of a tool by its name, or of "scenario_check", or what
     gives it."""
 

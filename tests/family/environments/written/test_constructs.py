@@ -70,7 +70,7 @@ def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -
 async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(
     whole: bool, tmp_path: Path
 ) -> None:
-    authors = Answering(**everything(whole))
+    authors: Any = Answering(**everything(whole))
     built = await world(authors)
     assert [question.template for question in authors.asked].count(
         "world_tool"
@@ -182,7 +182,6 @@ async def test_an_import_before_a_tool_stays_before_what_registers_it(before: st
 )
 async def test_a_check_that_imports_something_else_is_refused_by_its_line(code: str) -> None:
     program = WorldProgram(WorldPlan("Jars.", {}, (), ()), STATE)
+    authors: Any = Answering(scenario_check=code + CHECK)
     with pytest.raises(Unreadable, match="imports: line 1 imports"):
-        await _check(
-            Answering(scenario_check=code + CHECK), program, "wants", {"condition": "Nine."}, "{}"
-        )
+        await _check(authors, program, "wants", {"condition": "Nine."}, "{}")
