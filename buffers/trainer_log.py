@@ -25,8 +25,9 @@ from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.extension import closing_fields
 from rods.faults import LABELS
-from rods.observations import Group, Update, dynamics, label_counts
+from rods.observations import Group, Update
 from rods.tasks import AnyTask
+from rods.turn_statistics import dynamics, label_counts
 
 PROCESS = "trainer"
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for

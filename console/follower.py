@@ -30,9 +30,10 @@ from rods.console.events import GRAVE, PROCESSES, Event, Events
 from rods.console.progress import Progress, ProgressSample, progress_moments
 from rods.errors import RodsError, UserError
 from rods.faults import LABELS
-from rods.observations import FORMAT_REWARDS, ROLES, dynamics, label_counts
+from rods.observations import FORMAT_REWARDS, ROLES
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 from rods.tasks import TASK_TYPES, AnyTask
+from rods.turn_statistics import dynamics, label_counts
 
 FRESH = 0.5  # seconds for which what was read is fresh
 LISTED = 5.0  # seconds between looks for another process that asks models

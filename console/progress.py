@@ -25,9 +25,10 @@ from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
 from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config
 from rods.extension import extensions
-from rods.observations import Dynamics, Update, dynamics, label_counts, shares
+from rods.observations import Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
+from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
 
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown

@@ -22,8 +22,9 @@ from rods.daemon.stand_ins import NAME
 from rods.evaluation.heldout import scored
 from rods.evaluation.scoring import too_few
 from rods.faults import LABELS
-from rods.observations import ROLES, Dynamics, shares
+from rods.observations import ROLES
 from rods.rules.zones import ZONES, zone_of
+from rods.turn_statistics import Dynamics, shares
 
 NONE = -1  # in place of a step
 MOST_DOTS = 2_000  # of a cloud, those that most groups share

@@ -18,9 +18,9 @@ from rods.console.follower import UNKNOWN, Follower
 from rods.console.progress import progress_moments
 from rods.errors import UserError
 from rods.files import unpacked_lines
-from rods.observations import dynamics
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
+from rods.turn_statistics import dynamics
 
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.

@@ -18,8 +18,8 @@ from rods.console.task_history import TaskHistory, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.model_json import mapped
-from rods.observations import Dynamics, shares
 from rods.tasks import OpenTask, Task
+from rods.turn_statistics import Dynamics, shares
 
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
 Listed = Annotated[

@@ -18,7 +18,7 @@ from rods.buffers.run.runfolder import trace_file
 from rods.buffers.state import RunState
 from rods.console.report import figures, findings
 from rods.episode.engine import Message, Trace
-from rods.observations import dynamics, label_counts
+from rods.turn_statistics import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
 from tests.console.dash.test_views import ask
 from tests.console.test_report import reader

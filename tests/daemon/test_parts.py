@@ -9,7 +9,7 @@ from pathlib import Path
 from rods.buffers.daemon_log import Unfinished
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.daemon.duplicate_index import DuplicateIndex
-from rods.daemon.service import SeedQueue
+from rods.daemon.seed_queue import SeedQueue
 from rods.daemon.watching import TrainerLife
 from rods.worlds import desk
 
