@@ -86,6 +86,7 @@ def test_instead_of_a_file_of_events(
 
 
 @pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("put", [fifo, device])
 def test_instead_of_what_is_evaluated(tmp_path: Path, put: Callable[[Path], None]) -> None:
     pytest.importorskip("rods.family.benchmarks")

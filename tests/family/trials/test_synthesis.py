@@ -51,7 +51,7 @@ def asked(stub: Stub, folder: Path, *options: str | Path, seeds: int = 8) -> lis
     ]
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.slow
 def test_every_seed_is_tried_where_staging_would_be_full_before(
     writer: Stub, tmp_path: Path
 ) -> None:

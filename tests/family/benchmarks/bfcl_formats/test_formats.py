@@ -101,6 +101,7 @@ def test_calls_are_read_and_never_evaluated(
     assert decoded(text, f"ret_fmt={format}") == calls
 
 
+@pytest.mark.slow
 def test_known_policies_get_what_is_due(bfcl: Bfcl) -> None:
     checked = evaluate("check", "bfcl_formats", "--tasks-per-type", 9)
     due = {(row["policy"], row["due"]): row["as_due"] for row in checked["rows"]}

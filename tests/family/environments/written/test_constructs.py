@@ -134,7 +134,7 @@ RAISES = FILL.replace(
 )
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "control"),
     [
