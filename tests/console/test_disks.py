@@ -29,7 +29,9 @@ VERBS: dict[str, str] = {
 
 
 def command(verb: str, run: Path) -> str:
-    return f"{shlex.quote(sys.executable)} -m rods.{VERBS[verb].replace('RUN', str(run))} </dev/null"
+    return (
+        f"{shlex.quote(sys.executable)} -m rods.{VERBS[verb].replace('RUN', str(run))} </dev/null"
+    )
 
 
 def in_namespace(script: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:

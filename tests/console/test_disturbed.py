@@ -45,7 +45,7 @@ time.time_ns = lambda: int(jumping() * 1e9)
 
 
 def start(program: str, run: Path, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", program, str(run)]
+    command = [sys.executable, "-m", f"rods.{program}", str(run)]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options
     )
