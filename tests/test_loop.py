@@ -72,17 +72,17 @@ class Pair:
         """Keeps the trainer from its next step until a variant is staged, or for some seconds where
         the last step brings none, however slow the daemon is."""
         trainer = self.processes["trainer"]
-        for _ in range(6):
+        for _ in range(4):
             if not self.moves("trainer", records=1) or self.staged():
                 return
             trainer.send_signal(signal.SIGSTOP)
-            held_until = time.monotonic() + 10.0
+            held_until = time.monotonic() + 20.0
             while not self.staged() and time.monotonic() < held_until:
                 time.sleep(0.02)
             trainer.send_signal(signal.SIGCONT)
 
     def staged(self) -> bool:
-        return (self.run / EXPANDED).exists() and bool(list(read(self.run / EXPANDED)))
+        return bool(list(read(self.run / EXPANDED)))
 
     def moves(self, name: str, records: int) -> bool:
         """Waits until the process has closed so many groups more; False when the trainer has ended

@@ -186,12 +186,9 @@ def ask_for(gone: Sequence[str], folder: Path, path: Path) -> None:
             assert not (folder / "refused").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.few("bfcl+", "feedback", "sandbox")
-@pytest.mark.parametrize(
-    "parts",
-    [[*PARTS], *(pytest.param([part], marks=pytest.mark.slow) for part in PARTS)],
-    ids="+".join,
-)
+@pytest.mark.parametrize("parts", [[*PARTS], *([part] for part in PARTS)], ids="+".join)
 def test_a_run_of_the_core_imports_nothing_of_a_part(parts: list[str], tmp_path: Path) -> None:
     """With one part refused the run is not looked at, since that needs nothing of all of them
     (WHOLE=1: it is)."""

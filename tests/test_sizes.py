@@ -15,6 +15,8 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 from tests.parts import ROOT
 
 # Tokens at most. A feature that needs more takes it away elsewhere.
@@ -108,6 +110,7 @@ def sizes() -> Counter[str]:
     return count
 
 
+@pytest.mark.slow
 def test_product_core_and_rooms_keep_their_budgets() -> None:
     count = sizes()
     over = [
@@ -147,6 +150,7 @@ def test_no_line_is_too_long() -> None:
     assert not long["others"], "\n".join(long["others"])
 
 
+@pytest.mark.slow
 def test_tuples_are_hardly_ever_assigned_to_tuples() -> None:
     lines = sum(text.count("\n") for text in product().values())
     found = [

@@ -303,7 +303,7 @@ def test_locks_that_are_no_folder(run_copy: Path, target: str) -> None:
     (run_copy / "locks").symlink_to(target)
     for program in ("trainer", "daemon"):
         done = subprocess.run(
-            [sys.executable, "-m", program, str(run_copy)], capture_output=True, text=True
+            [sys.executable, "-m", f"rods.{program}", str(run_copy)], capture_output=True, text=True
         )
         assert done.returncode == 2 and "Traceback" not in done.stderr, done
         assert f"{run_copy}/locks" in done.stderr and "→ move aside what is there" in done.stderr, (

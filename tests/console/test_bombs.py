@@ -49,7 +49,6 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "observations.jsonl": (Bomb("observations.jsonl"),),
     "pool.jsonl": (Bomb("pool.jsonl"),),
     "drawn.jsonl": (Bomb("drawn.jsonl"),),
-    "probes.jsonl": (Bomb("probes.jsonl"),),
     "tracker.json": (Bomb("tracker.json"),),
     "seeds.jsonl": (Bomb("seeds.jsonl"),),
     "expanded_epoch_NNNN.jsonl": (Bomb("expanded_epoch_*.jsonl"),),

@@ -45,7 +45,7 @@ time.time_ns = lambda: int(jumping() * 1e9)
 
 
 def start(program: str, run: Path, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", program, str(run)]
+    command = [sys.executable, "-m", f"rods.{program}", str(run)]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options
     )
@@ -119,7 +119,6 @@ def test_a_second_trainer_and_a_second_daemon_are_refused_and_the_first_go_on(
     goes_on(run)
 
 
-@pytest.mark.sweep
 def test_clocks_that_jump_years_ahead_and_back_change_nothing(tmp_path: Path) -> None:
     run = tmp_path / "run"
     clock = tmp_path / "clock"
@@ -205,7 +204,6 @@ def without_privilege() -> None:
         ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
 
 
-@pytest.mark.sweep
 def test_a_folder_that_becomes_read_only_ends_the_trainer_with_the_remedy(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with at_work(run, preexec_fn=without_privilege) as processes:

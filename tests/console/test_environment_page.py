@@ -15,7 +15,7 @@ HERE = PAGE.with_name("environment.md")
 BIN = Path(sys.executable).parent
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_every_block_is_carried_out(tmp_path):
     files = re.findall(
         r"`([\w.]+)`:\n\n```(?:python|json|toml)\n(.*?)^```$",

@@ -78,7 +78,10 @@ def test_instead_of_a_file_of_events(
     (run_copy / name).unlink()
     put(run_copy / name)
     done = subprocess.run(
-        [sys.executable, "-m", program, str(run_copy)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", f"rods.{program}", str(run_copy)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (
         done.returncode == EXIT_USER and name in done.stderr and "Traceback" not in done.stderr
@@ -86,6 +89,7 @@ def test_instead_of_a_file_of_events(
 
 
 @pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("put", [fifo, device])
 def test_instead_of_what_is_evaluated(tmp_path: Path, put: Callable[[Path], None]) -> None:
     pytest.importorskip("rods.family.benchmarks")

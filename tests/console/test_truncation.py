@@ -37,7 +37,7 @@ def cut(parts: list[Path]) -> None:
 def start(program: str, run: Path) -> subprocess.CompletedProcess[str]:
     """Starts `program` on the run; a daemon that does not refuse would stay, and ends by the
     time-out."""
-    command = [sys.executable, "-m", program, str(run)]
+    command = [sys.executable, "-m", f"rods.{program}", str(run)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -41,7 +41,7 @@ def slurm(tmp_path: Path) -> dict[str, str]:
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, module in (("rods-train", "trainer"), ("rods-daemon", "daemon")):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rods.{module} "$@"\n')
     (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/scontrol.txt"\n')
     for tool in tools.iterdir():
         tool.chmod(0o755)

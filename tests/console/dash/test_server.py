@@ -123,7 +123,7 @@ async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:
                 assert response.status == 405
 
 
-@pytest.mark.few(2, others="slow")
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 async def test_nothing_is_answered_without_the_token(finished_run: Path, host: str) -> None:
     with served(finished_run, "--host", host) as address:

@@ -43,7 +43,7 @@ def at(silent: Stub, stub: Stub) -> tuple[str, ...]:
     return "--start-url", silent.url, "--end-url", stub.url
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.slow
 def test_start_and_end_are_one_table(
     stub: Stub, silent: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,6 +34,7 @@ def workers(daemon: Daemon) -> Iterator[int]:
                     yield int(child)
 
 
+@pytest.mark.slow
 def test_attempts_in_processes_give_what_threads_give(tmp_path: Path) -> None:
     told = []
     for number, where in enumerate(("threads", "processes")):

@@ -42,7 +42,6 @@ def actors() -> Iterator[Path]:
                 yield process
 
 
-@pytest.mark.sweep
 def test_actors_and_a_node_that_die_lose_no_variant_and_write_none_twice(
     cluster: Any, tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ async def asked(content: bytes) -> tuple[str, int]:
     return said, int(megabytes)
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 async def test_a_reply_that_unpacks_to_a_gigabyte_is_refused_in_bounded_memory() -> None:
     bomb = gzip.compress(bytes(600 << 20), compresslevel=6)
     assert len(bomb) < 1 << 20

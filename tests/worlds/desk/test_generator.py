@@ -72,6 +72,7 @@ def test_a_third_of_the_tasks_with_regions_is_easy_a_third_small_and_a_third_lon
         assert (max(map(len, task.calls)) == 1) == (task.provenance["region"] == "mastered")
 
 
+@pytest.mark.slow
 def test_held_out_tasks_do_not_depend_on_the_number_of_originals(tasks: list[Task]) -> None:
     assert desk.generate(7, 0, 200) == tasks[240:]
 

@@ -48,7 +48,7 @@ def finished(stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return folder, evaluate("run", folder, *at(stub), *TASKS)
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.slow
 def test_scores_and_official_verdicts_agree_in_every_protocol(
     stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

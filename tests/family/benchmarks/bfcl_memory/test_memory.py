@@ -169,7 +169,7 @@ def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: M
         assert ended.result["memory"] == {"memory": left}
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["prompt", "native"])
 def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
     checked = evaluate("check", "bfcl_memory", "--calls", form)

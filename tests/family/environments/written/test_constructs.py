@@ -127,7 +127,7 @@ RAISES = FILL.replace(
 )
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "control"),
     [
