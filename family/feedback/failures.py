@@ -36,7 +36,8 @@ READ = 1_000  # characters of a refusal that are looked at
 ROW = 3  # words of an argument in a row that no pattern has
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”|`[^`]*`|\[[^\]]*\]")
 _NAME = re.compile(
-    r"(?<!\S)\S*[^\W\d_][./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+|\b[^\W\d]*+\d++[^\W\d]\w*|\b[^\W\d]++\d\w*|\b[A-Z]{2,}\b"
+    r"(?<!\S)\S*[^\W\d_][./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+"
+    r"|\b[^\W\d]*+\d++[^\W\d]\w*|\b[^\W\d]++\d\w*|\b[A-Z]{2,}\b"
 )
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
