@@ -42,7 +42,7 @@ DECISIONS = ("injected", "retired", "revived")  # what moves a task into the poo
 INSIDE = (0, 2)  # those after which it is in
 UNKNOWN = -1  # the type of what a merge refuses as no task
 READ = ("observations", "pool", "expanded", "seeds", "rejected")  # logs, as positions name them
-# of a step's rollouts that say (rods.observations.Dynamics)
+# of a step's rollouts that say (rods.turn_statistics.Dynamics)
 DYNAMICS = ("turns", "calling", "replies")
 # tasks in the pool behind a merge, and how many variants all merges up to it have decided so about
 COUNTS = ("originals", "generated", *DECISIONS)

@@ -35,7 +35,7 @@ class TaskHistory:
     """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its lineage from
     the root on, its variants, its windows of rewards, its picks and decisions; and of each group
     with labels its step, turn by turn how many of its rollouts earned which, and how its turns
-    `went` (rods.observations.Dynamics)."""
+    `went` (rods.turn_statistics.Dynamics)."""
 
     task: AnyTask
     environment: dict[str, Any]
