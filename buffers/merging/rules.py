@@ -64,10 +64,7 @@ class Admission:
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:
-            what = (
-                "it has no ground-truth calls, was not drawn and has no witness: nothing says that "
-                "it is sound"
-            )
+            what = "it has no ground-truth calls and no witness: nothing says that it is sound"
             return Refusal("schema", what)
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:

@@ -28,10 +28,8 @@ class SimulationSettings(Section):
     ledger: bool = True
     # what a model that plays tools is told of the task (001 eq. 7)
     tools_told: tuple[Literal["intent"], ...] = ("intent",)
-    user_told: tuple[Literal["intent", "persona"], ...] = (
-        "intent",
-        "persona",
-    )  # and the user (eq. 8)
+    # and the user (eq. 8)
+    user_told: tuple[Literal["intent", "persona"], ...] = ("intent", "persona")
     # and the verifier (eq. 10)
     verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used

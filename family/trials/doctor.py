@@ -128,9 +128,15 @@ def doctor(
         wanted = read_config(config)
         parts |= check_endpoints(wanted)
         if not wanted.operation.endpoints:
-            text = "none, which a model that writes or plays would need"
+            missing = wanted.pipeline.author == "llm"
+            text = "none, and a model is to write" if missing else "none, and none has to write"
             parts["endpoints"] = [
-                Finding("operation.endpoints", None, text, "name one (docs/endpoints.md)")
+                Finding(
+                    "operation.endpoints",
+                    False if missing else None,
+                    text,
+                    "name one (docs/endpoints.md)",
+                )
             ]
     facts = {part: [finding.as_json() for finding in findings] for part, findings in parts.items()}
     lines = (

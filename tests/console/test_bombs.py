@@ -58,7 +58,6 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "extensions.jsonl": (Bomb("extensions.jsonl"),),
     "admitted.jsonl": (Bomb("admitted.jsonl"),),
     "losses.jsonl": (Bomb("losses.jsonl"),),
-    "hub.json": (Bomb("hub.json", STATUS, told=False),),
     "operation.<process>.jsonl": (Bomb("operation.trainer.jsonl", ("console", "recover", "RUN")),),
     "usage.<process>.jsonl": (Bomb("usage.daemon.jsonl", ("console", "inspect", "--cost", "RUN")),),
     "heartbeat.<process>.json": (Bomb("heartbeat.trainer.json", STATUS, told=False),),
@@ -129,7 +128,7 @@ def test_nothing_but_the_bounded_reader_reads_files_of_a_run() -> None:
     }
     # torch.load stands where archives are looked at first; the others read files of the package, or
     # their own
-    assert sorted(found) == ["filesystem.py", "registry.py", "weight_files.py"]
+    assert sorted(found) == ["registry.py", "weight_files.py"]
 
 
 def bounded(folder: Path, *arguments: str) -> None:

@@ -268,7 +268,7 @@ class BfclWorld:
                 None,
                 "too_large",
             )
-        return answer((text, None, error, None))
+        return answer((text, None, error))
 
     def object(self, name: str) -> Any:
         """The API object of class `name`, to be read and never written."""

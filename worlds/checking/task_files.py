@@ -161,9 +161,7 @@ def _unplanned(environment: Environment, task: AnyTask) -> str:
     """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where
     it finds one."""
     if not isinstance(task, Task):
-        lacking = (
-            "it has no ground truth by turn, no witness, and was not drawn from tool documents"
-        )
+        lacking = "it has no ground truth by turn and no witness"
         return "" if varied(task) else lacking
     why = ""
     for number in range(PLANS):
