@@ -9,8 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile
 .PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers verl tinker
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
-	@echo "make test   run the tests but for the slow ones, in minutes; says how many those are"
-	@echo "make test-all   run all tests (WHOLE=1: also what is otherwise tested by a part of it); test-slow: the others"
+	@echo "make test   run the fast tests, in minutes; says how many it leaves out"
+	@echo "make test-slow  run the slow tests"
+	@echo "make test-all   run all tests, sweeps too; hours (WHOLE=1: and what else is tested by a part of it, all of it)"
 	@echo "make test-cpus  run what compares numbers as on CPUs with fewer instructions than this one has"
 	@echo "make lint   style, types and the one-way imports"
 	@echo "make docs   build the guides as a site, docs/_site"
@@ -29,8 +30,8 @@ demo:
 	@sh console/setup.sh demo
 	@$(BIN)/python -m rods.console.demo
 
-test: TESTS := -m "not slow"
-test-slow: TESTS := -m slow
+test: TESTS := -m "not slow and not sweep"
+test-slow: TESTS := -m "slow and not sweep"
 test test-slow test-all:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
@@ -64,7 +65,7 @@ bench:
 	@$(BIN)/rods data acebench
 	@$(BIN)/python -m bench --quick
 
-# The table of docs/durability.md. SHARE=20 tries every twentieth point only.
+# The figures of docs/durability.md. SHARE=20 tries every twentieth point only.
 faults:
 	@sh console/setup.sh dev
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --share $(or $(SHARE),1)

@@ -1,5 +1,5 @@
-"""BFCL V4's memory, web search and formats beside the packaged scorer: verdicts on made
-transcripts, item by item.
+"""BFCL V4's memory and web search beside the packaged scorer: verdicts on made transcripts, item
+by item.
 
 Claim: every transcript is judged as by BFCL's own decoders and rules. Anchor: these, in a process
 of their own. Command: `python -m bench.agentic`. Searches are compared with rank_bm25 0.2.2 and
@@ -9,19 +9,13 @@ faiss-cpu 1.15.1 where these can be imported (in a folder on PYTHONPATH, say).
 from __future__ import annotations
 
 from bench.figures import Figure, run
-from bench.fixtures.agentic import (
-    compare_formats,
-    compare_memory,
-    compare_nearest,
-    compare_search,
-    compare_web,
-)
+from bench.fixtures.agentic import compare_memory, compare_nearest, compare_search, compare_web
 from rods.worlds.bfcl import fetch
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Transcripts of 465 and 200 questions in both forms, of the latter twice, and of 5,200 prompts
-    (quick: of 30 a backend, 20 a kind, and 5 a format)."""
+    """Transcripts of 465 and 200 questions in both forms, of the latter twice (quick: of 30 a
+    backend, and 20 a kind)."""
     fetch()
     figures = []
     searches = 2_000 if quick else 20_000
@@ -34,7 +28,6 @@ def measure(quick: bool) -> list[Figure]:
     for what, compared in (
         ("memory", compare_memory(30 if quick else 155)),
         ("web search", compare_web(20) if quick else compare_web(100, times=2)),
-        ("formats", compare_formats(5 if quick else 200)),
     ):
         made = compared.made.total()
         valid = compared.valid.total()

@@ -23,8 +23,9 @@ from bench.figures import Figure, run
 from bench.fixtures.official_checker import verdicts
 from rods.analysis.profile import Profile, distance, edges_apart, profile, topology_apart
 from rods.config import Config
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
@@ -79,7 +80,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
         found = []
         for seed in seeds:
             began = time.process_time()
-            job = VariantJob(f"{random_seed}-{seed.id}", 0, seed, seed, 1)
+            job = Assignment(f"{random_seed}-{seed.id}", 0, seed, seed, 1)
             got = await pipeline.write(job, author, load("bfcl"), admit, reject)
             spent = 1000 * (time.process_time() - began)
             variant, why = (got, "") if isinstance(got, Task) else (None, got)

@@ -32,8 +32,8 @@ from rods.buffers.run.run import Run
 from rods.config import parse_config
 from rods.daemon.attempt_worker import Inline
 from rods.daemon.attempts import compute_of
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from rods.daemon.candidates import VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.gates.similarity import held_out_index
 from rods.worlds import desk
@@ -137,7 +137,7 @@ async def _written(
 
     async def write(number: int, key: str) -> None:
         seed = seeds[number % len(seeds)]
-        job = VariantJob(f"{key}{number}-{seed.id}", 0, seed, seed, 1)
+        job = Assignment(f"{key}{number}-{seed.id}", 0, seed, seed, 1)
         outcome = await pipeline.write(
             job, author, environment, lambda task: [], lambda rejection: None
         )

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, run
-from rods.buffers.log.authentic import MANIFEST, VARIABLE
 from rods.buffers.log.disk import sync_folder
 from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.log.tail import read
@@ -38,12 +37,7 @@ def measure(quick: bool) -> list[Figure]:
     ours = []
     bare = []
     sqlite = []
-    coded = []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        keyed = Path(folder) / "keyed"  # a run folder, whose records carry codes
-        keyed.mkdir()
-        (keyed / MANIFEST).write_text("{}")
-        _make_key(Path(folder) / "key")
         log = asyncio.run(_log(Path(folder) / "first.jsonl", seconds))
         assert sum(1 for _ in read(Path(folder) / "first.jsonl")) == log.records > 0
         for number in range(pairs):
@@ -51,10 +45,6 @@ def measure(quick: bool) -> list[Figure]:
                 bare.append(_bare(Path(folder) / f"bare{number}", log))
             log = asyncio.run(_log(Path(folder) / f"log{number}.jsonl", seconds))
             ours.append(log.rate)
-            if number % 10 == 0:
-                coded.append(
-                    asyncio.run(_log(keyed / f"log{number}.jsonl", seconds)).rate / log.rate
-                )
             if number % 2 == 0:
                 bare.append(_bare(Path(folder) / f"bare{number}", log))
             if number % 20 == 0:
@@ -83,19 +73,8 @@ def measure(quick: bool) -> list[Figure]:
             statistics.median(sqlite),
             reach=5.0,
         ),
-        Figure(
-            "with a code in every record (RODS_LOG_KEY), against the same without",
-            statistics.median(coded),
-            "×",
-        ),
         Figure("durable records a second", rate, "records/s"),
     ]
-
-
-def _make_key(file: Path) -> None:
-    file.touch(0o600)
-    file.write_bytes(os.urandom(32).hex().encode())
-    os.environ[VARIABLE] = str(file)
 
 
 def _record(number: int) -> Record:
@@ -144,11 +123,9 @@ class Watched(LogWriter):
         super().__init__(path)
         self.groups: list[int] = []
 
-    def append_lines(
-        self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None
-    ) -> int:
+    def append_lines(self, data: bytes, last: int) -> int:
         self.groups.append(len(data))
-        return super().append_lines(data, last, meanwhile)
+        return super().append_lines(data, last)
 
 
 async def _log(path: Path, seconds: float) -> Written:

@@ -35,7 +35,7 @@ from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.web_stub import WebStub
 from bench.history import RUNS
 from rods.errors import EXIT_OK, EXIT_REQUEUE
-from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named, needing
+from rods.family.benchmarks.benchmarks import declared_benchmarks, named
 from rods.family.benchmarks.folder import EPISODES
 from rods.family.benchmarks.tau2.package import WHEEL
 from rods.worlds.bfcl import fetch
@@ -95,13 +95,14 @@ def play(name: str, folder: Path, kills: int, *options: object, samples: int = 1
     ]
     script = Script(answer=POLICY, model=name, max_model_len=1_000_000, latency=LATENCY)
     with Stub(script) as stub, Stub(replace(script, embeds=True)) as beside, WebStub(KEY) as web:
-        if isinstance(named(name), Talking):
+        needs = named(name).needs
+        if "user" in needs:
             arguments += ["--user-url", beside.url, "--user-model", "customer"]
-        if {*needing(named(name), "encoder")} & (
+        if {*needs.get("encoder", ())} & (
             {*options} if "--types" in options else {*named(name).kinds}
         ):
             arguments += ["--encoder-url", beside.url, "--encoder-model", "encoder"]
-        if needing(named(name), "search"):
+        if "search" in needs:
             arguments += ["--search-url", f"{web.url}/search", "--search-key-env", KEY_ENV]
         config = folder / f"{name}.toml"
         config.write_text(ENDPOINT.format(model=name, url=stub.url, read=300.0))

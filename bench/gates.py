@@ -24,8 +24,8 @@ from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.gates.similarity import SimilarityIndex
@@ -121,7 +121,7 @@ def accepted(
         for number, seed in enumerate(cycle(_mixed(seeds))):
             if len(found) == count:
                 return found
-            job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
+            job = Assignment(f"{number}-{seed.id}", 0, seed, seed, 1)
             made = await pipeline.write(job, author, load(name), lambda _: [], lambda _: None)
             found += [made] if isinstance(made, Task) else []
         raise AssertionError("unreachable: a cycle never ends")

@@ -27,7 +27,7 @@ from bench.fixtures.llm_server import LlmServer, missing
 from bench.fixtures.llm_server.server import NAME
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import as_preset, bfcl_seeds, make_run, seeds, synthesise
-from rods.family.trials.synthesis import yield_table
+from bench.yields import yield_table
 
 RUNS = Path(__file__).parent.parent / "runs"
 SECONDS = 2400.0  # for 60 seeds

@@ -25,8 +25,9 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from rods.config import Config
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.gates.similarity import SimilarityIndex, held_out_index
@@ -153,7 +154,7 @@ async def _write(work: Run) -> None:
         for number in count():
             for seed in seeds:
                 work.jobs += 1
-                job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
+                job = Assignment(f"{number}-{seed.id}", 0, seed, seed, 1)
                 await pipeline.write(job, author, load("bfcl"), work.admit, work.reject)
                 if work.written >= work.size:
                     return

@@ -82,7 +82,8 @@ config = config.model_copy(update={
     "rollouts": config.rollouts.model_copy(update={"max_context_tokens": max(16, tokens)}),
     "operation": config.operation.model_copy(update={"micro_batch": rows})})
 print(json.dumps({"code": code, "measured": peak[0] - before, "rows": rows, "tokens": tokens,
-                  "estimate": plan.estimate_memory(config, model, 1, "whole", gpu=gpu), "gpu": gpu}))
+                  "estimate": plan.estimate_memory(config, model, 1, "whole", gpu=gpu),
+                  "gpu": gpu}))
 """
 
 

@@ -45,8 +45,7 @@ from rods.buffers.state import RunState
 from rods.canonical import content_id
 from rods.config import parse_config
 from rods.console.follower import Follower
-from rods.console.report.findings import numbers
-from rods.console.report.history import recorded
+from rods.console.report import figures
 from rods.console.verbs.up import LIBC, PR_SET_PDEATHSIG
 from rods.errors import EXIT_REFUSED
 from rods.evaluation.heldout import per_task, score_run
@@ -242,11 +241,14 @@ def finished(
     scores = {which: per_task(file)["progress"] for which, file in files.items()}
     run = Run.open(path)
     parts = parts_of(run)
-    history = recorded(Follower(path))
+    follower = Follower(path)
+    follower.look()
     steps = list(RunState(run).steps())
-    found = numbers(history)
-    groups = history.groups
-    first = groups.zone[(groups.epoch == 0) & ~groups.generated]
+    found = figures(follower)
+    groups = follower.groups
+    opening = follower.steps["step"][follower.steps["epoch"] == 0]
+    given = groups["task"] < follower.originals
+    first = groups["zone"][np.isin(groups["step"], opening) & given]
     return {
         "condition": condition,
         "seed": seed,
@@ -260,7 +262,7 @@ def finished(
         "originals": {zone: int((first == index).sum()) for index, zone in enumerate(ZONES)},
         "groups": len(groups),
         # none is of the pool
-        "varied": round(float(np.nanmean(groups.variance > 0)), 4) if len(groups) else None,
+        "varied": round(float(np.nanmean(groups["variance"] > 0)), 4) if len(groups) else None,
         "variants": {
             name: found[name]
             for name in ("picks", "accepted", "injected", "retired", "first_reward")

@@ -65,13 +65,14 @@ PORT = 8123  # and the random seed: the stub's
 SHIPPED = ROOT / "family" / "simulation" / "repository"
 # fmt: off
 WORDS = (
-    "amber", "anchor", "apple", "arrow", "badge", "bamboo", "banjo", "barrel", "basil", "beacon", "birch", "breeze",
-    "bridge", "bronze", "candle", "canyon", "cedar", "cherry", "clover", "cobalt", "comet", "copper", "coral",
-    "cotton", "crane", "crystal", "dune", "eagle", "ember", "falcon", "feather", "fern", "flint", "forest",
-    "garnet", "ginger", "glacier", "hazel", "heron", "indigo", "island", "ivory", "jasper", "juniper", "lantern",
-    "lemon", "linen", "lotus", "maple", "marble", "meadow", "mint", "nectar", "olive", "onyx", "opal", "orchid",
-    "otter", "pebble", "pepper", "pine", "plum", "quartz", "raven", "river", "saffron", "silver", "sparrow",
-    "thistle", "tulip", "velvet", "walnut", "willow",
+    "amber", "anchor", "apple", "arrow", "badge", "bamboo", "banjo", "barrel", "basil", "beacon",
+    "birch", "breeze", "bridge", "bronze", "candle", "canyon", "cedar", "cherry", "clover",
+    "cobalt", "comet", "copper", "coral", "cotton", "crane", "crystal", "dune", "eagle", "ember",
+    "falcon", "feather", "fern", "flint", "forest", "garnet", "ginger", "glacier", "hazel", "heron",
+    "indigo", "island", "ivory", "jasper", "juniper", "lantern", "lemon", "linen", "lotus", "maple",
+    "marble", "meadow", "mint", "nectar", "olive", "onyx", "opal", "orchid", "otter", "pebble",
+    "pepper", "pine", "plum", "quartz", "raven", "river", "saffron", "silver", "sparrow", "thistle",
+    "tulip", "velvet", "walnut", "willow",
 )
 # fmt: on
 DONE = "done"

@@ -6,8 +6,7 @@ most groups take 2 s then, and a tick 5 ms and 5 kB, whatever the history. Ancho
 past. Command: `python -m bench.page`.
 
 Each opening is a process of its own, of a run whose trainer and daemon have kept their snapshots. A
-tick is one more step of 32 groups: reading it, and all that the views of the run and of the
-boundary ask for then.
+tick is one more step of 32 groups: reading it, and all that the view of the run asks for then.
 """
 
 from __future__ import annotations
@@ -160,7 +159,8 @@ def _opened(path: Path) -> Opened:
     began = time.process_time()
     registry = Registry([path])
     registry.answer(RUN, "status", {})
-    seconds = time.process_time() - began  # the history's thread has begun, and takes its part
+    seconds = time.process_time() - began
+    began = time.process_time()
     one = registry.follower(RUN)
     with one.whole():
         read = time.process_time() - began
@@ -175,10 +175,7 @@ def _opened(path: Path) -> Opened:
     registry.answer(RUN, "task", {"task": most})
     looking += time.process_time()
     after = resident()
-    boundary = registry.answer(RUN, "boundary", {})
     steps = registry.answer(RUN, "steps", {})["cursor"]
-    dots = boundary["cursor"]
-    decided = str(boundary["decided"])
     merged = str(len(one.epochs))
     tasks = list(one.state.active)[:BATCH]
     reading = 0.0
@@ -189,18 +186,12 @@ def _opened(path: Path) -> Opened:
         reading -= time.process_time()
         one.look()
         reading += time.process_time()
-        asked = {
-            "positions": {},
-            "status": {},
-            "steps": {"after": steps, "merged": merged},
-            "groups": {"after": dots, "decided": decided},
-        }
+        asked = {"positions": {}, "status": {}, "steps": {"after": steps, "merged": merged}}
         answering -= time.process_time()
         answers = {view: registry.answer(RUN, view, query) for view, query in asked.items()}
         size += sum(len(orjson.dumps(answer, default=str)) for answer in answers.values())
         answering += time.process_time()
         steps = answers["steps"]["cursor"]
-        dots = answers["groups"]["cursor"]
     ticks = 1e3 * reading / TICKS, 1e3 * answering / TICKS, size / 1e3 / TICKS
     return Opened(status, seconds, read, held, asking, looking, after, groups, *ticks)
 

@@ -8,8 +8,8 @@ hour.
 One trainer in a process of its own, with one thread, the same tasks in every step and the likeliest
 reply to each; its learning rate is so small that all steps do the same work. `rods dash` serves the
 run in another process. Of four steps a client looks at the middle two: it asks over HTTP as the
-browser does, listens to the stream, and when something moves asks for what the views of the run and
-of the boundary show. At the other two it has gone, and the page reads nothing. Times are those of
+browser does, once a second for what has moved, and then for what the views of the run and of the
+boundary show. At the other two it has gone, and the page reads nothing. Times are those of
 the step records. A machine that others share drifts by tens of percent within a minute, and at
 times takes a processor away for half a second; so each four steps are compared in themselves, and
 the mean over them is trimmed by a fifth at both ends (the whole mean is told, too).
@@ -22,13 +22,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from socket import SHUT_RDWR
-from threading import Thread
-from urllib.parse import urlsplit
+from threading import Event, Thread
 from urllib.request import urlopen
 
 import numpy as np
@@ -41,6 +38,7 @@ from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.runfolder import OBSERVATIONS
 
 TRIMMED = 0.2  # of the blocks, at both ends
+POLL = 1.0  # seconds between looks of the browser
 DRAWS = 10_000  # of the bootstrap
 LATE = 0.2  # seconds behind the end of a step within which the page must have been opened or closed
 CONFIG = {
@@ -141,34 +139,28 @@ class _Client:
     def __init__(self, address: str) -> None:
         self.asked = 0
         self._address = address
-        boundary = self._ask("boundary")
-        self._steps = self._ask("steps?whole=1")["cursor"]
-        self._dots = boundary["cursor"]
-        self._decided = boundary["decided"]
+        self._steps = self._ask("steps")["cursor"]
 
     @contextmanager
     def looking(self) -> Iterator[None]:
         """Until the end of the block, as an open tab does."""
-        with closing(HTTPConnection(urlsplit(self._address).netloc)) as tab:
-            tab.request("GET", "/events?run=latest")
-            thread = Thread(target=self._listen, args=(tab.getresponse(),))
-            thread.start()
-            yield
-            tab.sock.shutdown(SHUT_RDWR)  # wakes the one who listens
-            thread.join()
+        done = Event()
+        thread = Thread(target=self._poll, args=(done,))
+        thread.start()
+        yield
+        done.set()
+        thread.join()
 
-    def _listen(self, stream: Iterable[bytes]) -> None:
-        last: dict[str, int] = {}
-        for text in stream:
-            if not text.startswith(b"data: "):
+    def _poll(self, done: Event) -> None:
+        last: dict[str, str] = {}
+        while not done.wait(POLL):
+            now = self._ask("positions")
+            if now == last:
                 continue
-            now = orjson.loads(text.removeprefix(b"data: "))
             self._ask("status")
             if now["observations"] != last.get("observations"):
                 self._steps = self._ask(f"steps?after={self._steps}")["cursor"]
-                self._dots = self._ask(f"groups?after={self._dots}&decided={self._decided}")[
-                    "cursor"
-                ]
+                self._ask("boundary")
             last = now
 
     def _ask(self, view: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ from typing import Literal
 from bench.figures import Figure, run
 from rods import model_json
 from rods.analysis.containment import Text, spelled, stem, stems, things
-from rods.answers import AnswerForm
+from rods.asking import AnswerForm
 from rods.calls import Call, parse_python_call
 from rods.composing.catalogue import catalogue_for
 from rods.composing.parse_wording import read

@@ -17,12 +17,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import cast
 
 from bench.figures import Figure, run
-from rods.buffers.run.run import Run
 from rods.config import Config
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.authors.base import Assignment
+from rods.daemon.candidates import Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
@@ -67,16 +66,14 @@ async def _written(tasks: list[OpenTask], what: str) -> list[Figure]:
     with ThreadPoolExecutor(1) as threads:
         # No model writes, so nothing is brought into a run.
         author = ProceduralScenarios(threads)
-        pipeline = Pipeline(
-            Config(), held_out_index(tasks), threads, [ScenarioKind(cast(Run, None))]
-        )
+        pipeline = Pipeline(Config(), held_out_index(tasks), threads, [ScenarioKind()])
         neighbours = DuplicateIndex(seeds, staging=True)
         for name in dict.fromkeys(task.environment.name for task in seeds):
             with Environments(CONFINED) as environments:
                 environment = environments.load(name)
                 for seed in (task for task in seeds if task.environment.name == name):
                     began = time.perf_counter()
-                    job = VariantJob(f"1-{seed.id}", 0, seed, seed, 1)
+                    job = Assignment(f"1-{seed.id}", 0, seed, seed, 1)
                     made = await pipeline.write(job, author, environment, neighbours.admit, reject)
                     seconds.append(time.perf_counter() - began)
                     if isinstance(made, OpenTask):

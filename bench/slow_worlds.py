@@ -41,7 +41,7 @@ from rods.family.simulation.generating import draw_task, open_task
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.settings import DifficultyRules
-from rods.family.simulation.variants import witnesses
+from rods.gates.reference_policy import ReferencePolicy
 from rods.llm import Client, Request
 from rods.players import Players
 from rods.tasks import OpenTask
@@ -151,7 +151,11 @@ def _longest(stub: Stub, way: Driver) -> float:
     ]
     tasks = [open_task(one, reference(world)) for one in drawn]
     plain = Players(environments)
-    known = witnesses([(plain.job(task, TAGS, max_steps=8), task.goal_calls) for task in tasks])
+    played = [plain.job(task, TAGS, max_steps=8) for task in tasks]
+    policies = [ReferencePolicy(job, job.task.goal_calls) for job in played]
+    known = run_lockstep(
+        played, lambda waiting: [policies[index].reply(need) for index, need in waiting]
+    )
     replies = [[step.text for turn in trace.turns for step in turn.steps] for trace in known]
     used: Counter[str] = Counter()
     endpoint = Endpoint(model="stub", urls=(stub.url,), concurrency=EPISODES)

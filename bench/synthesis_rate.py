@@ -1,4 +1,4 @@
-"""The procedural authors, of desk and of drawn tasks: variants a second, yield by stage, time from
+"""The procedural author of desk: variants a second, yield by stage, time from
 seed to staging.
 
 Claim: from seed to staging in less than a step. Anchor: a trainer of one step a second; the paper's
@@ -19,31 +19,23 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import Figure, run
-from rods import dialects
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import Config, parse_config
-from rods.daemon.authors.base import Author
+from rods.daemon.authors.base import Assignment, Author
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline, TasksWithCalls
-from rods.environments.base import Environment, reference
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.episode.drivers import Job
-from rods.family.simulation.difficulty import levels
-from rods.family.simulation.generating import draw_task, open_task
-from rods.family.simulation.repository import shipped
-from rods.family.simulation.settings import DifficultyRules
-from rods.family.simulation.variants import DrawnKind, ProceduralDrawer
 from rods.gates.similarity import held_out_index
 from rods.observations import Group, Rollout
-from rods.players import Players
 from rods.rules.order import batch
-from rods.tasks import AnyTask, EnvironmentRef, Split
+from rods.tasks import AnyTask
 from rods.worlds import desk
 
 BATCH = 16
@@ -53,45 +45,15 @@ def measure(quick: bool) -> list[Figure]:
     """Writes variants of desk originals in this process, then runs a daemon beside a trainer of one
     step a second."""
     jobs = 60 if quick else 600
-    shared = Environments()
-    players = Players(shared)
-    tags = dialects.load("tags", "plain")
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
-        composing = ProceduralAuthor.of(shared.load("desk"), threads)
-        drawing = ProceduralDrawer(threads)
+        environment = Environments().load("desk")
+        composing = ProceduralAuthor.of(environment, threads)
         desks = desk.generate(7, 200, 200)
-        drawn = drawn_tasks(reference(shared.load("repository")), 200, 200)
-
-        def playing(task: AnyTask) -> Job:
-            return players.job(task, tags, max_steps=Config().rollouts.max_steps)
-
-        def pipeline(tasks: Sequence[AnyTask]) -> Pipeline:
-            return Pipeline(
-                Config(), held_out_index(tasks), threads, [TasksWithCalls(), DrawnKind(playing)]
-            )
-
+        pipeline = Pipeline(Config(), held_out_index(desks), threads, [TasksWithCalls()])
         return [
-            *asyncio.run(
-                _rate("desk", jobs, desks, composing, shared.load("desk"), pipeline(desks))
-            ),
-            *asyncio.run(
-                _rate(
-                    "drawn tasks", jobs, drawn, drawing, shared.load("repository"), pipeline(drawn)
-                )
-            ),
+            *asyncio.run(_rate("desk", jobs, desks, composing, environment, pipeline)),
             *_latency(4 if quick else 12),
         ]
-
-
-def drawn_tasks(environment: EnvironmentRef, training: int, held_out: int) -> list[AnyTask]:
-    """Tasks of the shipped repository, over all difficulties."""
-    rules = DifficultyRules()
-    found = list[AnyTask]()
-    for slot in range(training + held_out):
-        split: Split = "train" if slot < training else "test"
-        drawn = draw_task(shipped(), levels(rules, 1 + slot % 34 * 3, 1, 1, slot), 1, 1, slot)
-        found.append(open_task(drawn, environment, split=split))
-    return found
 
 
 async def _rate(
@@ -117,7 +79,7 @@ async def _rate(
         for number in waiting:
             seed = seeds[number % len(seeds)]
             began = time.perf_counter()
-            job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
+            job = Assignment(f"{number}-{seed.id}", 0, seed, seed, 1)
             outcome = await pipeline.write(job, author, environment, neighbours.admit, reject)
             seconds.append(time.perf_counter() - began)
             written += not isinstance(outcome, str)

@@ -125,7 +125,7 @@ class _Timed(TrainingRun):
 def _share(file: Path, steps: int = 0) -> Figure:
     """The time spent in the run over that of the rest of its step, in the run of `file` (its first
     `steps` steps)."""
-    from rods.trainer import trl_grpo
+    from rods.trainer import trl_start
 
     asked = read_config(file)
     training = asked.training.model_copy(update={"steps": steps or asked.training.steps})
@@ -135,7 +135,7 @@ def _share(file: Path, steps: int = 0) -> Figure:
             create_run(Path(folder) / "run", config, load_tasks(config.data, file.parent))
         )
         with timed:
-            trl_grpo.train(timed)
+            trl_start.train(timed)
             whole = time.perf_counter() - timed.began
         done = timed.step
     rest = (whole - timed.own) / done * 1000

@@ -15,7 +15,6 @@ decide about, so every start compares, and `rods verify` does.
 
 import errno
 import hashlib
-import operator
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from rods.buffers.log.disk import free_name, fsync
 from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.log.parts import last_of
 from rods.buffers.log.record_bytes import LOST, Record
+from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import (
@@ -54,6 +54,9 @@ PART = ".part"
 ADOPTED = "adopted.json"  # in a policy's folder: another run has trained it
 # what trainer/sharding.py, which needs torch, calls these
 OPTIMIZER = ("optimizer.pt", "deepspeed")
+
+NUMBERS = ("attempt", "step", "epoch", "cursor", "pool_seq")
+FAULT = fault_of({**dict.fromkeys(NUMBERS, "whole"), "files": {"*": "text"}})  # of a manifest
 
 # live(attempt, step): whether the fold of the observations still has it
 Live = Callable[[int, int], bool]
@@ -140,12 +143,12 @@ class Checkpoints:
         """Folder → hash of its manifest, as the trainer recorded it last; empty where that log
         cannot be read."""
         with suppress(OSError, UserError):
-            taken = [
+            records = [
                 each
                 for each in read(self.folder.parent / operation("trainer"))
                 if each["kind"] == "checkpoint"
             ]
-            return {str(each.get("folder")): each.get("manifest") for each in taken}
+            return {str(each.get("folder")): each.get("manifest") for each in records}
         return {}
 
     def newest(self, live: Live) -> Checkpoint | None:
@@ -171,12 +174,12 @@ class Checkpoints:
             )
             remedy = "make the fork again"
             raise UserError(what, where=str(adopted[0]), remedy=remedy)
-        moved = []
+        places = []
         for folder in torn + damaged:
             target = free_name(self.folder / INCOMPLETE / folder.name, 2)
             target.parent.mkdir(exist_ok=True)
-            moved.append(folder.rename(target))
-        return moved
+            places.append(folder.rename(target))
+        return places
 
     def write(self, position: Position, save: Callable[[Path], object]) -> Checkpoint:
         """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the
@@ -195,18 +198,18 @@ class Checkpoints:
                 if path.is_file():
                     files[str(path.relative_to(temporary / POLICY))] = _sha256(path)
             fsync(temporary / POLICY)
-            written = Checkpoint(final, position, files)
-            (temporary / MANIFEST).write_bytes(written.manifest())
+            checkpoint = Checkpoint(final, position, files)
+            (temporary / MANIFEST).write_bytes(checkpoint.manifest())
             fsync(temporary / MANIFEST)
             fsync(temporary)
             temporary.rename(final)
             fsync(self.folder)
-        return written
+        return checkpoint
 
     def _fill(self, folder: Path, save: Callable[[Path], object]) -> None:
         """Has `save` fill the new `folder`; of half of it nothing is left. Raises OSError for too
         little room."""
-        sizes = (sum(path.lstat().st_size for path in kept.rglob("*")) for kept in self._folders())
+        sizes = (sum(path.lstat().st_size for path in old.rglob("*")) for old in self._folders())
         if (needed := max(sizes, default=0)) > (free := shutil.disk_usage(folder).free):
             raise OSError(errno.ENOSPC, f"one takes {needed:,} bytes, and {free:,} are free")
         try:
@@ -228,8 +231,8 @@ class Checkpoints:
         rate, and this run may have another optimizer."""
 
         def copied(folder: Path) -> None:
-            left = shutil.ignore_patterns(*OPTIMIZER)
-            shutil.copytree(source.policy, folder, ignore=left, dirs_exist_ok=True)
+            ignore = shutil.ignore_patterns(*OPTIMIZER)
+            shutil.copytree(source.policy, folder, ignore=ignore, dirs_exist_ok=True)
             (folder / ADOPTED).write_bytes(orjson.dumps({"checkpoint": str(source.folder)}))
 
         return self.write(UNSTARTED, copied)
@@ -238,11 +241,11 @@ class Checkpoints:
         """Deletes checkpoints that are no longer live, and live ones beyond step 0 and the newest
         `keep`. The manifest goes first, so that a kill in between leaves nothing that counts."""
         alive = self.named(live)
-        kept = {item.folder for item in alive if item.position.step == 0} | {
+        staying = {item.folder for item in alive if item.position.step == 0} | {
             item.folder for item in alive[-keep:]
         }
         for folder in self._folders():
-            if folder not in kept and _read(folder) is not None:
+            if folder not in staying and _read(folder) is not None:
                 (folder / MANIFEST).unlink()
                 shutil.rmtree(folder)
 
@@ -263,15 +266,12 @@ def _read(folder: Path) -> Checkpoint | None:
         return None
     try:
         record = orjson.loads(read_regular(folder / MANIFEST))
-        files = dict(record.pop("files"))
-        position = Position(**record)
-        for name in ("attempt", "step", "epoch", "cursor", "pool_seq"):
-            operator.index(getattr(position, name))
-        known = Checkpoint(
-            folder, position, {str(name): str(digest) for name, digest in files.items()}
-        )
-        return known if _name(position) == folder.name else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
+        if FAULT(record):
+            return None
+        files = record.pop("files")
+        checkpoint = Checkpoint(folder, Position(**record), files)
+        return checkpoint if _name(checkpoint.position) == folder.name else None
+    except (OSError, ValueError, TypeError, UserError):
         return None
 
 
@@ -286,7 +286,7 @@ Truncation = tuple[str, str]  # a log that ends before what is known of it, and 
 def truncations(run: Run) -> list[Truncation]:
     """Of all logs of `run`, those that have lost their ends. What is known of a log is read before
     the log, so that a run may go on meanwhile."""
-    known = _known(run)
+    checkpoints = _known(run)
     pool = last_of(run.path / POOL)
     variant = last_of(run.path / EXPANDED)
     seeds = Seeds(run.path)
@@ -294,7 +294,7 @@ def truncations(run: Run) -> list[Truncation]:
     seeds.poll()
     observations.catch_up()
     return [
-        *_trainers(run, observations, known, pool),
+        *_trainers(run, observations, checkpoints, pool),
         *_daemons(run, seeds.last_considered, pool, variant),
     ]
 
@@ -333,28 +333,30 @@ def _known(run: Run) -> list[Checkpoint]:
 def _extensions(curriculum: Any) -> int:
     """The extensions that a checkpoint knows of; 0 where its manifest is nonsense, which its reader
     will say."""
-    known = curriculum.get("extensions", 0) if isinstance(curriculum, Mapping) else 0
-    return known if isinstance(known, int) else 0
+    number = curriculum.get("extensions", 0) if isinstance(curriculum, Mapping) else 0
+    return number if isinstance(number, int) else 0
 
 
 def _trainers(
-    run: Run, observations: Observations, known: Sequence[Checkpoint], pool: Record | None
+    run: Run, observations: Observations, checkpoints: Sequence[Checkpoint], pool: Record | None
 ) -> Iterator[Truncation]:
-    extended = max((_extensions(checkpoint.position.curriculum) for checkpoint in known), default=0)
-    if extended > run.extensions:
+    extended = max(
+        (_extensions(checkpoint.position.curriculum) for checkpoint in checkpoints), default=0
+    )
+    if extended > run.times_extended:
         yield (
             EXTENSIONS,
-            f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}",
+            f"it ends at extension {run.times_extended}, but a checkpoint knows of {extended}",
         )
     end = last_of(run.path / OBSERVATIONS)
     if end is None or end["kind"] != LOST:  # after `rods recover` the end is what was agreed to
-        told = [
+        ends = [
             (saved.position.attempt, saved.position.step, f"checkpoint {saved.folder.name}")
-            for saved in known
+            for saved in checkpoints
         ]
         if pool is not None and pool["kind"] != LOST:
-            told.append((pool["attempt"], pool["step"], f"record {pool['seq']} of {POOL}"))
-        attempt, step, who = max(told, default=(0, 0, ""))
+            ends.append((pool["attempt"], pool["step"], f"record {pool['seq']} of {POOL}"))
+        attempt, step, who = max(ends, default=(0, 0, ""))
         start = observations.attempt
         last = observations.last_step
         if (attempt, step) > (start, last):
@@ -365,7 +367,7 @@ def _trainers(
             yield source.log, what
     seq = 0 if pool is None else pool["seq"]
     last, name = max(
-        ((saved.position.pool_seq, saved.folder.name) for saved in known), default=(0, "")
+        ((saved.position.pool_seq, saved.folder.name) for saved in checkpoints), default=(0, "")
     )
     if last > seq:
         yield POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {last}"

@@ -55,7 +55,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         try:
             # a folder that is moved meanwhile looks like logs that have lost their end
             with self._ownership.held():
-                run.check_extensions()
+                run.check_not_extended()
                 self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
                 self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
                 parts = segments(run.path / EXPANDED)  # epoch 0's where there is none
@@ -126,8 +126,8 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             "considered", step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3)
         )
         await self._picks.append_group(records, closing)
-        for made in (*records, closing):
-            self.state.apply(made)
+        for entry in (*records, closing):
+            self.state.apply(entry)
 
     async def expanded(
         self, pick: str, index: int, task: AnyTask, provenance: Mapping[str, Any]
@@ -139,9 +139,9 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             return False
         where = {"pick": pick, "index": index, "step": seed.step, "rank": seed.rank}
         content = dataclasses.replace(task, provenance=provenance).as_json()
-        made = record("expanded", **where, task=content, time=round(time.time(), 3))
-        await self._variants.append(made)
-        self.state.apply(made)
+        entry = record("expanded", **where, task=content, time=round(time.time(), 3))
+        await self._variants.append(entry)
+        self.state.apply(entry)
         return True
 
     def rejected(
@@ -173,9 +173,9 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
     ) -> None:
         """Closes a pick: its accepted variants, how many were discarded and why, or why it was
         dropped unstarted."""
-        made = _finished(self._unfinished(pick), accepted, discarded, dropped_stale, why)
-        await self._picks.append(made)
-        self.state.apply(made)
+        entry = _finished(self._unfinished(pick), accepted, discarded, dropped_stale, why)
+        await self._picks.append(entry)
+        self.state.apply(entry)
 
     def close(self) -> None:
         """Writes what waits; blocks for as long as the disk takes."""
@@ -212,12 +212,12 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             return
         wanted = self.run.config.pipeline.variants_per_seed
         complete = [pick for pick in self.state.unfinished.values() if len(pick.variants) >= wanted]
-        made = [
+        records = [
             _finished(pick, [variant for _, variant in sorted(pick.variants.items())], 0)
             for pick in complete
         ]
-        self._seeds.append(made)
-        for finished in made:
+        self._seeds.append(records)
+        for finished in records:
             self.state.apply(finished)
 
 

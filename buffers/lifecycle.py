@@ -61,13 +61,13 @@ def extend(run: Run, config: Config) -> list[str]:
             raise RefusedError(why, where=str(run.path), remedy="let it end later")
         check(asked, run.tasks, run.environments)
         stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
-        told = {"number": run.extensions + 1, "step": state.last_step, "epoch": state.epoch}
+        place = {"number": run.times_extended + 1, "step": state.last_step, "epoch": state.epoch}
         ends = {"steps": asked.training.steps, "stages": stages}
-        made = record(
-            "extended", **told, **ends, version=rods.__version__, time=round(time.time(), 3)
+        entry = record(
+            "extended", **place, **ends, version=rods.__version__, time=round(time.time(), 3)
         )
         with closing(LogWriter(run.path / EXTENSIONS)) as writer:
-            writer.append([made])
+            writer.append([entry])
         return changes
 
 

@@ -45,8 +45,8 @@ __all__ = [
     "LostVariant",
     "RunState",
     "Tail",
-    "lineage",
     "read_state",
+    "starts_of",
 ]
 
 
@@ -62,7 +62,7 @@ def read_state(run: Run, *, strict: bool = True) -> "RunState":
     return state
 
 
-def lineage(folder: Path) -> AttemptHistory:
+def starts_of(folder: Path) -> AttemptHistory:
     """Which attempts' steps count in the run at `folder`; reads the log without folding it, which
     takes a tenth of the time."""
     return known_starts(folder / OBSERVATIONS)
@@ -156,7 +156,7 @@ class RunState(Observations):
                     state = {"pool": self.pool.state(), "fixed": [*self.fixed.items()]}
                     self._pool_snapshots.write(self._pool_snapshot, state)
             fix(self.fixed, closing)
-            if not self.lineage.counts(closing):
+            if not self.starts.counts(closing):
                 continue
             if closing["epoch"] != len(self.pool.epochs):
                 # of observations: a start that drops epochs is there and was not read yet
@@ -184,9 +184,9 @@ class RunState(Observations):
     def task(self, task_id: str) -> AnyTask:
         """A given task, a variant that was injected, or one that was drawn for a step. Raises
         KeyError for any other id, LostVariant."""
-        known = self._given.get(task_id) or self._variants.get(task_id)
-        if known is not None:
-            return known
+        cached = self._given.get(task_id) or self._variants.get(task_id)
+        if cached is not None:
+            return cached
         if task_id not in self.pool.injected:
             return drawn_task(task_id, self.sources)
         seq = self.pool.injected[task_id]
@@ -211,7 +211,7 @@ class RunState(Observations):
     def decisions(self) -> Iterator[Record]:
         """The live records of pool.jsonl, read from the beginning. Poll first."""
         for closing, decisions in Tail(self.run.path / POOL, strict=True).groups():
-            if self.lineage.counts(closing):
+            if self.starts.counts(closing):
                 yield from (*decisions, closing)
 
     def pool_at(self, epoch: int) -> Pool:
@@ -266,7 +266,7 @@ class RunState(Observations):
 
     def _all_live(self, pool: Pool) -> bool:
         """Whether all epochs that were folded still count."""
-        return all(self.lineage.keeps(epoch.attempt, epoch.step) for epoch in pool.epochs)
+        return all(self.starts.keeps(epoch.attempt, epoch.step) for epoch in pool.epochs)
 
     def _begin_pool(self) -> None:
         # Never strict: the daemon may be writing, and what has not arrived will.

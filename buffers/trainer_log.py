@@ -25,8 +25,9 @@ from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.extension import closing_fields
 from rods.faults import LABELS
-from rods.observations import Group, Update, dynamics, label_counts
+from rods.observations import Group, Update
 from rods.tasks import AnyTask
+from rods.turn_statistics import dynamics, label_counts
 
 PROCESS = "trainer"
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
@@ -49,7 +50,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self.check = self._ownership.check
         self.held = self._ownership.held
         try:
-            run.check_extensions()
+            run.check_not_extended()
             self._writer = LogWriter(
                 run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes
             )
@@ -101,12 +102,12 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if not groups:
             raise UserError(f"step {step} has no groups", where=str(self._writer.path))
         policy_step = step - 1 if policy_step is None else policy_step
-        reported = [_checked(group, step) for group in groups]
-        mark = digest(epoch, policy_step, reported)
-        made = self.state.digest(step)
-        if made == mark:
+        contents = [_checked(group, step) for group in groups]
+        mark = digest(epoch, policy_step, contents)
+        earlier = self.state.digest(step)
+        if earlier == mark:
             return False
-        if made is not None:
+        if earlier is not None:
             remedy = f"to do it again, start an attempt from step {step - 1} (from_step={step - 1})"
             raise self._refused(f"step {step} was recorded with other contents", remedy)
         if step != self.state.last_step + 1:
@@ -117,18 +118,23 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             raise self._refused(what, "every epoch opens with a merge")
         at = {"attempt": self.state.attempt, "step": step}
         records = [
-            record("group", **at, index=index, **content) for index, content in enumerate(reported)
+            record("group", **at, index=index, **content) for index, content in enumerate(contents)
         ]
-        told = {"epoch": epoch, "groups": len(records), "policy_step": policy_step, "digest": mark}
+        fields = {
+            "epoch": epoch,
+            "groups": len(records),
+            "policy_step": policy_step,
+            "digest": mark,
+        }
         if drawn not in (None, self.run.config.training.batch_tasks):
-            told["drawn"] = drawn
-        told |= closing_fields(self.state.folds, reported)
-        closing = record("step", **at, **told, time=round(time.time(), 3))
+            fields["drawn"] = drawn
+        fields |= closing_fields(self.state.folds, contents)
+        closing = record("step", **at, **fields, time=round(time.time(), 3))
         with self.held():
             self._writer.append_group(records, closing, self._updates)
             self._updates = []
             self.state.catch_up()  # what was just written, by the same code as at a start
-        self._groups = reported
+        self._groups = contents
         return True
 
     def gauges(self) -> dict[str, float]:
@@ -148,23 +154,27 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             if each["reward"] is not None
         ]
         mean = math.fsum(rewards) / len(rewards) if rewards else None
-        told = {
+        means = {
             "reward": mean,
             "turns/calling": last.calling_share,
             "turns/replies": last.replies_a_turn,
         }
-        shown = {name: value for name, value in told.items() if value is not None}
-        return {**self.state.gauges(), **labels, **shown}
+        present = {name: value for name, value in means.items() if value is not None}
+        return {**self.state.gauges(), **labels, **present}
 
     def write_update(self, update: Update) -> None:
         """Records what the update after the last step has shown: with the next step, so that it
         costs no sync of its own, or at `flush`. Nothing where nothing is known, or where it is on
         record."""
-        shown = update.as_json()
-        known = self.state.update
-        if shown and not self._updates and (known is None or known["step"] != self.state.last_step):
+        fields = update.as_json()
+        latest = self.state.update
+        if (
+            fields
+            and not self._updates
+            and (latest is None or latest["step"] != self.state.last_step)
+        ):
             self._updates = [
-                record("update", attempt=self.state.attempt, step=self.state.last_step, **shown)
+                record("update", attempt=self.state.attempt, step=self.state.last_step, **fields)
             ]
 
     def flush(self) -> None:

@@ -1,9 +1,8 @@
 """usage.<process>.jsonl: what every call of a language model cost, and what a run's variants cost
 together.
 
-`UsageLog` is handed to the client as its sink. Each call tells little, so records are written about
-once a second by a thread; a kill loses at most that second's. What is on record is what budgets
-begin with.
+`UsageLog` is handed to the client as its sink. Nobody waits for a record; a kill loses those that
+were on their way to the disk. What is on record is what budgets begin with.
 
 `costs` folds the daemon's log. Every call names its stage and the variant that pays for it
 (`account`: pick, `#`, index): so an accepted variant's cost is known with all that failed on the
@@ -11,20 +10,17 @@ way to it, and with its own calls alone (004 Appendix N gives the latter).
 """
 
 import asyncio
-import contextlib
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from rods.buffers.log.record_bytes import Record, record
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
-from rods.buffers.log.writer import LogWriter
+from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.run.runfolder import usage as log_name
 from rods.llm.records import Usage
-
-SECONDS = 1.0  # between writes
 
 
 class UsageLog:
@@ -39,53 +35,29 @@ class UsageLog:
         self.path = run / log_name(process)
         self.process = process
         self.tokens = self.requests = 0
-        self._pending: list[Record] = []
 
     async def __aenter__(self) -> Self:
         self._writer = await asyncio.to_thread(self._open)
-        self._task = asyncio.create_task(self._writing())
+        self._commit = GroupCommit(lambda: self._writer)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
         try:
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._write(self._pending)
+            self._commit.close()
+            self.check()
         finally:
             self._writer.close()
 
     def __call__(self, usage: Usage) -> None:
         """Takes one call down. Raises what stopped an earlier write (a full disk, for instance)."""
-        self.check()
+        fields = {"process": self.process, "time": round(time.time(), 3), **usage.as_json()}
+        self._commit.append(record("call", number=self._commit.seq + 1, **fields))
         self._add(usage.tokens_in + usage.tokens_out, usage.requests)
-        self._pending.append(
-            {"process": self.process, "time": round(time.time(), 3), **usage.as_json()}
-        )
 
     def check(self) -> None:
         """Raises what stopped an earlier write, if anything did."""
-        if self._task.done():
-            self._task.result()
-
-    async def _writing(self) -> None:
-        while True:
-            await asyncio.sleep(SECONDS)
-            if self._pending:
-                gathered = self._pending
-                self._pending = []
-                # A write that has begun is awaited even when this task is cancelled: two must never
-                # overlap.
-                writing = asyncio.ensure_future(asyncio.to_thread(self._write, gathered))
-                try:
-                    await asyncio.shield(writing)
-                except asyncio.CancelledError:
-                    await writing
-                    raise
-
-    def _write(self, gathered: list[Record]) -> None:
-        numbered = enumerate(gathered, self._writer.seq + 1)
-        self._writer.append(record("call", number=number, **fields) for number, fields in numbered)
+        if self._commit.failure is not None:
+            raise self._commit.failure
 
     def _open(self) -> LogWriter:
         for call in read(self.path):

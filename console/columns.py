@@ -1,17 +1,11 @@
 """Rows of numbers in one growing array: what the page remembers of a run's history."""
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-# seconds, logarithm of a bin's width; up to 4,000 s
-LEAST = 0.001
-WIDTH = math.log(1.1)
-BINS = 160
 
 
 class Columns:
@@ -27,6 +21,10 @@ class Columns:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._rows[: self._length][name]
+
+    def last(self, name: str) -> int:
+        """The last value of a column of whole numbers; 0 where there is none."""
+        return int(self[name][-1]) if self._length else 0
 
     def append(self, *row: float) -> None:
         self.extend([row])
@@ -68,25 +66,3 @@ class Latest:
         while len(self._ids) > len(self._rows):
             self._rows = np.concatenate([self._rows, np.full_like(self._rows, -1)])
         return self._rows[: len(self._ids)]
-
-
-class Spread:
-    """Seconds, counted in bins that end 10 % above one another: their quantiles, to that accuracy,
-    in 1 kB."""
-
-    def __init__(self) -> None:
-        self._counts = np.zeros(BINS, np.int64)
-
-    def add(self, seconds: float) -> None:
-        self._counts[
-            min(BINS - 1, max(0, math.ceil(math.log(max(seconds, LEAST) / LEAST) / WIDTH)))
-        ] += 1
-
-    def quantile(self, share: float) -> float | None:
-        """The end of the bin below which `share` of them lie; None where there are none."""
-        total = np.cumsum(self._counts)
-        return (
-            float(LEAST * math.exp(WIDTH * int(np.searchsorted(total, share * total[-1]))))
-            if total[-1]
-            else None
-        )

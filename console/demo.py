@@ -13,7 +13,8 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import exists
 from rods.config import read_config
 from rods.console import api
-from rods.console.dash.page_file import export_report
+from rods.console.dash.page_file import export_page
+from rods.console.dash.server import Registry
 from rods.console.output import print_lines
 from rods.console.progress import Progress
 from rods.console.verbs.up import up
@@ -37,13 +38,14 @@ def main() -> int:
             return code
         say("\nScoring the held-out tasks at start and end…")
         api.score(RUN)
-        page, said = export_report(RUN)
+        page, reports = export_page(Registry([RUN]), RUN / "report")
+        (report,) = reports.values()
     except RodsError as error:
         say(f"demo: {error}", aside=True)
         return error.exit_code
     for head, lines in (
-        (f"The report is {page}. It says", said["findings"]),
-        ("It does not claim", said["limits"]),
+        (f"The report is {page}. It says", report["findings"]),
+        ("It does not claim", report["limits"]),
     ):
         say(f"\n{head}:")
         print_lines(lines, indent="  ")

@@ -1,7 +1,7 @@
 """What both processes have said (logs/*.jsonl), for `rods status` and the page: how the files end,
 then what is new."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,6 @@ class Events:
                 continue
             if isinstance(event, dict):
                 yield event
-
-
-def matches(event: Event, wanted: Mapping[str, str]) -> bool:
-    """Whether an event has the `level`, the `process` and somewhere the `text` that are wanted,
-    where they are."""
-    fits = all(wanted.get(name) in (None, "", event.get(name)) for name in ("level", "process"))
-    return fits and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
 
 
 def event_line(event: Event) -> str:

@@ -1,20 +1,18 @@
-"""Follows one run for the page, its report and what is said of a task: where it stands, and its
-history in columns.
+"""The history of one run in columns, and where it stands now: what the page, its export, the report
+and `rods inspect` are computed from.
 
-Where it stands it knows as a `Progress`, which opens behind the snapshots that the run's processes
-keep. The history is read from the beginning of the logs, in a thread of its own; until that is done
-`whole` waits, and `fresh` has what was read so far. From then on steps are taken as `Progress`
-reads them, so that each is parsed once. Reads on when asked to, writes nothing, takes no lock of
-the run. All else here is read by the views.
+A `Follower` is a `Progress` that remembers more: it reads the logs from their beginning at the
+first look, and what is new at each further one. Each step is parsed once. It writes nothing and
+takes no lock of the run. The first look at a long run takes seconds (docs/decisions/page.md); who
+only wants to know where the run stands asks a `Progress`, which opens behind snapshots.
 """
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,38 +22,30 @@ from numpy.typing import NDArray
 from rods.buffers.log.parts import Lookup
 from rods.buffers.log.record_bytes import Record, believed, group_of
 from rods.buffers.run.heartbeat import read_heartbeat
-from rods.buffers.run.runfolder import ADMITTED, EXPANDED, OBSERVATIONS, POOL, usage
+from rods.buffers.run.runfolder import ADMITTED, EXPANDED, POOL, usage
 from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
-from rods.console.columns import Columns, Latest, Spread
+from rods.console.columns import Columns, Latest
 from rods.console.events import GRAVE, PROCESSES, Event, Events
-from rods.console.progress import (
-    STEPS,
-    InterfaceVersions,
-    News,
-    Progress,
-    ProgressSample,
-    pieces,
-    progress_moments,
-)
+from rods.console.progress import Progress, ProgressSample, progress_moments
 from rods.errors import RodsError, UserError
-from rods.extension import new_folds, shown_next, told_of
 from rods.faults import LABELS
-from rods.observations import FORMAT_REWARDS, ROLES, dynamics, label_counts
+from rods.observations import FORMAT_REWARDS, ROLES
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 from rods.tasks import TASK_TYPES, AnyTask
+from rods.turn_statistics import dynamics, label_counts
 
 FRESH = 0.5  # seconds for which what was read is fresh
 LISTED = 5.0  # seconds between looks for another process that asks models
-SHORT = 0.5  # seconds that are waited for a history, before it is said how much of it was read
 ERRORS = 5  # that are shown
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 INSIDE = (0, 2)  # those after which it is in
 UNKNOWN = -1  # the type of what a merge refuses as no task
-READ = ("observations", "pool", "expanded", "seeds", "rejected")  # logs
-# of a step's rollouts that say (rods.observations.Dynamics)
+READ = ("observations", "pool", "expanded", "seeds", "rejected")  # logs, as positions name them
+# of a step's rollouts that say (rods.turn_statistics.Dynamics)
 DYNAMICS = ("turns", "calling", "replies")
-COUNTS = ("originals", "generated", "revived", "refused")  # of an `epoch` record
+# tasks in the pool behind a merge, and how many variants all merges up to it have decided so about
+COUNTS = ("originals", "generated", *DECISIONS)
 NAN = float("nan")
 
 
@@ -68,8 +58,8 @@ class Refused(NamedTuple):
 
 
 class Follower(Progress):
-    """One run with its history. `lock` guards everything; views hold it through `fresh` or
-    `whole`."""
+    """One run with its history. `lock` guards everything; views hold it through `whole`.
+    `sample` says where the run stands; it is None until the history was read."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError where `path` is no run folder."""
@@ -79,7 +69,7 @@ class Follower(Progress):
 
     def _begin(self) -> None:
         """Everything as before the first look."""
-        super().__init__(self.path, every_record=True)
+        super().__init__(self.path, history=True)
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
         counts = dict.fromkeys((*ZONES, *DYNAMICS, "drawn"), "i4")
@@ -100,7 +90,7 @@ class Follower(Progress):
         self.uncounted = Columns(seq="u4", step="i4", task="i4")
         self.decisions = Columns(seq="u4", step="i4", task="i4", kind="i1", rule="i1")
         self.epochs = Columns(
-            seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"), staged="i4"
+            seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4")
         )
         self.variants = Columns(
             seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1"
@@ -108,30 +98,23 @@ class Follower(Progress):
         self.picks = Columns(seq="u4", task="i4")  # of seeds.jsonl: picked and finished
         self.rejected = Columns(seq="u4", task="i4")  # by their seed
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
-        # Of the turns of a step's rollouts, where told.
+        # of the turns of a step, where its rollouts have labels
         self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
         # By task: rows of `groups`, `decisions` and `variants`.
         self.newest_group, self.newest_decision, self.newest_variant = (
             Latest(self.ids) for _ in range(3)
         )
         self.rules = [""]  # that `decisions` numbers
+        self.decided: Counter[tuple[str, str]] = Counter()  # kinds of decisions, with their rules
         self.authors: set[str] = set()  # of variants, as their provenance names the model
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
         # calls of models, by process, endpoint and stage
         self.spent: dict[tuple[str, str, str], Spent] = {}
-        self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
-        self.versions = InterfaceVersions(self.run.config)
-        self._folds = new_folds(self.run.config)
-        # mean and variance of the progress of the rows of `groups`
-        self.progress_only: Columns | None = None
-        if self.run.config.selection.boundary != "progress":  # which theirs are not
-            self.progress_only = Columns(mean="f8", variance="f8")
         self.originals = len(self.run.training)
         for task_id in self.run.training:
             self.number(task_id)
-        self._observed, self._pool, self._expanded = map(
-            self.state.follow, (OBSERVATIONS, POOL, EXPANDED)
-        )
+        self._pool = self.state.follow(POOL)
+        self._expanded = self.state.follow(EXPANDED)
         self._admissions = Tail(self.path / ADMITTED)
         self.admitted: list[Record] = []  # environments, in order
         self._usages: dict[str, Tail] = {}  # by process
@@ -140,13 +123,10 @@ class Follower(Progress):
         self._listed = float("-inf")
         self._read = float("-inf")
         self.sample: ProgressSample | None = None
-        self.complete = False  # whether the history was read up to what was there when that began
-        self._trouble: RodsError | None = None  # that ended it
-        self._reader: threading.Thread | None = None
 
     @contextmanager
-    def fresh(self) -> Iterator[ProgressSample]:
-        """Holds the lock, with where the run stands, and as much of its history as was read. Raises
+    def whole(self) -> Iterator[ProgressSample]:
+        """Holds the lock, with where the run stands, once all of its history was read. Raises
         CorruptLogError for a damaged log."""
         with self.lock:
             if self.sample is None or time.monotonic() - self._read > FRESH:
@@ -154,68 +134,30 @@ class Follower(Progress):
             assert self.sample is not None
             yield self.sample
 
-    @contextmanager
-    def whole(self) -> Iterator[ProgressSample]:
-        """The same with all of the history, which is waited for."""
-        while True:
-            with self.fresh() as sample:
-                if self._trouble is not None:
-                    raise self._trouble
-                if self.complete:
-                    yield sample
-                    return
-                reader = self._reader
-            assert reader is not None
-            reader.join()
-            if reader is self._reader:
-                raise RuntimeError("the thread that reads the history has ended")
-
     def look(self) -> None:
-        """Reads what is new. Raises as `fresh`."""
+        """Reads what is new. Raises as `whole`; then the next look reads everything anew."""
         with self.lock:
-            sample = self.poll(daemon=self.complete)
-            # rare; so what stands here is what a reader who comes now would find
-            if self.state.rewound:
+            try:
+                sample = self.poll()
+                if self.state.rewound:  # rare; so what stands here is what a new reader would find
+                    self._begin()
+                    sample = self.poll()
+                self._read_on()
+            except RodsError:
                 self._begin()
-                sample = self.poll(daemon=False)
-            self.admitted += self._admissions.poll()
-            self.errors.extend(
-                event for event in self._events.poll() if event.get("level") in GRAVE
-            )
-            if self.complete:
-                self._append_update(self.state.update)
-                for take, records in self._news():
-                    take(records)
-            elif self._reader is None:
-                self._reader = threading.Thread(
-                    target=self._catch_up, args=(self._news(),), daemon=True
-                )
-                self._reader.start()
+                raise
             self.sample = sample
             self._read = time.monotonic()
 
     def positions(self) -> dict[str, int]:
-        """What the stream carries: the attempt, the seq read of each log, the counters of the
-        heartbeats. While the history is being read, `reading`: how many percent of it were."""
-        with self.fresh():
-            reader = self._reader
-        if reader is not None:
-            reader.join(SHORT)
-        with self.fresh():
-            if self._trouble is not None:
-                raise self._trouble
+        """What the page polls, to see what has moved: the attempt, the seq read of each log, the
+        counters of the heartbeats."""
+        counters = {name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES}
+        with self.whole():
             tails = (*self.state.tails(), *self.totals.tails.values())
-            read = {"attempt": self.state.attempt} | {
-                log: tail.seq for log, tail in zip(READ, tails, strict=True)
-            }
-            read["usage"] = sum(log.seq for log in self._usages.values())
-            if not self.complete:
-                there = sum(tail.seq for tail in self.state.tails())
-                done = self._observed.seq + self._pool.seq + self._expanded.seq
-                read["reading"] = min(99, 100 * done // max(1, there))
-        return read | {
-            name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES
-        }
+            read = {log: tail.seq for log, tail in zip(READ, tails, strict=True)}
+            calls = sum(log.seq for log in self._usages.values())
+            return {"attempt": self.state.attempt, **read, "usage": calls, **counters}
 
     def number(self, task_id: str) -> int:
         """The task's number in the columns; the originals have the first."""
@@ -314,55 +256,29 @@ class Follower(Progress):
         active[decided] = np.isin(kinds, INSIDE)
         return np.flatnonzero(active)
 
-    def _news(self) -> News:
-        """What is new in the logs, in pieces, and what takes it. Once the history is there, steps
-        and what the daemon has written are taken as `Progress` reads them."""
+    def _read_on(self) -> None:
+        """Takes what is new in the logs that `Progress` does not hand on."""
+        self.admitted += self._admissions.poll()
+        self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
+        self._append_update()
         _, pool, expanded = (tail.seq for tail in self.state.tails())
+        if pool != self._pool.seq:
+            self._decide(self._pool.records())
+        if expanded != self._expanded.seq:
+            self._stage(self._expanded.records())
         if time.monotonic() - self._listed > LISTED:
             self._listed = time.monotonic()
             for process in callers(self.path):
                 self._usages.setdefault(process, self.state.follow(usage(process)))
-        news = (
-            []
-            if self.complete
-            else [self.daemon_news(), pieces(self._observed.groups(), self._observe, STEPS)]
-        )
-        if pool != self._pool.seq:
-            news.append(pieces(self._pool.records(), self._decide))
-        if expanded != self._expanded.seq:
-            news.append(pieces(self._expanded.records(), self._stage))
-        return chain(*news, *(pieces(log.records(), self._spend) for log in self._usages.values()))
-
-    def _catch_up(self, news: News) -> None:
-        """Takes the history in pieces, between which others may ask."""
-        trouble: RodsError | None = None
-        try:
-            for take, records in news:
-                with self.lock:
-                    if self._reader is not threading.current_thread():  # begun anew
-                        return
-                    take(records)
-        except RodsError as error:
-            trouble = error
-        with self.lock:
-            if self._reader is not threading.current_thread():
-                return
-            try:
-                # at least up to where `Progress` has read meanwhile
-                self._observe(self._observed.groups())
-            except RodsError as error:
-                trouble = trouble or error
-            self._reader = None
-            self._trouble = trouble
-            self.complete = trouble is None
-            self._read = float("-inf")  # the sample knows nothing of what was read
+        for log in self._usages.values():
+            for call in log.records():
+                key = call["process"], call["backbone"], call["stage"]
+                self.spent.setdefault(key, Spent()).add(call)
 
     def see(self, step: ClosedStep) -> None:
-        """Takes a step that was read, once the history before it is there."""
-        if self.complete:
-            self._append_update(self.state.update)
-            if not len(self.steps) or step.record["seq"] > self.steps["seq"][-1]:
-                self._append(step)
+        self._append_update()
+        with believed(step.records):
+            self._append(step)
 
     def see_daemon(self, record: Record) -> None:
         if record["kind"] == "rejected":
@@ -370,21 +286,12 @@ class Follower(Progress):
         elif record["kind"] in ("picked", "finished"):
             self.picks.append(record["seq"], self.number(record["task"]))
 
-    def _append_update(self, update: Record | None) -> None:
-        if update is not None and (
-            not len(self.updates) or update["seq"] > self.updates["seq"][-1]
-        ):
+    def _append_update(self) -> None:
+        """Takes the latest update that was read, if it is a new one."""
+        update = self.state.update
+        if update is not None and update["seq"] > self.updates.last("seq"):
             values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))
             self.updates.append(update["seq"], update["step"], *values)
-
-    def _observe(self, records: Iterable[tuple[Record, list[Record]]]) -> None:
-        for record, groups in records:
-            if record["kind"] in ("update", "step") and self.state.lineage.counts(record):
-                if record["kind"] == "update":
-                    self._append_update(record)
-                else:
-                    with believed(groups):
-                        self._append(ClosedStep(record, groups))
 
     def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
@@ -392,7 +299,6 @@ class Follower(Progress):
         counts = step.counts(self.run.config.zones)
         rows: list[tuple[float, ...]] = []
         tasks: list[int] = []
-        others: list[tuple[float, ...]] = []
         for record, known in zip(step.records, progress, strict=True):
             task = self.number(record["task"])
             if not counts or (measured := self._measured(record, known)) is None:
@@ -403,15 +309,9 @@ class Follower(Progress):
             tasks.append(task)
             role = ROLES.index(record.get("role", "active"))
             rows.append((record["seq"], step.step, task, *moments, zone, role))
-            others.append(known if known is not None and moments.mean == moments.mean else moments)
         self.newest_group.set(tasks, range(len(self.groups), len(self.groups) + len(rows)))
         self.groups.extend(rows)
-        if self.progress_only is not None:
-            self.progress_only.extend(others)
-        for fold in self._folds.values():
-            fold.apply(step.step, step.records)
-        self.versions.add(step, shown_next(self._folds))
-        faced = told_of(self._folds, self.run.config).get("difficulty", {}).get("last")
+        faced = self.state.of_folds("status").get("difficulty", {}).get("last")
         difficulty = NAN
         drawn = 0
         earned = NAN
@@ -426,8 +326,8 @@ class Follower(Progress):
         at = clock if isinstance(clock, (int, float)) else NAN
         numbers = reward, difficulty, at, earned, *zones, *astuple(dynamics(step.records)), drawn
         self.steps.append(step.record["seq"], step.step, step.epoch, *numbers)
-        if told := label_counts(step.records):
-            self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
+        if labels := label_counts(step.records):
+            self.labels.append(step.record["seq"], step.step, *(labels[label] for label in LABELS))
 
     def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:
         """Moments and zone (an index of ZONES) of a group's record; None where it counts for no
@@ -448,31 +348,34 @@ class Follower(Progress):
             None if moments is None else (moments, ZONES.index(zone_of(moments.mean, config.zones)))
         )
 
-    def _decide(self, records: list[Record]) -> None:
-        for record in filter(self.state.lineage.counts, records):
+    def _decide(self, records: Iterable[Record]) -> None:
+        for record in filter(self.state.starts.counts, records):
             seq = record["seq"]
             step = record["step"]
-            if record["kind"] == "epoch":
-                counts = (record["counts"][name] for name in COUNTS)
-                self.epochs.append(
-                    seq,
-                    record["epoch"],
-                    step,
-                    record["stage"],
-                    *counts,
-                    record["deferred"]["count"],
-                )
-            elif record["kind"] == "refused":  # perhaps for a task that is in the pool already
-                self.refused[record["expanded"]] = Refused(seq, step, record["rule"])
-            else:
-                if (rule := record.get("rule", "")) not in self.rules:
-                    self.rules.append(rule)
-                task = self.number(record["task"])
-                kind = DECISIONS.index(record["kind"])
-                self.newest_decision.set([task], [len(self.decisions)])
-                self.decisions.append(seq, step, task, kind, self.rules.index(rule))
+            kind = record["kind"]
+            rule = record.get("rule", "")
+            if kind == "epoch":
+                counts = (record["counts"][name] for name in ("originals", "generated"))
+                totals = (self.decisions_of(kind).total() for kind in DECISIONS)
+                self.epochs.append(seq, record["epoch"], step, record["stage"], *counts, *totals)
+                continue
+            self.decided[kind, rule] += 1
+            if kind == "refused":  # perhaps for a task that is in the pool already
+                self.refused[record["expanded"]] = Refused(seq, step, rule)
+                continue
+            if rule not in self.rules:
+                self.rules.append(rule)
+            task = self.number(record["task"])
+            self.newest_decision.set([task], [len(self.decisions)])
+            self.decisions.append(seq, step, task, DECISIONS.index(kind), self.rules.index(rule))
 
-    def _stage(self, records: list[Record]) -> None:
+    def decisions_of(self, kind: str) -> Counter[str]:
+        """How many decisions of this kind merges have taken, by their rule."""
+        return Counter(
+            {rule: count for (other, rule), count in self.decided.items() if other == kind}
+        )
+
+    def _stage(self, records: Iterable[Record]) -> None:
         for record in records:
             content = record["task"]
             seed = self.number(seed_of(record))
@@ -489,12 +392,6 @@ class Follower(Progress):
                 self.authors.add(str(provenance.get("model", "?")))
             self.newest_variant.set([task], [len(self.variants)])
             self.variants.append(record["seq"], record["step"], task, seed, generation, kind)
-
-    def _spend(self, records: list[Record]) -> None:
-        for call in records:
-            key = call["process"], call["backbone"], call["stage"]
-            self.spent.setdefault(key, Spent()).add(call)
-            self.latency.setdefault(key, Spread()).add(call["seconds"])
 
 
 def seed_of(record: Record) -> str:

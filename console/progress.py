@@ -7,10 +7,9 @@ needed.
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,11 @@ from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
 from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config
 from rods.extension import extensions
-from rods.observations import Dynamics, Update, dynamics, label_counts, shares
+from rods.observations import Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
+from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
 
-# records, and steps with all their groups, that are taken at once
-CHUNK = 100
-STEPS = 4
-News = Iterator[tuple[Callable[[list[Any]], None], list[Any]]]  # records, and what takes them
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
 BARREN = 5  # finished picks in a row without a variant that a person is told of
@@ -126,7 +122,7 @@ class ProgressSample:
         state = progress.state
         totals = progress.totals
         recent = progress.recent
-        versions = progress.shown
+        versions = progress.versions
         rewards = [reward for reward, _, _ in recent if reward is not None]
         played = sum((went for _, _, went in recent), Dynamics())
         self.step = progress.step
@@ -252,15 +248,16 @@ class Progress:
     interface; of the last steps `recent` has reward, labels and dynamics, `last_updates` what the
     updates have shown."""
 
-    def __init__(self, path: Path, *, every_record: bool = False) -> None:
-        """`every_record`: whether `see_daemon` is to be told of those behind snapshots, too. Raises
-        UserError where `path` is no run folder."""
+    def __init__(self, path: Path, *, history: bool = False) -> None:
+        """`history`: whether `see` and `see_daemon` are called from the beginning of the logs on,
+        not only with what follows snapshots. Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
-        self.shown = InterfaceVersions(self.run.config)
-        self.state = RunState(self.run, every_step=self.shown.evolves, recent=RECENT)
+        self.versions = InterfaceVersions(self.run.config)
+        every_step = history or self.versions.evolves
+        self.state = RunState(self.run, every_step=every_step, recent=RECENT)
         self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)
         self.last_updates: dict[int, Update] = {}  # by step
-        self.totals = DaemonTotals(self.run.path, every_record=every_record)
+        self.totals = DaemonTotals(self.run.path, every_record=history)
         self.zones: dict[str, int] = {}
         self.by_type: dict[str, Counter[str | None]] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
@@ -270,20 +267,20 @@ class Progress:
         return self.state.last_step
 
     def poll(self, *, finished: bool = False, daemon: bool = True) -> ProgressSample:
-        """Reads what is new; of what the `daemon` has written only if that is asked for
-        (`daemon_news` gives it in pieces). `finished` marks the last poll of all."""
+        """Reads what is new; of what the `daemon` has written only if that is asked for. `finished`
+        marks the last poll of all."""
         state = self.state
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
         for step in state.steps():
             latest.append(step)
-            self.shown.add(step, state.shown())
+            self.versions.add(step, state.shown())
             self._take_update()
             self.see(step)
         if state.rewound:
             self.recent.clear()
             self.last_updates.clear()
             self._clock.clear()
-            self.shown.forget(state.last_step)
+            self.versions.forget(state.last_step)
         for step in latest:
             with believed(step.records):
                 means = [known and known.mean for known in map(progress_moments, step.records)]
@@ -297,13 +294,14 @@ class Progress:
         if latest:
             self._clock.append((time.monotonic(), self.step))
         if daemon:
-            for take, records in self.daemon_news():
-                take(records)
+            for log in self.totals.tails.values():
+                for record in log.records():
+                    self.see_daemon(record)
+                    self.totals.apply(record)
         return ProgressSample(self, finished)
 
     def see(self, step: ClosedStep) -> None:
-        """For who remembers more: called with each live step as it is read, at first with the
-        recent ones at least."""
+        """For who remembers more: called with each live step as it is read."""
 
     def see_daemon(self, record: Record) -> None:
         """The same with each record of seeds.jsonl and rejected.jsonl."""
@@ -400,15 +398,6 @@ class Progress:
             while len(self.last_updates) > RECENT:
                 del self.last_updates[next(iter(self.last_updates))]
 
-    def daemon_news(self) -> News:
-        """What the daemon has written since the last look, in pieces, and what takes them."""
-        return chain(*(pieces(log.records(), self._take) for log in self.totals.tails.values()))
-
-    def _take(self, records: list[Record]) -> None:
-        for record in records:
-            self.see_daemon(record)
-            self.totals.apply(record)
-
     def preparing(self) -> str:
         """What the trainer says it does before its first step; empty once there is a step."""
         if self.recent:
@@ -424,11 +413,6 @@ class Progress:
         (begin, first) = self._clock[0]
         (end, last) = self._clock[-1]
         return (end - begin) / (last - first) if last > first else None
-
-
-def pieces(records: Iterator[Any], take: Callable[[list[Any]], None], most: int = CHUNK) -> News:
-    while some := list(islice(records, most)):
-        yield take, some
 
 
 def _counts(named: Mapping[str, int]) -> str:

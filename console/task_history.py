@@ -12,34 +12,21 @@ import numpy as np
 import orjson
 
 from rods.buffers.log.record_bytes import Record, group_of
-from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
-from rods.buffers.state import read_state
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
 from rods.console.columns import Columns
-from rods.console.follower import UNKNOWN, Follower, seed_of
+from rods.console.follower import UNKNOWN, Follower
 from rods.console.progress import progress_moments
 from rods.errors import UserError
 from rods.files import unpacked_lines
-from rods.observations import dynamics
 from rods.rules.tracker import Window
-from rods.tasks import AnyTask
+from rods.tasks import TASK_TYPES, AnyTask
+from rods.turn_statistics import dynamics
 
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
 FACTS = (
-    *(
-        "epoch",
-        "slot",
-        "difficulty",
-        "rule",
-        "groups",
-        "mean",
-        "variance",
-        "detail",
-        "score",
-        "why",
-    ),
-    *("accepted", "discarded", "dropped_stale"),
+    *("epoch", "slot", "difficulty", "rule", "groups", "mean", "variance", "detail", "score"),
+    *("why", "accepted", "discarded", "dropped_stale"),
 )
 
 
@@ -48,7 +35,7 @@ class TaskHistory:
     """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its lineage from
     the root on, its variants, its windows of rewards, its picks and decisions; and of each group
     with labels its step, turn by turn how many of its rollouts earned which, and how its turns
-    `went` (rods.observations.Dynamics)."""
+    `went` (rods.turn_statistics.Dynamics)."""
 
     task: AnyTask
     environment: dict[str, Any]
@@ -67,31 +54,26 @@ class TaskHistory:
         }
 
 
-def task_list(path: Path) -> list[dict[str, Any]]:
-    """Id, type, zone, generation and whether it is active, of every task of the run: originals,
-    then variants."""
-    run = Run.open(path)
-    state = read_state(run, strict=False)
-    types = {task.id: task.type for task in run.tasks}
-    seeds: dict[str, str] = {}
-    for record in state.records(EXPANDED):
-        with suppress(ValueError):
-            variant = AnyTask.from_json(record["task"])
-            types[variant.id] = variant.type
-            seeds[variant.id] = seed_of(record)
-    listed = []
-    for task, kind in types.items():
-        line = [task]  # up to the root
-        while (seed := seeds.get(line[-1], "")) in types and seed not in line:
-            line.append(seed)
-        told = {
-            "id": task,
-            "type": kind,
-            "zone": state.tracker.zone(task),
-            "generation": len(line) - 1,
-        }
-        listed.append({**told, "active": task in state.active})
-    return listed
+def task_list(follower: Follower) -> list[dict[str, Any]]:
+    """Id, type, zone, generation and whether it is active, of every task of the run, the given ones
+    first."""
+    with follower.whole():
+        state = follower.state
+        table = follower.variants
+        rows = follower.newest_variant.rows
+        types = {task.id: task.type for task in follower.run.tasks}
+        for number in dict.fromkeys(table["task"][table["type"] != UNKNOWN].tolist()):
+            types[follower.ids[number]] = TASK_TYPES[table["type"][rows[number]]]
+        return [
+            {
+                "id": task,
+                "type": kind,
+                "zone": state.tracker.zone(task),
+                "generation": len(follower.line(follower.number(task))) - 1,
+                "active": task in state.active,
+            }
+            for task, kind in types.items()
+        ]
 
 
 def task_history(follower: Follower, prefix: str) -> TaskHistory:
@@ -124,7 +106,7 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
 def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
     """What became of each turn in the task's live groups, and how many had a call and how many
     replies they took, in order of steps."""
-    told: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
     for record in records:
         group = group_of(record)
         turns: list[Counter[str]] = [Counter() for _ in task.texts]
@@ -133,10 +115,10 @@ def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
                 turns[turn][label] += 1
         if any(turns):
             went = asdict(dynamics([record]))
-            told.append(
+            groups.append(
                 {"step": record["step"], "turns": [dict(turn) for turn in turns], "went": went}
             )
-    return told
+    return groups
 
 
 def _lineage(follower: Follower, task: AnyTask) -> list[AnyTask]:
@@ -180,12 +162,12 @@ def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict
         event = {"step": record["step"], "event": record["kind"]}
         event |= {key: record[key] for key in FACTS if record.get(key) is not None}
         if record["kind"] == "finished" and not record["accepted"] and record["pick"] in failed:
-            event["latest failure"] = _told(failed[record["pick"]])
+            event["latest failure"] = _evidence_text(failed[record["pick"]])
         events.append(event)
     return events
 
 
-def _told(evidence: Any) -> str:
+def _evidence_text(evidence: Any) -> str:
     """What a failed candidate came to, in the words of whatever refused it."""
     text = evidence.get("detail", evidence) if isinstance(evidence, dict) else evidence
     return ("; ".join(map(str, text)) if isinstance(text, list) else str(text))[:SAID]
@@ -193,33 +175,6 @@ def _told(evidence: Any) -> str:
 
 MOST_EPISODES = 16  # of a task in a step
 Trace = dict[str, Any]
-
-
-def task_episodes(follower: Follower, prefix: str, step: int | None = None) -> dict[str, Any]:
-    """The episodes of a task in `step`, by default in the latest that has any, as they were kept,
-    each with what is on record of its rollout; and the `steps` that have any. Raises UserError as
-    `Follower.named`, and for a step of which none was kept."""
-    with follower.whole():
-        task = follower.named(prefix)
-    wanted, steps, kept = kept_rollouts(follower, task.id, step)
-    if wanted not in steps:
-        known = (
-            f"there are some of steps {', '.join(map(str, steps))}"
-            if steps
-            else "there are none of any step"
-        )
-        what = (
-            f"no episode of task {task.id} was kept{'' if step is None else f' of step {step}'} "
-            f"({known})"
-        )
-        remedy = "operation.trace_every and operation.trace_bytes say which are kept"
-        raise UserError(what, where=str(follower.path), remedy=remedy)
-    episodes = [
-        {**trace, "rollout_record": group[trace["rollout"]]}
-        for trace, group in kept
-        if group is not None
-    ]
-    return {"task": task.id, "step": wanted, "steps": steps, "episodes": episodes}
 
 
 def kept_rollouts(

@@ -50,8 +50,8 @@ class AttemptWorker:
         self._pipeline = Pipeline(config, held_out, self._asking.threads)
 
     def made(self, order: AnyOrder) -> Attempted[Any] | Checked | InfrastructureError:
-        """What comes of an attempt, whatever goes wrong in which is a Rejection, as in the daemon
-        itself; or what gates say, or which world broke."""
+        """What comes of an attempt: whatever goes wrong in it is a Rejection, as in the daemon
+        itself. Of gates: what they say, or which world broke."""
         if isinstance(order, GateOrder):
             try:
                 environment = self._environments.load(order.task.environment.name)

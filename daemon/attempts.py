@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from rods.analysis.profile import Profile
-from rods.composing.records import ComposeError
 from rods.config import COMPUTES, Gates, Operation
-from rods.daemon.authors.base import V
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.authors.base import Assignment, V
+from rods.daemon.candidates import Rejection
 from rods.errors import InfrastructureError
 from rods.functions import named_function
 from rods.gates.records import Checked
@@ -36,20 +35,6 @@ PAUSES = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order(Generic[V]):
-    """Attempt number `attempt` (from 1) at the variant of `job`. `failures` and `blocked`: what it
-    may learn from (004 Appendix F)."""
-
-    job: VariantJob[V]
-    attempt: int
-    failures: tuple[ComposeError, ...] = ()
-    blocked: frozenset[str] = frozenset()
-
-    def __str__(self) -> str:
-        return f"{self.job.pick}/{self.job.index}/{self.attempt}"
-
-
-@dataclass(frozen=True, slots=True)
 class GateOrder:
     """The gates that are on for `task`, which was to have this profile."""
 
@@ -64,13 +49,13 @@ class GateOrder:
 @dataclass(frozen=True, slots=True)
 class Attempted(Generic[V]):
     """The candidate that is to be admitted, or why there is none. `failed`: the candidates that
-    failed on the way, in order, each with whether it is learnt from."""
+    failed on the way, in order."""
 
     outcome: V | Rejection
-    failed: tuple[tuple[Rejection, bool], ...] = ()
+    failed: tuple[Rejection, ...] = ()
 
 
-AnyOrder = Order[Any] | GateOrder
+AnyOrder = Assignment[Any] | GateOrder
 
 
 class Place(Protocol):
@@ -119,20 +104,20 @@ class Compute:
         self._working: set[asyncio.Task[None]] = set()
         self._lost = 0
 
-    async def attempt(self, order: Order[V]) -> Attempted[V]:
-        """What comes of an order, wherever it is made and however often. Raises InfrastructureError
-        when workers were lost over it again and again."""
-        made: Attempted[V] = await self._made_of(order)
-        return made
+    async def attempt(self, assignment: Assignment[V]) -> Attempted[V]:
+        """What comes of an attempt, wherever it is made and however often. Raises
+        InfrastructureError when workers were lost over it again and again."""
+        attempted: Attempted[V] = await self._answer(assignment)
+        return attempted
 
     async def checked(self, order: GateOrder) -> Checked:
         """The same of gates. Raises InfrastructureError also where a world broke in the worker."""
-        made: Checked | InfrastructureError = await self._made_of(order)
-        if isinstance(made, InfrastructureError):
-            raise made
-        return made
+        checked: Checked | InfrastructureError = await self._answer(order)
+        if isinstance(checked, InfrastructureError):
+            raise checked
+        return checked
 
-    async def _made_of(self, order: AnyOrder) -> Any:
+    async def _answer(self, order: AnyOrder) -> Any:
         if self._free is None:
             self._free = deque()
             for place in self._all:
@@ -155,7 +140,7 @@ class Compute:
     async def _made(self, place: Place, taken: Sequence[_Asked]) -> None:
         orders = [asked.order for asked in taken]
         try:
-            made = await asyncio.wait_for(place.make(orders), self._seconds * len(orders))
+            answers = await asyncio.wait_for(place.make(orders), self._seconds * len(orders))
         except (LostWorker, TimeoutError) as error:
             why = str(error) or f"no answer in {self._seconds * len(orders):.0f} s"
             log.warning("worker lost", why=why, over=[str(order) for order in orders])
@@ -174,7 +159,7 @@ class Compute:
                     asked.answer.set_exception(error)
             self._start(place)
         else:
-            for asked, answer in zip(taken, made, strict=True):
+            for asked, answer in zip(taken, answers, strict=True):
                 if not asked.answer.done():
                     asked.answer.set_result(answer)
             self._freed(place)

@@ -5,26 +5,15 @@ import copyreg
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal
+from typing import Any, Literal
 
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Judgement, V
+from rods.daemon.authors.base import Judgement
 from rods.faults import ERROR_OF_VERDICT, Failure, verdict_of_gate
 from rods.gates.records import Checked, Defect, GateRejection
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
-
-
-@dataclass(frozen=True, slots=True)
-class VariantJob(Generic[V]):
-    """One variant to write: number `index` (from 0) of pick `pick`."""
-
-    pick: str
-    index: int
-    seed: V
-    root: V  # the original that the lineage began with
-    generation: int  # the variant's own: the seed's + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +29,8 @@ class FormedTask:
 class Rejection(Exception):
     """A failed candidate, which ends an attempt: it is at fault, not the machinery. rejected.jsonl
     keeps stage, error, evidence, attempt and `raw`, what had been written so far. `cause` is the
-    structured error that the next attempt may learn from. `wordings` are its defects, one a turn,
-    where all of them lie in words."""
+    structured error that the next attempt may learn from, where this one `ends` an attempt or a
+    plan. `wordings` are its defects, one a turn, where all of them lie in words."""
 
     def __init__(
         self,
@@ -61,6 +50,7 @@ class Rejection(Exception):
         self.raw = "" if raw is None else json.dumps(raw, sort_keys=True, default=str)
         self.cause = cause
         self.wordings = tuple(wordings)
+        self.ends = True  # False: a turn of the candidate is said anew
 
     def __reduce__(self) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
@@ -68,14 +58,14 @@ class Rejection(Exception):
     @staticmethod
     def by(stage: StageName, error: ComposeError, raw: Mapping[str, Any]) -> "Rejection":
         """With `raw` and what a model had said last, where one had."""
-        said = {"said": error.said} if error.said else {}
-        return Rejection(stage, error.type, error.as_json(), {**raw, **said}, cause=error)
+        last_words = {"said": error.said} if error.said else {}
+        return Rejection(stage, error.type, error.as_json(), {**raw, **last_words}, cause=error)
 
     @staticmethod
     def at_gates(
         stage: StageName, closed: Sequence[GateRejection], draft: Draft | None, raw: Any
     ) -> "Rejection":
-        reasons = ((each.gate, reason) for each in closed for reason in each.reasons)
+        reasons = ((rejection.gate, reason) for rejection in closed for reason in rejection.reasons)
         defects = [
             Defect(verdict_of_gate(gate), f"{gate}: {reason.text}", reason.turn)
             for gate, reason in reasons
@@ -104,14 +94,14 @@ class Rejection(Exception):
     ) -> "Rejection":
         deep = [defect for defect in defects if defect.verdict == "gt_unfixable"]
         worst = deep or defects
-        told = "; ".join(defect.reason for defect in worst)
+        summary = "; ".join(defect.reason for defect in worst)
         # none: it is about the whole
         turns = {defect.turn for defect in worst if defect.turn is not None}
         involved = (
             draft.functions(turns.intersection(range(len(draft.turns))) or None) if draft else ()
         )
         cause = ComposeError(
-            ERROR_OF_VERDICT[worst[0].verdict], told, functions=involved, turn=worst[0].turn
+            ERROR_OF_VERDICT[worst[0].verdict], summary, functions=involved, turn=worst[0].turn
         )
         by_turn: dict[int | None, list[str]] = {}
         for defect in () if deep else defects:
@@ -125,10 +115,10 @@ class Rejection(Exception):
 def plain(draft: Draft) -> Draft:
     """The draft without the turns in which no call is right: what stage IV judges before stage V
     breaks it."""
-    kept = [turn for turn, calls in enumerate(draft.turns) if calls]
-    if len(kept) == len(draft.turns):
+    numbers = [turn for turn, calls in enumerate(draft.turns) if calls]
+    if len(numbers) == len(draft.turns):
         return draft
-    place = {turn: index for index, turn in enumerate(kept)}
+    place = {turn: index for index, turn in enumerate(numbers)}
 
     def moved(bound: BoundCall) -> BoundCall:
         flows = {
@@ -139,9 +129,9 @@ def plain(draft: Draft) -> Draft:
         }
         return replace(bound, flows=flows)
 
-    plan = replace(draft.plan, turns=tuple(draft.plan.turns[turn] for turn in kept))
+    plan = replace(draft.plan, turns=tuple(draft.plan.turns[turn] for turn in numbers))
     return replace(
-        draft, plan=plan, turns=tuple(tuple(map(moved, draft.turns[turn])) for turn in kept)
+        draft, plan=plan, turns=tuple(tuple(map(moved, draft.turns[turn])) for turn in numbers)
     )
 
 

@@ -1,8 +1,8 @@
 """From a seed to a variant: five stages, gates, a judge, and attempts that learn from each other
 (004 §3.3, D–G).
 
-    I plan → II execute (mend the state or replan) → III rewrite → IV gates, judge, one refinement → V adversarial
-    form, gates and judge again → admission
+    I plan → II execute (mend the state or replan) → III rewrite → IV gates, judge, one refinement
+    → V adversarial form, gates and judge again → admission
 
 Where a kind of task has no stages, its variants are written whole, the gates judge, and they are
 admitted.
@@ -15,14 +15,14 @@ leaves this module, cancellation excepted."""
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
-from rods.daemon.attempts import Attempted, Compute, GateOrder, Order
+from rods.daemon.attempts import Attempted, Compute, GateOrder
 from rods.daemon.authors.base import (
     Asking,
     Assignment,
@@ -36,7 +36,7 @@ from rods.daemon.authors.base import (
 )
 from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import FormedTask, Rejection, StageName, VariantJob, plain, with_blanks
+from rods.daemon.candidates import FormedTask, Rejection, StageName, plain, with_blanks
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
@@ -70,11 +70,16 @@ class TasksWithCalls(TaskKind[Task]):
         return ProceduralAuthor.of(environment, asking.threads)
 
     def check(
-        self, given: Assignment[Task], task: Task, gates: Gates, held_out: SimilarityIndex
+        self,
+        environment: Environment,
+        assignment: Assignment[Task],
+        task: Task,
+        gates: Gates,
+        held_out: SimilarityIndex,
     ) -> Checked:
         """The only fresh run of the ground truth: it has to give the results that the author
         recorded, and judge and provenance go on from what it gave."""
-        return check(given.environment, task, given.profile, gates, held_out)
+        return check(environment, task, assignment.profile, gates, held_out)
 
     def hashes(
         self, asking: Asking, environment: Callable[[], Environment], seed: Task
@@ -108,57 +113,60 @@ class Pipeline:
         held_out: SimilarityIndex,
         threads: Executor,
         kinds: Sequence[TaskKind[Any]] = STAGED,
-        players: Executor | None = None,
         compute: Compute | None = None,
     ) -> None:
-        """`kinds` are those of the seeds. `players` has the threads in which gates of a variant
-        that is written whole may wait for somebody, else `threads`. `compute` makes the attempts of
-        the procedural author, and runs the gates of tasks with ground-truth calls that models write
-        (None: `threads` do)."""
+        """`kinds` are those of the seeds. `compute` makes the attempts of the procedural author,
+        and runs the gates of tasks with ground-truth calls that models write (None: `threads`
+        do)."""
         self.config = config
         self.held_out = held_out
         self.threads = threads
         self.kinds = kinds
-        self.players = players or threads
         self.compute = compute
         self._profiles: dict[str, Profile] = {}
 
     async def write(
         self,
-        job: VariantJob[V],
+        assignment: Assignment[V],
         author: Author,
         environment: Environment,
         admit: Callable[[V], list[str]],
         reject: Callable[[Rejection], None],
     ) -> V | str:
-        """The variant, with its provenance; or why the seed is discarded. `author` is one of the
-        seed's kind.
+        """The variant, with its provenance; or why the seed is discarded. `assignment` is of the
+        first attempt, without what this configuration says; `author` is one of the seed's kind.
 
         `admit` is asked last and answers with reasons against near duplicates; without reasons it
         has entered the task as a neighbour, so that two seeds in flight cannot both stage the same
-        task. `reject` is told of every failed candidate."""
-        if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:
-            return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
-        kind = next(kind for kind in self.kinds if kind.matches(job.seed))
+        task. `reject` is called with every failed candidate."""
+        if assignment.seed.type not in PLAIN and not self.config.pipeline.adversarial:
+            wanted = assignment.seed.type
+            return f"stage V is switched off, and a variant keeps its seed's type ({wanted})"
+        kind = next(kind for kind in self.kinds if kind.matches(assignment.seed))
         writing: type[_Writing[Any, Any]] = _Whole if isinstance(author, WholeAuthor) else _Staged
-        if self.compute is not None and isinstance(author, ProceduralAuthor):
-            writing = _Elsewhere
-        outcome: V | str = await writing(self, kind, job, author, environment, admit, reject).run()
+        configured = replace(
+            assignment,
+            random_seed=self.config.random_seeds.daemon,
+            limits=self.config.gates,
+            same=self.config.pipeline.functions == "same",
+            narrative=self.config.pipeline.narrative,
+        )
+        outcome: V | str = await writing(self, kind, configured, author, environment, reject).run(
+            admit
+        )
         return outcome
 
     async def attempt(
-        self, order: Order[Task], asking: Asking, environments: Environments
+        self, assignment: Assignment[Task], asking: Asking, environments: Environments
     ) -> Attempted[Task]:
         """One attempt, for a daemon elsewhere, as its own would be; nothing is admitted."""
-        job = order.job
         kind = TasksWithCalls()
-        environment = environments.load(job.seed.environment.name)
-        author = kind.author(asking, environment, job.seed, job.pick, job.index)
-        progress = (order.failures, order.blocked, order.attempt)
-        noting = _Noting(
-            self, kind, job, author, environment, lambda task: [], lambda failed: None, *progress
-        )
-        return Attempted(await noting.caught(noting.candidate()), tuple(noting.failed))
+        seed = assignment.seed
+        environment = environments.load(seed.environment.name)
+        author = kind.author(asking, environment, seed, assignment.pick, assignment.index)
+        failed: list[Rejection] = []
+        writing = _Staged(self, kind, assignment, author, environment, failed.append)
+        return Attempted(await writing.caught(writing.candidate()), tuple(failed))
 
     async def shape(self, environment: Environment, root: Task) -> Profile:
         """The profile of a root, remembered: variants of one lineage are many."""
@@ -174,33 +182,31 @@ A = TypeVar("A", bound=Author)  # who writes
 
 @dataclass
 class _Writing(Generic[V, A]):
-    """One job, over its attempts."""
+    """One variant, over its attempts; `assignment` is the one in hand."""
 
     pipeline: Pipeline
     kind: TaskKind[V]
-    job: VariantJob[V]
+    assignment: Assignment[V]
     author: A
     environment: Environment
-    admit: Callable[[V], list[str]]
     reject: Callable[[Rejection], None]
-    failures: tuple[ComposeError, ...] = ()
-    blocked: frozenset[str] = frozenset()
-    attempt: int = 0
     stage: StageName = "plan"  # where the attempt is
 
     @property
     def config(self) -> Config:
         return self.pipeline.config
 
-    async def run(self) -> V | str:
+    async def run(self, admit: Callable[[V], list[str]]) -> V | str:
+        """The variant, or why there is none."""
         while True:
-            self.attempt += 1
-            outcome = await self.caught(self._attempt())
+            outcome = await self.caught(self._attempt(admit))
             if not isinstance(outcome, Rejection):
                 return outcome
             self._record(outcome)
-            if outcome.error in FINAL or self.attempt == self.config.pipeline.attempts:
+            attempt = self.assignment.attempt
+            if outcome.error in FINAL or attempt == self.config.pipeline.attempts:
                 return outcome.error
+            self.assignment = replace(self.assignment, attempt=attempt + 1)
 
     async def caught(self, work: Awaitable[T]) -> T | Rejection:
         """What `work` gives; or what ended it, whatever that was."""
@@ -217,57 +223,49 @@ class _Writing(Generic[V, A]):
         except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
             return Rejection(self.stage, "pipeline_exception", traceback.format_exc())
 
-    async def _attempt(self) -> V:
+    async def _attempt(self, admit: Callable[[V], list[str]]) -> V:
         """One attempt, from plan to admission. Raises Rejection."""
-        variant = await self.candidate()
+        compute = self.pipeline.compute
+        if compute is not None and isinstance(self.author, ProceduralAuthor):
+            attempted = await compute.attempt(self.assignment)
+            for rejected in attempted.failed:
+                self._record(rejected)
+            if isinstance(attempted.outcome, Rejection):
+                raise attempted.outcome
+            variant = attempted.outcome
+        else:
+            variant = await self.candidate()
         self.stage = "admission"
-        if self.config.gates.duplicates and (reasons := self.admit(variant)):
+        if self.config.gates.duplicates and (reasons := admit(variant)):
             raise Rejection("admission", "duplicates", reasons, variant.as_json())
-        await self.kind.settle(self._given(), variant)
         return variant
 
     async def candidate(self) -> V:
         """The variant of one attempt, up to admission. Raises Rejection."""
         raise NotImplementedError
 
-    def _given(self) -> Assignment[V]:
-        """The attempt, as its author is given it."""
-        config = self.config
-        job = self.job
-        return Assignment(
-            environment=self.environment,
-            seed=job.seed,
-            root=job.root,
-            key=(config.random_seeds.daemon, job.pick, job.index, self.attempt),
-            limits=config.gates,
-            same=config.pipeline.functions == "same",
-            failures=self.failures,
-            blocked=self.blocked,
-            narrative=config.pipeline.narrative,
-        )
-
     def _finished(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
         """The variant, with its provenance and its seed's side of the split."""
-        job = self.job
-        lineage = {"seed": job.seed.id, "root": job.root.id, "generation": job.generation}
-        written = {
-            "attempts": self.attempt,
+        seed = self.assignment.seed
+        provenance = {
+            **task.provenance,
+            "seed": seed.id,
+            "root": self.assignment.root.id,
+            "generation": self.assignment.generation,
+            **planned,
+            "attempts": self.assignment.attempt,
             "model": self.author.name,
             "prompts": dict(self.author.hashes),
+            **checked,
         }
-        provenance = {**task.provenance, **lineage, **planned, **written, **checked}
-        return replace(
-            task, split=job.seed.split, system=job.seed.system, provenance=provenance, id=""
-        )
+        return replace(task, split=seed.split, system=seed.system, provenance=provenance, id="")
 
-    def _record(self, rejected: Rejection, *, final: bool = True) -> None:
-        """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from: it is added
-        to the failure history and the blocklist, once, and not at all in blind retry."""
-        error = rejected.cause if final else None
-        if error is not None and self.config.pipeline.feedback and error not in self.failures:
-            self.failures += (error,)
-            self.blocked |= set(error.functions)
-        rejected.attempt = self.attempt
+    def _record(self, rejected: Rejection) -> None:
+        """Reports a failure; what ends an attempt, or a plan, is learnt from: it is added to the
+        failure history and the blocklist, and not at all in blind retry."""
+        if rejected.cause is not None and rejected.ends and self.config.pipeline.feedback:
+            self.assignment = self.assignment.after(rejected.cause)
+        rejected.attempt = self.assignment.attempt
         self.reject(rejected)
 
 
@@ -275,20 +273,23 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
     """A variant that is written in one step."""
 
     async def candidate(self) -> OpenTask:
-        job = self.job
-        given = self._given()
         self.stage = "plan"
         try:
-            task = await self.author.write(given)
+            task = await self.author.write(self.environment, self.assignment)
         except ComposeError as error:
             raise Rejection.by("plan", error, {}) from error
-        task = replace(task, split=job.seed.split, system=job.seed.system, id="")
+        seed = self.assignment.seed
+        task = replace(task, split=seed.split, system=seed.system, id="")
         self.stage = "judge"
         try:
-            gates = self.config.gates
-            held_out = self.pipeline.held_out
             checked = await in_thread(
-                self.pipeline.players, self.kind.check, given, task, gates, held_out
+                self.pipeline.threads,
+                self.kind.check,
+                self.environment,
+                self.assignment,
+                task,
+                self.config.gates,
+                self.pipeline.held_out,
             )
         except UserError as error:
             raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
@@ -302,21 +303,21 @@ class _Staged(_Writing[Task, StagedAuthor]):
     """The variant of a task with ground truth, through the stages."""
 
     async def candidate(self) -> Task:
-        job = self.job
         settings = self.config.pipeline
+        assignment = self.assignment
         self.stage = "plan"
-        given = replace(
-            self._given(), profile=await self.pipeline.shape(self.environment, job.root)
+        assignment = replace(
+            assignment, profile=await self.pipeline.shape(self.environment, assignment.root)
         )
-        wanted = given.profile.type
-        draft = await self._draft(given)
+        wanted = assignment.profile.type
+        draft = await self._draft(assignment)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         simple, type = (draft, wanted) if wanted in PLAIN else (plain(draft), "base")
-        texts = await self._stage("rewrite", write(given, simple), simple)
-        candidate = await self._accepted(given, simple, texts, type, settings.refine_cycles)
+        texts = await self._stage("rewrite", write(assignment, simple), simple)
+        candidate = await self._accepted(assignment, simple, texts, type, settings.refine_cycles)
         if wanted not in PLAIN:
             candidate = await self._accepted(
-                given, draft, with_blanks(draft, candidate.texts), wanted, 0
+                assignment, draft, with_blanks(draft, candidate.texts), wanted, 0
             )
         self.stage = "admission"
         shape = candidate.checked.profile
@@ -325,17 +326,18 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 self.pipeline.threads, profile, self.environment, candidate.task
             )
         plan = draft.plan.as_json()
-        far = distance(given.profile, shape)
+        far = distance(assignment.profile, shape)
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
         return self._finished(abridged(candidate.task), planned, {"judge": candidate.reason})
 
-    async def _draft(self, given: Assignment[Task]) -> Draft:
-        """Stages I and II: up to `planner_retries` rounds of planning and executing. What a state
-        may be the reason of goes to the error critic, once a function: where calls fail, the plan
-        is kept and tried in the mended state; where the planner fails, states to come are mended.
-        Anything else is replanned without the functions at fault (004 Appendices E and F). After an
-        attempt's last failure states of the next one are mended. Without feedback every round
-        starts from nothing."""
+    async def _draft(self, assignment: Assignment[Task]) -> Draft:
+        """Stages I and II: up to `planner_retries` rounds of planning and executing.
+
+        A failure that may lie in the state goes to the error critic, once for each function: where
+        calls failed, the plan is tried again in the mended state; where the planner failed, the
+        states to come are mended, as after an attempt's last failure. Any other failure is
+        replanned without the functions at fault (004 Appendices E and F). Without feedback every
+        round starts from nothing."""
         settings = self.config.pipeline
         plan: Plan | None = None
         state: dict[str, Any] | None = None
@@ -345,20 +347,23 @@ class _Staged(_Writing[Task, StagedAuthor]):
             try:
                 if plan is None or state is None:
                     self.stage = "plan"
-                    given = replace(
-                        given, plan_number=number, failures=self.failures, blocked=self.blocked
+                    assignment = replace(
+                        assignment,
+                        plan_number=number,
+                        failures=self.assignment.failures,
+                        blocked=self.assignment.blocked,
                     )
-                    plan = await self.author.plan(given)
+                    plan = await self.author.plan(assignment)
                     self.stage = "execute"
                     mended = set()
-                    state = await self.author.initial_state(given, plan)
-                return await self.author.execute(given, plan, state)
+                    state = await self.author.initial_state(assignment, plan)
+                return await self.author.execute(assignment, plan, state)
             except ComposeError as error:
                 rejected = Rejection.by(
                     self.stage, error, {"plan": plan.as_json() if plan else None, "state": state}
                 )
                 last = number == settings.planner_retries or error.type == "no_prompts"
-                if last and self.attempt == settings.attempts:
+                if last and self.assignment.attempt == settings.attempts:
                     raise rejected from error
                 if not last:
                     self._record(rejected)
@@ -368,9 +373,9 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 )
                 if mendable:
                     mended.add(error.function)
-                    world = state if state is not None else dict(given.seed.state or {})
+                    world = state if state is not None else dict(assignment.seed.state or {})
                     try:
-                        state = await self.author.patch(given, planned, world, error)
+                        state = await self.author.patch(assignment, planned, world, error)
                     except ComposeError:
                         state = None  # no patch: replan
                 if last:
@@ -381,7 +386,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
 
     async def _accepted(
         self,
-        given: Assignment[Task],
+        assignment: Assignment[Task],
         draft: Draft,
         texts: tuple[str, ...],
         type: TaskType,
@@ -392,33 +397,40 @@ class _Staged(_Writing[Task, StagedAuthor]):
         Appendix G)."""
         while True:
             try:
-                return await self._judged(given, draft, texts, type)
+                return await self._judged(assignment, draft, texts, type)
             except Rejection as rejected:
                 if not 0 < len(rejected.wordings) <= cycles:
                     raise
                 cycles -= 1
-                self._record(rejected, final=False)
-                reworded = self.author.reword(given, draft, texts, rejected.wordings[0])
+                rejected.ends = False
+                self._record(rejected)
+                reworded = self.author.reword(assignment, draft, texts, rejected.wordings[0])
                 texts = await self._stage("rewrite", reworded, draft)
 
     async def _judged(
-        self, given: Assignment[Task], draft: Draft, texts: tuple[str, ...], type: TaskType
+        self, assignment: Assignment[Task], draft: Draft, texts: tuple[str, ...], type: TaskType
     ) -> FormedTask:
         """The draft as a task of `type`, past the gates that hold for it, with the judge's
         reason."""
         stage: StageName = "judge" if type in PLAIN else "adversarial"
-        task = await self._stage(stage, self.author.form(given, draft, texts, type), draft)
+        task = await self._stage(stage, self.author.form(assignment, draft, texts, type), draft)
         gates = self.config.gates
         held_out = self.pipeline.held_out
         # an intermediate form: shape and neighbours are asked of the final one
-        if type != given.profile.type:
+        if type != assignment.profile.type:
             gates = gates.model_copy(update={"profile": False, "contamination": False})
         try:
             if (compute := self.pipeline.compute) is not None:
-                checked = await compute.checked(GateOrder(task, given.profile, gates))
+                checked = await compute.checked(GateOrder(task, assignment.profile, gates))
             else:
                 checked = await in_thread(
-                    self.pipeline.threads, self.kind.check, given, task, gates, held_out
+                    self.pipeline.threads,
+                    self.kind.check,
+                    self.environment,
+                    assignment,
+                    task,
+                    gates,
+                    held_out,
                 )
         except InfrastructureError as error:
             raise Rejection(
@@ -429,7 +441,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         if not self.config.pipeline.judge:
             return FormedTask(texts, task, checked)
         judgement = await self._stage(
-            stage, self.author.judge(given, draft, task, checked.results), draft
+            stage, self.author.judge(assignment, draft, task, checked.results), draft
         )
         if judgement.defects:
             raise Rejection.by_judge(stage, judgement, draft, abridged(task).as_json())
@@ -444,28 +456,3 @@ class _Staged(_Writing[Task, StagedAuthor]):
             calls = [[bound.call.as_json() for bound in turn] for turn in draft.turns]
             raw = {"plan": draft.plan.as_json(), "state": draft.state, "calls": calls}
             raise Rejection.by(stage, error, raw) from error
-
-
-@dataclass
-class _Noting(_Staged):
-    """Attempts that keep what failed on the way, each with whether it was learnt from."""
-
-    failed: list[tuple[Rejection, bool]] = field(default_factory=list)
-
-    def _record(self, rejected: Rejection, *, final: bool = True) -> None:
-        self.failed.append((rejected, final))
-        super()._record(rejected, final=final)
-
-
-class _Elsewhere(_Writing[Task, StagedAuthor]):
-    """The variant of a task with ground truth, whose attempts are made in other processes."""
-
-    async def candidate(self) -> Task:
-        assert self.pipeline.compute is not None, "somebody makes the attempts"
-        order = Order(self.job, self.attempt, self.failures, self.blocked)
-        made: Attempted[Task] = await self.pipeline.compute.attempt(order)
-        for failed, final in made.failed:
-            self._record(failed, final=final)
-        if isinstance(made.outcome, Rejection):
-            raise made.outcome
-        return made.outcome

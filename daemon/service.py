@@ -10,10 +10,9 @@ record is derived again at the next start."""
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import structlog
@@ -22,13 +21,14 @@ from rods.buffers.daemon_log import DaemonLog, Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
 from rods.daemon.attempts import compute_of
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.authors.base import Assignment
+from rods.daemon.candidates import Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
+from rods.daemon.seed_queue import SeedQueue
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
 from rods.daemon.writers import Writers
-from rods.episode.watchdog import Lanes
 from rods.extension import extensions
 from rods.gates.similarity import held_out_index
 from rods.logs import log
@@ -36,57 +36,6 @@ from rods.rules.selection import select
 from rods.tasks import AnyTask
 
 Admit = Callable[[AnyTask], list[str]]
-PLAYING = "daemon-players"  # whose log of calls the models that play witnesses have
-BY_STEP = attrgetter("step")
-
-
-class SeedQueue:
-    """Picks that no worker has started yet, in the order in which they are due.
-
-    In `sync=free` their age is `bound` (`queue_steps`; the default, two steps' worth, is our own
-    choice): a pick is stale once the trainer is so many steps past it, and the newest step is
-    served first. In lockstep, or without a bound (None; 0 in the paper), nothing is dropped, and
-    picks are served in order."""
-
-    def __init__(self, bound: int | None) -> None:
-        self.bound = bound
-        self._picks: list[Unfinished] = []  # those of a step best first
-        self._changed = asyncio.Event()
-        self.newest = 0  # the newest step of the trainer that is known
-        self.epoch = -1  # the newest epoch whose record is known
-
-    def __len__(self) -> int:
-        return len(self._picks)
-
-    def add(self, picks: Iterable[Unfinished]) -> None:
-        self._picks += picks
-        self._changed.set()
-
-    def advance(self, newest: int, epoch: int) -> list[Unfinished]:
-        """The trainer has reached step `newest` and `epoch`: returns the picks that became stale,
-        no longer queued."""
-        self.newest = max(self.newest, newest)
-        self.epoch = epoch
-        self._changed.set()
-        oldest = -math.inf if self.bound is None else self.newest - self.bound
-        stale = sorted((pick for pick in self._picks if pick.step <= oldest), key=BY_STEP)
-        self._picks = [pick for pick in self._picks if pick.step > oldest]
-        return stale
-
-    def take(self) -> Unfinished | None:
-        """The next pick that may start; None when there is none. In order, a pick starts when the
-        pool of its own epoch is known (after a restart it may be known later than the pick)."""
-        pick = (min if self.bound is None else max)(self._picks, key=BY_STEP, default=None)
-        if pick is None or (self.bound is None and pick.epoch > self.epoch):
-            return None
-        self._picks.remove(pick)
-        return pick
-
-    async def changed(self) -> None:
-        """Waits until something was added or the trainer has moved on; then `take` may have
-        something again."""
-        self._changed.clear()
-        await self._changed.wait()
 
 
 def accepted(pick: Unfinished) -> list[str]:
@@ -109,14 +58,10 @@ class Service:
         self.queue = SeedQueue(bound or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
-        outside = run.players.outside  # a witness then waits for whom it asks, one thread each
         held_out = held_out_index(run.guarded)
         self.compute = compute_of(run, held_out)
         self.workers = self.writers.employed(run.config.operation.workers, self.compute)
-        self.players = Lanes(self.workers, "rods-players") if outside else None
-        self.pipeline = Pipeline(
-            run.config, held_out, threads, self.writers.kinds, self.players, self.compute
-        )
+        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.compute)
         self.generated: list[AnyTask] = []  # the variants of the pool
         given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
         works = (extension.daemon_work(*given) for extension in extensions())
@@ -142,26 +87,23 @@ class Service:
         in flight then stays unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                with self.run.playing(PLAYING):
-                    self.run.log_start("daemon", workers=self.workers, **self.writers.known())
-                    async with asyncio.TaskGroup() as group:
-                        works = (
-                            self._watch(stop),
-                            self._beside(),
-                            self._fill() if self.static else self._work(),
-                        )
-                        tasks = [group.create_task(work) for work in works]
-                        await stop.wait()
-                        for task in tasks:
-                            task.cancel()
+                self.run.log_start("daemon", workers=self.workers, **self.writers.known())
+                async with asyncio.TaskGroup() as group:
+                    works = (
+                        self._watch(stop),
+                        self._beside(),
+                        self._fill() if self.static else self._work(),
+                    )
+                    tasks = [group.create_task(work) for work in works]
+                    await stop.wait()
+                    for task in tasks:
+                        task.cancel()
         finally:
             for work in self.works:
                 work.close()
             self.log.close()
             if self.compute is not None:
                 self.compute.close()
-            if self.players is not None:
-                self.players.shutdown()
 
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which
@@ -486,8 +428,10 @@ class Service:
             kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
             author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = VariantJob(pick.pick, index, seed, root, pick.record["why"]["generation"] + 1)
-            return await self.pipeline.write(job, author, environment, admit, reject)
+            assignment = Assignment(
+                pick.pick, index, seed, root, pick.record["why"]["generation"] + 1
+            )
+            return await self.pipeline.write(assignment, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))
             return error.type

@@ -16,7 +16,7 @@ from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.daemon.attempts import Compute
 from rods.daemon.authors.base import Asking
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.pipeline import kinds_of
 from rods.errors import UserError
@@ -71,9 +71,9 @@ class Writers:
         await self._open.aclose()
 
     def employed(self, workers: int, compute: Compute | None) -> int:
-        """How many of so many workers, seeds in flight, there is work for: models that write or
-        play are waited for, the procedural author only computes, here or elsewhere."""
-        if self.by_model or self.run.players.outside:
+        """How many of so many workers, seeds in flight, there is work for: models that write are
+        waited for, the procedural author only computes, here or elsewhere."""
+        if self.by_model:
             return workers
         return min(workers, IN_FLIGHT if compute is None else IN_FLIGHT * compute.at_once)
 

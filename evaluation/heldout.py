@@ -19,7 +19,7 @@ from rods.buffers.checkpoints import Checkpoint, Checkpoints
 from rods.buffers.log.disk import replace
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.buffers.state import lineage
+from rods.buffers.state import starts_of
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments.registry import having
@@ -111,7 +111,7 @@ def compare(path: Path) -> dict[str, Any]:
 def scored(path: Path) -> dict[str, Any] | None:
     """`compare` from the files that exist, of the first and the last live step that were scored;
     None below two."""
-    live = lineage(path).keeps
+    live = starts_of(path).keeps
     files = sorted(
         (int(step), int(attempt), file)
         for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
@@ -256,7 +256,7 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
     UserError when there is none, and where another program has the weights."""
     run = Run.open(path)
     checkpoints = Checkpoints(path)
-    live = lineage(path).keeps
+    live = starts_of(path).keeps
     if run.config.policy.kind == "external":
         remedy = "serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)"
         raise UserError(

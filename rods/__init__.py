@@ -10,8 +10,24 @@ from pathlib import Path
 from typing import Any
 
 __version__ = "0.2.0"
-__all__ = ["DrawnTask", "Evaluation", "OpenEpoch", "Task", "TaskStream", "Training", "evaluate", "merge", "observe",
-           "open_run", "open_stream", "open_training", "play", "read_state", "read_tasks", "score"]  # fmt: skip
+__all__ = [
+    "DrawnTask",
+    "Evaluation",
+    "OpenEpoch",
+    "Task",
+    "TaskStream",
+    "Training",
+    "evaluate",
+    "merge",
+    "observe",
+    "open_run",
+    "open_stream",
+    "open_training",
+    "play",
+    "read_state",
+    "read_tasks",
+    "score",
+]
 _ELSEWHERE = {
     **dict.fromkeys(("Task", "read_tasks"), "rods.tasks"),
     **dict.fromkeys(("OpenEpoch", "merge", "observe"), "rods.console.foreign_trainer"),

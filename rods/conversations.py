@@ -4,7 +4,7 @@ from a task's record."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from rods.calls import Call
 
@@ -50,14 +50,6 @@ class Persona:
         wants = {"intent": self.intent, "query": self.query, "further": list(self.further)}
         fields = {**wants, "knows": dict(self.knows), "manner": self.manner, "turns": self.turns}
         return {"persona": {name: value for name, value in fields.items() if value}}
-
-
-class UserText(NamedTuple):
-    """What a played user says next; empty: it ends the conversation. `reward`: what it gives for
-    the answer before, −1 to 1, where it gives anything (001 §2.2.2)."""
-
-    text: str
-    reward: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

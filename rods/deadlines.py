@@ -46,10 +46,9 @@ SILENCE = 30.0
 STUCK = 600.0
 OWNER_LOOK = 1.0  # a start waits for a lock that somebody may hold for a moment to see whose it is
 ARRIVAL = 30.0  # until variants that an earlier merge names are visible on this host
-MERGE_LOCK = 60.0  # until whoever merges or recovers lets go. Above ARRIVAL
 # processes that train together wait for what the first does alone. Above the sum of
 TOGETHER = 6 * 3600.0
-# WEIGHTS_LOADED, MERGE_LOCK, ARRIVAL, `deadline_seconds` and MOST_HANGING × HANGS
+# WEIGHTS_LOADED, ARRIVAL, `deadline_seconds` and MOST_HANGING × HANGS
 
 # The end of a process.
 THREADS_END = 2.0  # the daemon waits for its threads

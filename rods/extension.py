@@ -30,10 +30,8 @@ DOORS = frozenset(
     {
         "computes",
         "curriculum",
-        "environments",
         "epoch_fields",
         "interfaces",
-        "licences",
         "logs",
         "operation",
         "record_keys",

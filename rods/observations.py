@@ -3,8 +3,7 @@ Progress is two integers, so that means are exact. A rollout is *valid* unless i
 or met an infrastructure failure."""
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -205,14 +204,14 @@ class Group:
     def as_json(self) -> dict[str, Any]:
         replaced = known(replaced=self.replaced or None)
         lineage = known(lineage=self.lineage or None)
-        shown = {"stage": self.stage, "interface": self.interface, **lineage}
+        interface = {"stage": self.stage, "interface": self.interface, **lineage}
         reward = {"kind": self.reward, "range": list(self.range)}
         rollouts = [rollout.as_json() for rollout in self.rollouts]
         return {
             "task": self.task,
             "role": self.role,
             **replaced,
-            **shown,
+            **interface,
             "reward": reward,
             "rollouts": rollouts,
         }
@@ -229,13 +228,13 @@ class Group:
             low, high = (
                 _number(bound, "a bound of the reward's range") for bound in reward["range"]
             )
-            shown = record.get("interface", "identity"), reward["kind"], (low, high), rollouts
+            fields = record.get("interface", "identity"), reward["kind"], (low, high), rollouts
             more = (
                 record.get("role", "active"),
                 record.get("lineage", ""),
                 record.get("replaced", False),
             )
-            group = Group(record["task"], stage, *shown, *more)
+            group = Group(record["task"], stage, *fields, *more)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if type(group.replaced) is not bool:
@@ -286,12 +285,6 @@ def _check_value(rollout: Rollout, low: float, high: float) -> None:
         raise ValueError(f"{what}, which is {counted} millionths of its range: leave both out")
 
 
-def label_counts(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """How many turns of the rollouts in `records`, of groups, have each label."""
-    rollouts = (rollout for record in records for rollout in record["rollouts"])
-    return Counter(label for rollout in rollouts for label in rollout.get("labels") or ())
-
-
 @dataclass(frozen=True, slots=True)
 class Update:
     """What the update after a step has shown (None: unknown): the `entropy` of the policy that made
@@ -312,67 +305,11 @@ class Update:
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Update":
         """Raises ValueError naming the field at fault."""
-        shown = known(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
-        for name, value in shown.items():
+        fields = known(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
+        for name, value in fields.items():
             if not (math.isfinite(_number(value, name)) and value >= 0):
                 raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")
-        return Update(**shown)
-
-
-@dataclass(frozen=True, slots=True)
-class Dynamics:
-    """How valid rollouts went about their turns (000 Appendix F.1): of so many `turns` that their
-    tasks have, `calling` had a call, and they took so many `replies`. Rollouts that do not say are
-    left out."""
-
-    turns: int = 0
-    calling: int = 0
-    replies: int = 0
-
-    def __add__(self, other: "Dynamics") -> "Dynamics":
-        return Dynamics(
-            self.turns + other.turns, self.calling + other.calling, self.replies + other.replies
-        )
-
-    @property
-    def calling_share(self) -> float | None:
-        """Share of turns with a call; None where nobody has said."""
-        return self.calling / self.turns if self.turns else None
-
-    @property
-    def replies_a_turn(self) -> float | None:
-        return self.replies / self.turns if self.turns else None
-
-    def words(self) -> str:
-        """Both in words, where there are turns."""
-        return (
-            f"{self.calling_share:.0%} of turns with a call, {self.replies_a_turn:.2f} replies a "
-            f"turn"
-        )
-
-
-def dynamics(records: Iterable[Mapping[str, Any]]) -> Dynamics:
-    """That of the rollouts in `records`, of groups, together."""
-    turns = calling = replies = 0
-    for record in records:
-        if record["reward"]["kind"] == "value":  # says nothing of turns
-            continue
-        for rollout in record["rollouts"]:
-            told = rollout.get("calling") is not None and rollout.get("replies") is not None
-            if told and rollout["end"] not in INVALID_ENDS:
-                turns = turns + rollout["expected"]
-                calling = calling + rollout["calling"]
-                replies += rollout["replies"]
-    return Dynamics(turns, calling, replies)
-
-
-def shares(counts: Mapping[str, int]) -> str:
-    """Counts in words, the commonest first: "54 % pass, 20 % state mismatch"."""
-    total = sum(counts.values())
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(
-        f"{100 * count / total:.0f} % {name.replace('_', ' ')}" for name, count in ordered
-    )
+        return Update(**fields)
 
 
 def _number(value: Any, name: str) -> float:

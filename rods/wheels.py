@@ -36,6 +36,11 @@ class Wheel:
         return f"{self.package} {self.version}"
 
     @property
+    def facts(self) -> dict[str, str]:
+        """What a score, or a record, says of the data that it belongs to."""
+        return {"package": self.package, "version": self.version, "sha256": self.sha256}
+
+    @property
     def again(self) -> str:
         return f"delete the file and run `{self.verb}` again"
 

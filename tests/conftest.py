@@ -2,8 +2,9 @@
 those that say that they need it (`needs`) are skipped; property tests try the same examples each
 time, and are never failed for the speed of the machine they run on (others:
 `--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into the cache; one
-real model server, for the tests that need one (`make llm-smoke`); and the last line of a run that
-leaves slow tests out (`make test`), which says how many."""
+real model server, for the tests that need one (`make llm-smoke`); of many cases of one test the few
+that stand for them (`few`), while the others are for `make test-all` alone; and the last line of a
+run that leaves tests out, which says how many."""
 
 from __future__ import annotations
 
@@ -101,6 +102,34 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip("needs nothing that is taken out"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the cases that those of a `few` stand for."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_one in cases.values():
+        mark = of_one[0].get_closest_marker("few")
+        assert mark is not None
+        kept = chosen([item.nodeid.partition("[")[2][:-1] for item in of_one], mark.args)
+        for at, item in enumerate(of_one):
+            if kept and at not in kept:  # a case that was asked for alone stands for itself
+                item.add_marker(mark.kwargs.get("others", "sweep"))
+
+
+def chosen(cases: Sequence[str], wanted: Sequence[int | str]) -> set[int]:
+    """Places in `cases`, the ids of a test's parameters: of those that contain one of the wanted
+    words, and of as many as a wanted number says, at equal distances from the first on."""
+    places: set[int] = set()
+    for one in wanted:
+        if isinstance(one, str):
+            places.update(at for at, case in enumerate(cases) if one in case)
+        else:
+            places.update(at * len(cases) // one for at in range(one))
+    return places
+
+
 @pytest.fixture(scope="session")
 def wheel_file() -> Path:
     found: Path = pytest.importorskip("rods.worlds.bfcl").fetch()
@@ -147,9 +176,10 @@ LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Counts the slow tests that `-m "not slow"` leaves out."""
+    """Counts the tests that the marks of a tier leave out."""
     for item in items:
-        if item.get_closest_marker("slow") and item.config.option.markexpr == "not slow":
+        marks = [mark for mark in ("slow", "sweep") if item.get_closest_marker(mark)]
+        if any(f"not {mark}" in item.config.option.markexpr for mark in marks):
             item.config.stash[LEFT_OUT] = item.config.stash.get(LEFT_OUT, 0) + 1
 
 
@@ -164,7 +194,9 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     if count := config.stash.get(LEFT_OUT, 0):
-        terminalreporter.write_line(f"{count} slow tests left out: make test-all runs them")
+        terminalreporter.write_line(
+            f"{count} slow tests and cases left out: make test-all runs them"
+        )
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -115,7 +115,7 @@ def a_run_of_ones_own_is_ones_own(desk: Desk) -> None:
     desk.write("loop.py", LOOP)
     desk.says(0, command="python loop.py")
     desk.says(0, "external policy lab/policy-7b", command="rods status")
-    desk.says(0, command="rods dash --report runs/own")
+    desk.says(0, command="rods dash runs/own --export runs/own/report")
     page = next((desk.folder / "runs/own/report").glob("*.html")).read_text()
     expect(
         "lab/policy-7b" in page and "no evidence" not in page,

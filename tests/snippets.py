@@ -79,10 +79,9 @@ class Block:
 
 
 def pages() -> list[str]:
-    """Every page that people write: those under docs/prompts and docs/bfcl-variants.md are a
-    program's."""
+    """Every page that people write: docs/bfcl-variants.md is a program's."""
     listed = subprocess.check_output(["git", "ls-files", "*.md"], text=True, cwd=ROOT).split()
-    left_out = ("docs/prompts/", "docs/bfcl-variants.md", ".github/")
+    left_out = ("docs/bfcl-variants.md", ".github/")
     return [page for page in listed if not page.startswith(left_out)]
 
 

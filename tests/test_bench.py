@@ -268,9 +268,7 @@ def test_the_page_of_the_feedback_study_has_its_tables() -> None:
     assert not tables.differences(section, program, "gained", "over its anchor")
 
 
-def test_the_page_of_the_study_in_worlds_has_its_table_and_every_injected_variant_was_replayed() -> (
-    None
-):
+def test_the_page_of_the_study_in_worlds_has_its_table_and_variants_were_replayed() -> None:
     lines = nano_worlds.STUDY.recorded()
     assert {line["condition"] for line in lines} == nano_worlds.STUDY.conditions.keys()
     program = "\n".join(nano_worlds.table(lines, nano_worlds.STUDY))

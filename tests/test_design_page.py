@@ -47,10 +47,3 @@ def test_each_file_of_the_loop_is_reached_from_one_before_it(file: str, before: 
     source = before.strip("`")
     assert source in earlier, f"{source} stands behind {file}"
     assert module(file) in imported(source), f"{source} does not import {module(file)}"
-
-
-def test_the_walks_name_files_that_are_there() -> None:
-    walks = PAGE.partition("## 5. ")[2].partition("## 6. ")[0]
-    named = re.findall(r"`([\w/]+\.py)`", walks)
-    assert len(named) > 30
-    assert not [name for name in named if "/" in name and not (ROOT / name).is_file()]

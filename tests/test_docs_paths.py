@@ -12,7 +12,10 @@ import pytest
 
 from tests.parts import GONE_FOLDERS, ROOT
 
-ROOMS = "prompts|rods|worlds|buffers|daemon|trainer|evaluation|console|family|tests|bench|docs|experiments"
+ROOMS = (
+    "prompts|rods|worlds|buffers|daemon|trainer|evaluation|console|family"
+    "|tests|bench|docs|experiments"
+)
 PATH = re.compile(rf"(?<![\w/.~-])((?:{ROOMS})/[\w./-]*\w|(?:{ROOMS})/)(?![\w*<])")
 MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)(?![\w=])")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from rods.buffers.state import read_state
 from rods.console.main import run as rods
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, UserError
@@ -67,6 +68,22 @@ class Pair:
         self.processes[name].kill()
         self.processes[name].wait()
 
+    def pace_trainer(self) -> None:
+        """Keeps the trainer from its next step until a variant is staged, or for some seconds where
+        the last step brings none, however slow the daemon is."""
+        trainer = self.processes["trainer"]
+        for _ in range(4):
+            if not self.moves("trainer", records=1) or self.staged():
+                return
+            trainer.send_signal(signal.SIGSTOP)
+            held_until = time.monotonic() + 20.0
+            while not self.staged() and time.monotonic() < held_until:
+                time.sleep(0.02)
+            trainer.send_signal(signal.SIGCONT)
+
+    def staged(self) -> bool:
+        return bool(list(read(self.run / EXPANDED)))
+
     def moves(self, name: str, records: int) -> bool:
         """Waits until the process has closed so many groups more; False when the trainer has ended
         before."""
@@ -105,13 +122,17 @@ def pair(folder: Path, **changes: Any) -> Pair:
     return Pair(folder / "run", write_config(folder / "c.toml", LOOP | changes))
 
 
-def run_to_end(folder: Path, first: str = "trainer", kills: int = 0, **changes: Any) -> Path:
+def run_to_end(
+    folder: Path, first: str = "trainer", kills: int = 0, *, paced: bool = False, **changes: Any
+) -> Path:
     """Both processes until the trainer is done; `kills` times one of them is killed with -9 and
-    started again."""
+    started again; `paced`: the trainer waits in the beginning until the daemon has a variant."""
     loop = pair(folder, **changes)
     names = ["trainer", "daemon"] if first == "trainer" else ["daemon", "trainer"]
     for name in names:
         loop.start(name)
+    if paced:
+        loop.pace_trainer()
     moments = random.Random(kills)
     for number in range(kills):
         name = ("trainer", "daemon")[number % 2]
@@ -238,7 +259,8 @@ def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> 
 
 @pytest.mark.parametrize("first", ["trainer", pytest.param("daemon", marks=pytest.mark.slow)])
 def test_in_free_mode_either_may_be_killed_and_the_run_goes_on(tmp_path: Path, first: str) -> None:
-    run = run_to_end(tmp_path / "free", first, kills=4, **{"operation.steps_per_second": 8.0})
+    pace = {"operation.steps_per_second": 8.0}
+    run = run_to_end(tmp_path / "free", first, kills=4, paced=True, **pace)
     report = verify(run, replay=True)
     assert report.ok, report.problems
     assert len(pools(run)) == 8

@@ -45,6 +45,7 @@ ROLES = {
     "stand_in": "the roles of models that a feature asks, played by rule",
     "roles": "the roles of models: what 001's are asked, and what plays a role by rule",
     "model": "a language model: nano's, and what stands in for one",
+    "questions": "what models are asked: by the author of variants, and by BFCL of a policy",
     "places": "the workers that a daemon gives attempts to, by what they run on",
     "plan": "the plan of a run: its figures, and the verb that prints them",
     "verify": "the check of a run against its logs, and its verb",

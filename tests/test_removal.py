@@ -26,6 +26,7 @@ UP, *LOOKS = (
     ["verify", "run", "--replay"],
     ["status", "run"],
 )
+FAST = "not slow and not sweep"
 NEW = ("trainer", "new", "refused", "--config", "run.toml")
 # part, what is added to the configuration, what is asked of `rods`, what is said where the part is
 # gone
@@ -185,11 +186,9 @@ def ask_for(gone: Sequence[str], folder: Path, path: Path) -> None:
             assert not (folder / "refused").exists()
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [[*PARTS], *(pytest.param([part], marks=pytest.mark.slow) for part in PARTS)],
-    ids="+".join,
-)
+@pytest.mark.slow
+@pytest.mark.few("bfcl+", "feedback", "sandbox")
+@pytest.mark.parametrize("parts", [[*PARTS], *([part] for part in PARTS)], ids="+".join)
 def test_a_run_of_the_core_imports_nothing_of_a_part(parts: list[str], tmp_path: Path) -> None:
     """With one part refused the run is not looked at, since that needs nothing of all of them
     (WHOLE=1: it is)."""
@@ -212,7 +211,7 @@ def needless(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
     """The tests that need no part: they run where all are gone, by their node ids."""
     tree = tmp_path_factory.mktemp("bare")
     copied(tree, tuple(f"{folder}/" for folders in PARTS.values() for folder in folders))
-    return collected(tree, "not slow and not needs")
+    return collected(tree, f"{FAST} and not needs")
 
 
 def collected(tree: Path, marks: str) -> frozenset[str]:
@@ -222,6 +221,7 @@ def collected(tree: Path, marks: str) -> frozenset[str]:
     return frozenset(line for line in done.stdout.splitlines() if "::" in line)
 
 
+@pytest.mark.few("bfcl+", "environments", "sandbox")
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("gone", [list(PARTS), *([part] for part in PARTS)], ids="+".join)
@@ -246,12 +246,10 @@ def test_the_core_works_where_the_folders_are_gone(
         tests: tuple[str, ...] = (*PYTEST, "tests/test_story.py")
         if os.environ.get(WHOLE):
             needless: frozenset[str] = request.getfixturevalue("needless")
-            asked_for = (
-                needless if len(gone) == len(PARTS) else collected(tree, "not slow") - needless
-            )
+            asked_for = needless if len(gone) == len(PARTS) else collected(tree, FAST) - needless
             (tmp_path / "asked").write_text("\n".join(sorted(asked_for)))
             tests = ("-m", "tests.rerun", f"@{tmp_path / 'asked'}")
-        needs = "needs" if os.environ.get(WHOLE) else "needs and not slow"
+        needs = "needs" if os.environ.get(WHOLE) else f"needs and {FAST}"
         # the last collects all
         for asked, more in ((tests, {WHOLE: ""}), ((*PYTEST, "-m", needs), {NEEDED: "1"})):
             done = run(tree, tree, *asked, **more)

@@ -17,8 +17,9 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import parse_config
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
@@ -82,7 +83,7 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         for task in run.held_out:
             held_out.add(task)
         failures: list[Rejection] = []
-        job = VariantJob(pick.id, 0, seed, seed, generation=1)
+        job = Assignment(pick.id, 0, seed, seed, generation=1)
         world = run.environments.load("desk")
         author = ProceduralAuthor.of(world, threads)
         pipeline = Pipeline(config, held_out, threads)

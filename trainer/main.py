@@ -93,7 +93,7 @@ def _train(run: Run, request: StopRequest) -> int:
         # refuses what does not come out even before anything is loaded
         split(run.config, processes)
     if rank:  # how the run ends is the first process's to say
-        from rods.trainer.trl_grpo import take_part
+        from rods.trainer.trl_start import take_part
 
         with suppress(TrainingStopped), run.playing(f"trainer-{rank}"):
             take_part(run)
@@ -107,7 +107,7 @@ def _train(run: Run, request: StopRequest) -> int:
         if simulated:
             from rods.trainer.simulated import train
         else:
-            from rods.trainer.trl_grpo import train  # torch only where weights are
+            from rods.trainer.trl_start import train  # torch only where weights are
         try:
             train(training)
         except TrainingStopped as stopped:

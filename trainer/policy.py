@@ -3,13 +3,14 @@
 A policy module offers `train(run: TrainingRun) -> None` and drives the run, never the other way
 round, because TRL owns its own loop:
 
-    run.begin(policy)                       # loads the resumed checkpoint, or saves the untrained policy as step 0
+    run.begin(policy)  # loads the resumed checkpoint, or saves the untrained policy as step 0
     while run.stopping is None:
-        batch = run.next_batch()            # merges first where an epoch begins; raises TrainingStopped while waiting
-        batch, groups = run.roll_out(batch, play)  # `play` rolls out a batch's slots: this one's, then what refills it
-        run.record(batch, groups, traces)   # durable before the update that it describes
+        batch = run.next_batch()  # merges first where an epoch begins; may raise TrainingStopped
+        # `play` rolls out a batch's slots: this one's, then what refills it
+        batch, groups = run.roll_out(batch, play)
+        run.record(batch, groups, traces)  # durable before the update that it describes
         update the weights
-        run.after_update(update)            # checkpoints when one is due
+        run.after_update(update)  # checkpoints when one is due
 
 `run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step
 is never torn.

@@ -407,14 +407,14 @@ class TrainingRun:
             **self._course.as_json(),
             **noted,
             "finished": self.finished,
-            "extensions": self.run.extensions,
+            "extensions": self.run.times_extended,
         }
 
     def _remembers_the_end(self, checkpoint: Checkpoint) -> bool:
         """Whether the run was over when the checkpoint was taken, and has not been extended
         since."""
         known = checkpoint.position.curriculum
-        return bool(known.get("finished")) and known.get("extensions", 0) == self.run.extensions
+        return bool(known.get("finished")) and known.get("extensions", 0) == self.run.times_extended
 
     def _log_step(self, batch: Batch, groups: Sequence[Group], **spent: float | None) -> None:
         now = time.monotonic()

@@ -11,88 +11,29 @@ Several processes (`accelerate launch`) roll out and train equal parts of each b
 keyed by a rollout's place in the whole batch, so that a batch does not depend on their number.
 """
 
-import os
-import warnings
-
-# everything is loaded from folders; TRL would also send telemetry
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
-from torch.nn.functional import pad
 from transformers import PrinterCallback, TrainerCallback
-from transformers.utils import logging as transformers_logging
-from trl import GRPOConfig, GRPOTrainer
-from trl.trainer import utils as trl_utils
+from trl import GRPOTrainer
 
-from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.errors import InfrastructureError
 from rods.observations import Group, Update
-from rods.trainer import advantages, batches, sharding, torch_settings
-from rods.trainer.engines.base import Sample
-from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
-from rods.trainer.engines.local import LocalEngine
-from rods.trainer.plan import split
-from rods.trainer.policy import Batch, Stopping, TrainingStopped
-from rods.trainer.policy_weights import Weights
+from rods.trainer import advantages, batches
+from rods.trainer.chat import Chat
+from rods.trainer.engines.base import RolloutEngine, Sample
+from rods.trainer.policy import Batch, Policy, Stopping, TrainingStopped
 from rods.trainer.ranks import Ranks
+from rods.trainer.token_scores import Scores, score_tokens
 from rods.trainer.training_run import TrainingRun
-from rods.trainer.weight_files import adapted
 
 BROKEN = 3  # such batches end the run; a server that was restarted breaks one
-IGNORED = -100  # a label that is not scored
-Scores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
-
-# Without Triton, TRL's output head scores every token, prompts and padding too, because some
-# devices compile anew for each number of tokens. A CPU does not, so only tokens with a label are
-# scored there, too.
-trl_utils._use_triton = lambda device: True
-
-
-def train(training: TrainingRun) -> None:
-    """Drives `training` to its end, as the first of all processes. Raises what the run raises
-    (TrainingStopped, DeadlineError), and UserError for a policy folder without weights or chat
-    template."""
-    take_part(training.run, training)
-
-
-def take_part(run: Run, training: TrainingRun | None = None) -> None:
-    """What every process does; only the first has `training`. Raises what `train` raises there."""
-    ranks = Ranks()
-    if ranks.together(lambda: require_rank0(training).finished):
-        return
-    for task in run.tasks:
-        run.episode(task)  # refuses now what nothing here judges
-    transformers_logging.set_verbosity_error()
-    # TRL's use of old names
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    torch_settings.settle_threads(
-        run.config.operation, otherwise=int(run.config.training.deterministic)
-    )
-    # torch refuses operations whose results vary between runs
-    if run.config.training.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
-    folder = ranks.together(lambda: starting_weights(require_rank0(training)))
-    engine = LocalEngine.load(
-        folder,
-        run.config.rollouts,
-        bf16=torch_settings.bf16(run.config.operation, run.config.policy.kind),
-    )
-    engine.model = adapted(
-        engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy
-    )
-    _Trainer(run, training, ranks, engine, sharding.checked(run.config)).train()
 
 
 def require_rank0(training: TrainingRun | None) -> TrainingRun:
@@ -101,33 +42,21 @@ def require_rank0(training: TrainingRun | None) -> TrainingRun:
     return training
 
 
-def starting_weights(run: TrainingRun) -> Path:
-    """The folder of the untrained policy; nano is built and warm-started first if its cache lacks
-    it."""
-    if run.config.policy.kind == "transformers":
-        return Path(run.config.policy.model)
-    from rods.trainer.nano.warm_start import warm_started
+class RunTrainer(GRPOTrainer):  # type: ignore[misc]
+    """TRL's trainer with its batches, rewards and advantages taken from a run. Who inherits it sets
+    `rollout_engine` and `weights`, and says how the engine gets the weights."""
 
-    return warm_started(
-        run.config, lambda step, steps, loss: run.preparing("warm start", step / steps)
-    )
-
-
-class _Trainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's trainer with its batches, rewards and advantages taken from a run."""
+    rollout_engine: RolloutEngine
+    weights: Policy
 
     def __init__(
-        self,
-        run: Run,
-        training: TrainingRun | None,
-        ranks: Ranks,
-        engine: LocalEngine,
-        how: sharding.Kind,
+        self, run: Run, training: TrainingRun | None, ranks: Ranks, chat: Chat, **trl: Any
     ) -> None:
+        """`trl`: the model and the arguments that TRL's trainer is given."""
         self.config = run.config
         self.training = training
         self.ranks = ranks
-        self.engine = engine
+        self.chat = chat
         # TRL has an attribute `environments` of its own
         self.loaded = run.environments
         self.players = run.players
@@ -145,46 +74,25 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self._entropy: list[torch.Tensor] = []
         # which tokens of a completion the loss is about, while it is computed
         self._own: torch.Tensor | None = None
-        self.shards = sharding.Shards(
-            how, engine.model, lambda: self.optimizer, lambda: self.model_wrapped, ranks.first
-        )
+        hooks = _Hooks()
+        hooks.trainer = self
         super().__init__(
-            model=self.shards.trained,
             reward_funcs=_training_reward,
-            args=arguments(run, ranks.count, bf16=engine.bf16),
             # As many passes over the slot numbers as the run has steps: TRL freezes the length of
             # its dataset.
             train_dataset=Dataset.from_dict(
                 {"prompt": list(map(str, range(settings.batch_tasks))) * settings.steps}
             ),
-            processing_class=engine.chat.tokenizer,
+            processing_class=chat.tokenizer,
             rollout_func=_roll_out,
-            callbacks=[hooks := _Hooks()],
+            callbacks=[hooks],
+            **trl,
         )
-        hooks.trainer = self
         self.remove_callback(PrinterCallback)
-        self.rollout_engine = rollout = rollout_engine(self, run, engine, ranks)
-        if how != "whole" and rollout is engine:
-            # what TRL does with a policy that is not spread
-            engine.model.to(self.accelerator.device)
-        self.weights = Weights(
-            run.config, run.players, engine, rollout, self.synchronise, self.shards, ranks
-        )
 
     def synchronise(self) -> None:
         """Gives the rollout engine the current weights."""
-        if self.use_vllm:
-            self.vllm_generation.sync_weights()
-        else:
-            self.shards.gather()
-
-    def create_optimizer(self, model: Any = None) -> Any:
-        """The run's optimizer over all trained parameters; its learning rate is constant."""
-        settings = self.config.training
-        self.optimizer = torch_settings.make_optimizer(
-            settings.optimizer, self.shards.trained, settings.learning_rate
-        )
-        return self.optimizer
+        raise NotImplementedError
 
     def begin(self) -> None:
         """Restores the resumed checkpoint, or saves the untrained policy. Raises TrainingStopped
@@ -318,8 +226,6 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         if "old_per_token_logps" in output:
             # as they are scored again for the loss (score_tokens)
             output["old_per_token_logps"] *= output["tool_mask"]
-        if self.use_vllm:
-            compare(output, self.ranks)
         width = output["completion_ids"].shape[1]
         rows = [
             np.pad(row, (0, width - len(row))) if len(row) > 1 else np.full(width, row[0])
@@ -353,7 +259,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
     """Tells the run when policy and optimizer exist and when the weights were updated, and TRL when
     the run is over."""
 
-    trainer: _Trainer
+    trainer: RunTrainer
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.trainer.begin()
@@ -370,7 +276,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
             self.trainer.training.trackers.log(logs, self.trainer.training.step)
 
 
-def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
+def _roll_out(prompts: list[str], trainer: RunTrainer) -> dict[str, Any]:
     """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group: this process's
     part of them."""
     config = trainer.config
@@ -397,7 +303,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
             every[mine], random_seed=seed, first=mine.start
         )
     samples = trainer.samples
-    end = trainer.engine.chat.tokenizer.eos_token_id
+    end = trainer.chat.tokenizer.eos_token_id
     return {
         # TRL needs a token to look at: where a prompt overflowed the context that is one which does
         # not count
@@ -410,101 +316,3 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
 
 def _training_reward(**kwargs: Any) -> list[float]:
     raise RuntimeError("rewards are computed in _calculate_rewards; TRL has changed")
-
-
-def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
-    """What TRL is told. Raises UserError for batches that do not split over `processes`."""
-    config = run.config
-    training = config.training
-    rollouts = config.rollouts
-    operation = config.operation
-    sequences, micro_batch = split(config, processes)
-    accumulated = sequences // processes // micro_batch
-    gpu = torch.cuda.is_available()
-    told = GRPOConfig(
-        output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
-        per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=accumulated,
-        steps_per_generation=accumulated,
-        # set below: TRL refuses groups of one, whose advantages it would compute
-        num_generations=sequences,
-        num_iterations=training.passes,
-        max_steps=training.steps * training.passes,
-        shuffle_dataset=False,
-        ignore_data_skip=True,
-        max_completion_length=rollouts.max_context_tokens,
-        temperature=rollouts.temperature,
-        top_p=rollouts.top_p,
-        beta=training.kl,
-        epsilon=training.clip_low,
-        epsilon_high=training.clip_high,
-        scale_rewards="none",  # TRL's own advantages are replaced
-        loss_type="dapo" if training.loss == "token" else "grpo",
-        learning_rate=training.learning_rate,
-        lr_scheduler_type="constant",
-        bf16=bf16,
-        gradient_checkpointing=gpu and config.policy.kind == "transformers",
-        use_cpu=not gpu,
-        ddp_find_unused_parameters=False,
-        seed=config.random_seeds.policy,
-        disable_tqdm=True,
-        logging_strategy="steps" if operation.report_to else "no",
-        logging_steps=1,
-        save_strategy="no",
-        report_to=[],  # what it logs goes to the run's own trackers
-        **vllm_arguments(config),
-    )
-    told.num_generations = rollouts.rollouts_per_task
-    return told
-
-
-def score_tokens(
-    compute: Callable[..., Scores],
-    model: Callable[..., Any],
-    ids: torch.Tensor,
-    seen: torch.Tensor,
-    completion: int,
-    *,
-    rows: int,
-    own: torch.Tensor | None,
-    **options: Any,
-) -> Scores:
-    """Log-probabilities and entropies of the last `completion` columns of `ids`, [batch,
-    completion], and a mixture's balancing loss, by TRL's `compute`, `rows` at a time; without the
-    columns that are padding in all of these rows (TRL pads to the longest of a whole batch), and
-    without the tokens that are not the policy's: both get 0.
-
-    `seen` is 0 for padding: prompts are padded on the left, completions on the right, and none of
-    them is empty. `own` [batch, completion] is 0 for tokens that are not to be scored.
-    """
-    logps: list[torch.Tensor] = []
-    entropies: list[torch.Tensor] = []
-    balance: list[torch.Tensor] = []
-    for start in range(0, len(ids), rows):
-        part = slice(start, start + rows)
-        used = seen[part].any(0).nonzero()[:, 0]
-        first = int(used[0])
-        last = int(used[-1]) + 1
-        behind = ids.shape[1] - last  # columns of padding
-        scored = model if own is None else _only(model, own[part, : completion - behind])
-        inside = part, slice(first, last)
-        logp, entropy, loss = compute(
-            scored, ids[inside], seen[inside], completion - behind, **options
-        )
-        logps.append(pad(logp, (0, behind)))
-        if entropy is not None:
-            entropies.append(pad(entropy, (0, behind)))
-        if loss is not None:
-            balance.append(loss)
-    mean_balance = torch.stack(balance).mean() if balance else None
-    return torch.cat(logps), torch.cat(entropies) if entropies else None, mean_balance
-
-
-def _only(model: Callable[..., Any], own: torch.Tensor) -> Callable[..., Any]:
-    """`model`, called with labels for the tokens that are `own` and no others."""
-
-    def called(*, labels: torch.Tensor, **inputs: Any) -> Any:
-        behind = labels.shape[1] - own.shape[1]
-        return model(**inputs, labels=labels.masked_fill(pad(own, (behind, 0)) == 0, IGNORED))
-
-    return called

@@ -115,8 +115,8 @@ def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[st
     new = sorted(now.keys() - then.keys())
     lost = sorted(then.keys() - now.keys())
     changed = sorted(name for name in now.keys() & then.keys() if now[name] != then[name])
-    told = (("new", new), ("gone", lost), ("changed", changed))
-    return "; ".join(f"{what} {', '.join(names)}" for what, names in told if names)
+    parts = (("new", new), ("gone", lost), ("changed", changed))
+    return "; ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:

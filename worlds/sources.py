@@ -70,11 +70,11 @@ def given_tasks(name: str, folder: Path) -> list[AnyTask]:
     if name in declared:
         return list(named_function(declared[name], where=f"tasks {name!r}")())
     if not Path(name).suffix and not (folder / name).exists():
-        known = ", ".join([*DESK, *PERSONAS, *declared, "none"])
+        names = ", ".join([*DESK, *PERSONAS, *declared, "none"])
         raise UserError(
             "no such tasks are installed",
             where=f"tasks {name!r}",
-            remedy=f"use {known} or a JSONL file",
+            remedy=f"use {names} or a JSONL file",
         )
     return list(read_tasks(folder / name))
 

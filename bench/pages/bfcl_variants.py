@@ -20,10 +20,11 @@ COUNT = 3
 RANDOM_SEED = 20261120
 HEAD = """# Variants of BFCL tasks
 
-Written by the procedural author from training tasks: no model, no GPU. `python -m bench.pages.bfcl_variants` draws
-{count} seeds with the random seed {random_seed} and writes this page; nothing is chosen, so weak ones stand here too.
-Each passed the gates and the judge. What the user says is set off; below it stand the ground-truth calls. The profile
-distance says how far the variant's shape is from its seed's (0: equal).
+Written by the procedural author from training tasks: no model, no GPU.
+`python -m bench.pages.bfcl_variants` draws {count} seeds with the random seed {random_seed} and
+writes this page; nothing is chosen, so weak ones stand here too. Each passed the gates and the
+judge. What the user says is set off; below it stand the ground-truth calls. The profile distance
+says how far the variant's shape is from its seed's (0: equal).
 """
 
 

@@ -16,6 +16,7 @@ from rods.buffers.folds.pool import Pool, fix, initial, windows_json
 from rods.buffers.folds.slot_sources import sources
 from rods.buffers.folds.staging import Staging
 from rods.buffers.log.record_bytes import STEP_FIELDS, Record
+from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import Tail
 from rods.buffers.merging.merger import admissions, merge_records, recorded_slots
 from rods.buffers.merging.rules import Admission
@@ -29,8 +30,17 @@ from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
 
 # Of a group record; the rest is reported.
-ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc", "mac"})
+ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})
 Merge = tuple[Record, list[Record]]  # its `epoch` record, and its decisions
+TRACKER_FAULT = fault_of(
+    {
+        "version": "any",
+        "step": "count",
+        "epoch": "whole",
+        "attempt": "count",
+        "tasks": {"*": "object"},
+    }
+)
 
 
 @dataclass
@@ -54,11 +64,11 @@ class Findings:
     def problem(self, where: str, what: str) -> None:
         self.problems.append({"where": where, "what": what})
 
-    def set_apart(self, known: Iterable[Record]) -> None:
+    def set_apart(self, losses: Iterable[Record]) -> None:
         """Takes out of the problems those that `known` names by `where` and `what`."""
-        agreed = {(record["where"], record["what"]) for record in known}
+        pairs = {(record["where"], record["what"]) for record in losses}
         for problem in [
-            problem for problem in self.problems if (problem["where"], problem["what"]) in agreed
+            problem for problem in self.problems if (problem["where"], problem["what"]) in pairs
         ]:
             self.problems.remove(problem)
             self.known.append(problem)
@@ -128,7 +138,7 @@ class Rederivation:
         """Those of live epochs, in order; notes what every epoch number fixed first."""
         for closing, decisions in Tail(self.run.path / runfolder.POOL, strict=True).groups():
             fix(self.fixed, closing)
-            if self.observations.lineage.counts(closing):
+            if self.observations.starts.counts(closing):
                 yield closing, decisions
             else:
                 self.findings.count("merges dropped by a later start")
@@ -161,24 +171,24 @@ class Rederivation:
             self.admission, self.pool, tracker, self.staging, self.notes, fixed, **at
         )
         decisions = self._with_lost(closing, decisions, expected[:-1])
-        agreed = self._compare(
+        agrees = self._compare(
             closing, [_bare(record) for record in (*decisions, closing)], expected
         )
         for record in (*decisions, closing):
             try:
-                self._follow(record, agreed)
+                self._follow(record, agrees)
             except (KeyError, ValueError) as error:
                 self._problem_merge(
                     closing, f"{_short(_bare(record))} does not fit what came before ({error!r})"
                 )
-        if not agreed:  # from here on, what the log says counts
+        if not agrees:  # from here on, what the log says counts
             injected = self.pool.injected
-            left = [
+            variants = [
                 injected[task]
                 for task in (*self.pool.active, *self.pool.revivable)
                 if task in injected
             ]
-            self.admission = Admission(self.run, injected, map(self.staging.task, left))
+            self.admission = Admission(self.run, injected, map(self.staging.task, variants))
         self.slots = recorded_slots(self.run, self.pool)
         self.members[closing["epoch"]] = frozenset(slot.task_id for slot in self.slots)
 
@@ -189,26 +199,26 @@ class Rederivation:
         rules put it."""
         first = closing["first"]
         count = closing["seq"] - closing["first"]
-        left = {record["seq"] - first: record for record in decisions}
+        by_place = {record["seq"] - first: record for record in decisions}
         if len(decisions) == count or len(expected) != count:
             return decisions
-        if any(_bare(record) != expected[place] for place, record in left.items()):
+        if any(_bare(record) != expected[place] for place, record in by_place.items()):
             return decisions
         self.restored |= {
-            first + place: record for place, record in enumerate(expected) if place not in left
+            first + place: record for place, record in enumerate(expected) if place not in by_place
         }
         return [{"seq": first + place, **record} for place, record in enumerate(expected)]
 
-    def _compare(self, closing: Record, said: list[Record], expected: list[Record]) -> bool:
-        if said == expected:
+    def _compare(self, closing: Record, records: list[Record], expected: list[Record]) -> bool:
+        if records == expected:
             return True
-        extra = [_short(entry) for entry in said if entry not in expected]
-        missing = [_short(entry) for entry in expected if entry not in said]
+        extra = [_short(entry) for entry in records if entry not in expected]
+        missing = [_short(entry) for entry in expected if entry not in records]
         for what in extra:
             self._problem_merge(closing, f"says {what}, which the rules do not give")
         for what in missing:
             self._problem_merge(closing, f"lacks {what}, which the rules give")
-        if not extra and len(said) == len(expected):
+        if not extra and len(records) == len(expected):
             self._problem_merge(closing, "has the right decisions in another order")
         return False
 
@@ -243,7 +253,7 @@ class Rederivation:
                 where, f"was made by weights of step {step.record['policy_step']}"
             )
         self._check_interface(step, where)
-        reported = []
+        contents = []
         groups = step.groups
         self._check_refill(step.step, groups, where)
         for index, (record, group) in enumerate(zip(step.records, groups, strict=True)):
@@ -259,14 +269,14 @@ class Rederivation:
                     where, f"group {index} has a task of the wrong source ({group.role})"
                 )
             elif source is not None:
-                if told := source.differs(step.step, index, group.task, self.observations):
+                if issue := source.differs(step.step, index, group.task, self.observations):
                     self.findings.problem(
-                        where, f"group {index} is of task {group.task}, and {told}"
+                        where, f"group {index} is of task {group.task}, and {issue}"
                     )
             elif group.task not in self.members.get(step.epoch, frozenset()):
                 self.findings.problem(where, f"task {group.task} was not in epoch {step.epoch}")
-            reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
-        if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
+            contents.append({key: value for key, value in record.items() if key not in ENVELOPE})
+        if digest(step.epoch, step.record["policy_step"], contents) != step.record["digest"]:
             self.findings.problem(where, "its digest does not fit its groups")
 
     def _check_refill(self, step: int, groups: list[Group], where: str) -> None:
@@ -280,11 +290,13 @@ class Rederivation:
                 where, "its groups that are replaced are not those that the rewards give"
             )
         if rounds:
-            told = [group.task for group in groups[size:]]
-            self.findings.count("groups that refill", len(told))
-            if told != (given := [*refill.derived(seed, step, self.slots, groups, size, rounds)]):
+            tasks = [group.task for group in groups[size:]]
+            self.findings.count("groups that refill", len(tasks))
+            if tasks != (
+                expected := [*refill.derived(seed, step, self.slots, groups, size, rounds)]
+            ):
                 self.findings.problem(
-                    where, f"is refilled by {_tasks(told)}, and the rules give {_tasks(given)}"
+                    where, f"is refilled by {_tasks(tasks)}, and the rules give {_tasks(expected)}"
                 )
 
     def _check_interface(self, step: ClosedStep, where: str) -> None:
@@ -294,13 +306,14 @@ class Rederivation:
         rules = stage_rules(self.run.config.curriculum, step.stage)
         if any(extension.follows(rules) for extension in extensions()):
             self.findings.count("interface versions")
-            told = shown_next(self._folds, opened_by(self.notes, self.pool.latest or {}))
-            shown = interfaces.load(rules, config.policy.dialect, told)
+            fields = shown_next(self._folds, opened_by(self.notes, self.pool.latest or {}))
+            interface = interfaces.load(rules, config.policy.dialect, fields)
             for group in step.groups:
-                if (group.interface, group.lineage) != (shown.version, shown.lineage):
-                    said = f"{group.interface} (lineage {group.lineage or 'none'})"
+                if (group.interface, group.lineage) != (interface.version, interface.lineage):
+                    version = f"{group.interface} (lineage {group.lineage or 'none'})"
                     self.findings.problem(
-                        where, f"says that {said} was shown, and the labels give {shown.version}"
+                        where,
+                        f"says that {version} was shown, and the labels give {interface.version}",
                     )
                     break
         added = STEP_FIELDS.providers()
@@ -309,35 +322,38 @@ class Rederivation:
             expected = {} if fold is None else fold.closing(step.records)
             for name in added.get(extension.name, ()):
                 if step.record.get(name) != expected.get(name):
-                    given, derived = (
+                    logged, derived = (
                         orjson.dumps(raw).decode()
                         for raw in (step.record.get(name), expected.get(name))
                     )
                     self.findings.problem(
-                        where, f"says {name} {given}, and the labels give {derived}"
+                        where, f"says {name} {logged}, and the labels give {derived}"
                     )
             if fold is not None:
                 fold.apply(step.step, step.records)
 
     def _compare_tracker(self, step: int) -> None:
-        stored = self._stored
-        if stored is None or (stored["step"], stored["epoch"]) != (step, len(self.pool.epochs) - 1):
+        tracker = self._stored
+        if tracker is None or (tracker["step"], tracker["epoch"]) != (
+            step,
+            len(self.pool.epochs) - 1,
+        ):
             return
-        if not self.observations.live(stored["attempt"], step):
+        if not self.observations.live(tracker["attempt"], step):
             return
         self._stored = None
-        for name, told in self.observations.of_folds("status").items():
-            if stored.get(name) != told:
+        for name, value in self.observations.of_folds("status").items():
+            if tracker.get(name) != value:
                 self.findings.problem(
                     runfolder.TRACKER, f"its {name} is not what the observations up to {step} say"
                 )
-        known = windows_json(self.observations.tracker, self.pool)
-        for task_id, windows in known.items():
-            if stored["tasks"].get(task_id, {}).get("windows") != windows:
+        by_task = windows_json(self.observations.tracker, self.pool)
+        for task_id, windows in by_task.items():
+            if tracker["tasks"].get(task_id, {}).get("windows") != windows:
                 self.findings.problem(
                     runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say"
                 )
-        if extra := stored["tasks"].keys() - known.keys():
+        if extra := tracker["tasks"].keys() - by_task.keys():
             what = f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
             self.findings.problem(runfolder.TRACKER, what)
 
@@ -354,21 +370,13 @@ def _stored_tracker(path: Path, findings: Findings) -> Any:
     except ValueError as error:
         findings.problem(runfolder.TRACKER, f"is not JSON: {error}")
         return None
-    kinds = {"step": int, "epoch": int, "attempt": int, "tasks": dict}
-    if not isinstance(tracker, dict) or not all(
-        isinstance(tracker.get(key), kind) for key, kind in kinds.items()
-    ):
-        findings.problem(
-            runfolder.TRACKER, "is no tracker: the next step of the trainer writes it anew"
-        )
+    if what := TRACKER_FAULT(tracker):
+        findings.problem(runfolder.TRACKER, f"is no tracker ({what}): the next step writes it anew")
         return None
-    if tracker.get("version") != runfolder.TRACKER_VERSION:
+    if tracker["version"] != runfolder.TRACKER_VERSION:
         findings.notes.append(
             f"{runfolder.TRACKER} is of another version and was not compared; a trainer replaces it"
         )
-        return None
-    if not all(isinstance(task, dict) for task in tracker["tasks"].values()):
-        findings.problem(runfolder.TRACKER, "has tasks that are no objects")
         return None
     return tracker
 
@@ -379,9 +387,7 @@ def _tasks(ids: list[str]) -> str:
 
 def _bare(record: Record) -> Record:
     """Without what only the log gives it."""
-    return {
-        key: value for key, value in record.items() if key not in ("seq", "crc", "mac", "first")
-    }
+    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
 
 
 def _short(record: Record) -> str:

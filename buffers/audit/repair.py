@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ import orjson
 
 from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.audit.verify import logs
-from rods.buffers.log.authentic import Authenticate, authenticating
 from rods.buffers.log.disk import free_name, replace, sync_folder
 from rods.buffers.log.parts import first_seq, segments
 from rods.buffers.log.record_bytes import (
@@ -42,7 +41,7 @@ from rods.buffers.log.tail import read, read_raw
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat
-from rods.buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
+from rods.buffers.run.locks import Ownership, owner, stale_owners
 from rods.buffers.run.run import Run
 from rods.errors import CorruptLogError, RefusedError, RodsError
 from rods.files import BULK, read_regular
@@ -87,8 +86,8 @@ def examine(run: Run) -> list[Repair]:
         repairs.append(
             Repair(path.name, "a file that was never finished", aside, partial(_move, path))
         )
-    for path, gone in stale_owners(folder):
-        held = f"held by {gone}, whose heartbeat has stopped"
+    for path, holder in stale_owners(folder):
+        held = f"held by {holder}, whose heartbeat has stopped"
         repairs.append(Repair(f"{runfolder.LOCKS}/{path.name}", held, aside))
     return repairs
 
@@ -111,7 +110,6 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
         with ExitStack() as held:
             for name in OWNED:
                 held.enter_context(Ownership(folder, name, PROCESS, heartbeat))
-            held.enter_context(buffer_lock(folder))
             broken = _broken(run)  # again, now that nobody else writes
             if [str(repair) for repair in broken] != [
                 str(repair) for repair in repairs if repair.mends
@@ -134,10 +132,11 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
 def agree(run: Run, problems: Iterable[Mapping[str, str]]) -> None:
     """Puts on record what a repair that lost records has left, so that `rods verify` shows it apart
     from then on."""
-    with buffer_lock(run.path), closing(LogWriter(run.path / runfolder.LOSSES)) as log:
+    losses = run.path / runfolder.LOSSES
+    with Ownership(run.path, losses.name, PROCESS), closing(LogWriter(losses)) as log:
         log.append(
-            record("loss", where=left["where"], what=left["what"], time=time.time())
-            for left in problems
+            record("loss", where=problem["where"], what=problem["what"], time=time.time())
+            for problem in problems
         )
 
 
@@ -158,7 +157,7 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
     if not any(part.damaged for part in parts):
         return
     remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
-    for part, data in mended(parts, authenticating(log)):
+    for part, data in mended(parts):
         act = partial(_replace, part.path, data)
         yield Repair(part.path.name, str(part), remedy, act, mends=True, loses=bool(part.missing))
     for snapshot in sorted(
@@ -202,28 +201,27 @@ def restore_pool(run: Run, aside: Path) -> None:
     _cut_before_lost_merge(log, aside)
     history = Rederivation(run, Findings(str(run.path)))
     history.walk()
-    authenticate = authenticating(log)
     for part in segments(log) if history.restored else ():
         lines = read_regular(part, BULK).splitlines(keepends=True)
         first = first_seq(part) or 0
         for seq, content in history.restored.items():
             if first <= seq < first + len(lines):
-                lines[seq - first] = line(seq, content, authenticate)
+                lines[seq - first] = line(seq, content)
         replace(part, b"".join(lines))
 
 
 def _cut_before_lost_merge(log: Path, aside: Path) -> None:
     # the last `epoch` record, and whether one was lost behind it
     after = 0
-    lost = False
-    for known in read_raw(log):
-        if known["kind"] == LOST:
-            lost = True
-        elif known["kind"] == "epoch":
-            if lost and known["first"] != after + 1:
+    gap = False
+    for entry in read_raw(log):
+        if entry["kind"] == LOST:
+            gap = True
+        elif entry["kind"] == "epoch":
+            if gap and entry["first"] != after + 1:
                 break
-            after = known["seq"]
-            lost = False
+            after = entry["seq"]
+            gap = False
     else:
         return
     for part in reversed(segments(log)):
@@ -275,12 +273,9 @@ class PartContents:
     @property
     def offset(self) -> int:
         """The start of the first line that is not as it should be."""
-        pairs = enumerate(zip(self.data, sound := self.sound, strict=False))
-        differs = next(
-            (place for place, (byte, other) in pairs if byte != other),
-            min(len(self.data), len(sound)),
-        )
-        return self.data.rfind(b"\n", 0, differs) + 1
+        lines = zip(self.data.split(b"\n"), self.sound.split(b"\n"), strict=False)
+        alike = takewhile(lambda pair: pair[0] == pair[1], lines)
+        return min(len(self.data), sum(len(text) + 1 for text, _ in alike))
 
     def __str__(self) -> str:
         first = min(self.missing, default=0)
@@ -318,17 +313,15 @@ def salvage(log: Path) -> list[PartContents]:
     return parts
 
 
-def mended(
-    parts: list[PartContents], authenticate: Authenticate | None = None
-) -> Iterator[tuple[PartContents, bytes]]:
+def mended(parts: list[PartContents]) -> Iterator[tuple[PartContents, bytes]]:
     """The damaged parts with their new bytes."""
-    known = _starts(parts)
+    starts = _starts(parts)
     for part in parts:
         if part.damaged:
             lines = {seq: text + b"\n" for seq, text in part.records.items()}
             for seq in part.missing:
-                lost = known.get(seq) or record(LOST, log=part.path.name, number=seq)
-                lines[seq] = line(seq, lost, authenticate)
+                content = starts.get(seq) or record(LOST, log=part.path.name, number=seq)
+                lines[seq] = line(seq, content)
             yield part, b"".join(lines[seq] for seq in sorted(lines))
 
 
@@ -366,16 +359,16 @@ def _starts(parts: list[PartContents]) -> dict[int, Record]:
     """The `start` records among the missing ones: an attempt whose steps are there has begun."""
     missing = {seq for part in parts for seq in part.missing}
     starts: dict[int, Record] = {}
-    begun: set[int] = set()
+    attempts: set[int] = set()
     gap = 0  # the latest missing seq
     for part in parts if missing else ():
         for seq, text in part.records.items():
             gap = seq - 1 if seq - 1 in missing else gap
             content = orjson.loads(text)
             if content["kind"] == "start":
-                begun.add(content["attempt"])
-            elif content["kind"] in ("group", "step") and content["attempt"] not in begun:
-                begun.add(content["attempt"])
+                attempts.add(content["attempt"])
+            elif content["kind"] in ("group", "step") and content["attempt"] not in attempts:
+                attempts.add(content["attempt"])
                 if gap:
                     from_step = content["step"] - 1
                     starts[gap] = record(

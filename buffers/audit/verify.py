@@ -1,14 +1,12 @@
 """`rods verify`: derives every decision of a run again from its logs, and compares.
 
 Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and ids of all logs,
-groups that are whole, picks, variants and lineages that fit together, and snapshots.
+groups that are whole, and picks, variants and generations that fit together.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
 
 import orjson
 
@@ -17,15 +15,13 @@ from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import initial
-from rods.buffers.folds.totals import DaemonTotals
-from rods.buffers.log.authentic import VARIABLE, authenticating, forged
 from rods.buffers.log.parts import last_of, segments
 from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, group_of, record_id
 from rods.buffers.log.record_bytes import LOGS as ADDED
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import damaged
-from rods.buffers.run.run import Run, extensions_of
+from rods.buffers.run.run import Run, extended_records
 from rods.buffers.state import read_state
 from rods.conversations import Rubric
 from rods.episode.diagnosis import diagnose
@@ -40,9 +36,6 @@ from rods.observations import Group
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task
 
-Fold = TypeVar("Fold", DaemonTotals, Observations)
-# at two folds of a log, between which its writer may have written: a true difference stays
-LOOKS = 5
 LOGS = (*runfolder.RECORDED, *(log for logs in ADDED.providers().values() for log in logs))
 
 
@@ -63,13 +56,9 @@ def verify(path: Path, replay: bool = False) -> Findings:
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
     try:
-        _check_authors(path, findings)
-        # derived from what anybody may have written, the rest would mean nothing
-        if not findings.ok:
-            return findings
         for log in LOGS:
             _check_records(run.path / log, findings)
-        for longer in extensions_of(path):
+        for longer in extended_records(path):
             ends = f"{longer['steps']} steps, {len(longer['stages'])} stages"
             findings.notes.append(f"extended at step {longer['step']} to {ends}")
         for where, what in chain(truncations(run), damaged(run.named(), run.path)):
@@ -79,7 +68,6 @@ def verify(path: Path, replay: bool = False) -> Findings:
         history = Rederivation(run, findings)
         history.walk()
         _check_picks(run, history.pool.injected, findings)
-        _check_snapshot(run, findings)
         if replay:
             for task_id, seq in history.pool.injected.items():
                 task = history.staging.task(seq)
@@ -89,30 +77,6 @@ def verify(path: Path, replay: bool = False) -> Findings:
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
-
-
-def _check_authors(path: Path, findings: Findings) -> None:
-    """Where a key is given: every record of every log is from somebody who has it."""
-    for log in logs(path):
-        if (authenticate := authenticating(log)) is None:
-            with suppress(OSError, UserError):  # which whatever reads the log says
-                if "mac" in (last_of(log) or {}):
-                    findings.notes.append(
-                        f"its records carry codes, which are not looked at: {VARIABLE} names no key"
-                    )
-                    return
-            continue
-        findings.count("logs held to the key")
-        try:
-            wrong = list(islice(forged(log, authenticate), 2))
-        except (OSError, UserError) as error:
-            findings.problem(log.name, str(error))
-            continue
-        for part, offset in wrong[:1]:
-            more = " and others" if wrong[1:] else ""
-            findings.problem(
-                part.name, f"the record at byte {offset}{more}: written without the key"
-            )
 
 
 def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:
@@ -125,7 +89,7 @@ def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Rea
         )
     else:
         assert isinstance(task, OpenTask)
-        extension = next((known for known in extensions() if known.varies(task)), None)
+        extension = next((each for each in extensions() if each.varies(task)), None)
         faults = None if extension is None else extension.replayed(run, task)
     findings.count(
         "variants replayed" if faults is not None else "variants that are not played again"
@@ -143,8 +107,10 @@ def _check_traces(run: Run, findings: Findings) -> None:
         if not file.is_file():
             continue
         try:
-            kept = map(orjson.loads, unpacked_lines(file))
-            traces = [(entry["slot"], entry["rollout"], Trace.from_json(entry)) for entry in kept]
+            entries = map(orjson.loads, unpacked_lines(file))
+            traces = [
+                (entry["slot"], entry["rollout"], Trace.from_json(entry)) for entry in entries
+            ]
         except (OSError, UserError, ValueError, KeyError, TypeError) as error:
             what = f"cannot be read, so its labels are not checked: {error}"
             findings.notes.append(f"{runfolder.TRACES}/{file.name} {what}")
@@ -169,8 +135,8 @@ def _check_traces(run: Run, findings: Findings) -> None:
                 derived = diagnose(trace, task, run.environments.load(task.environment.name))
                 findings.count("rollouts diagnosed again")
                 if derived != (labels := groups[slot].rollouts[rollout].labels):
-                    given, told = (", ".join(some) or "none" for some in (derived, labels))
-                    findings.problem(where, f"its labels are {told}, its trace gives {given}")
+                    expected, actual = (", ".join(some) or "none" for some in (derived, labels))
+                    findings.problem(where, f"its labels are {actual}, its trace gives {expected}")
 
 
 def _differs(
@@ -214,12 +180,12 @@ def _differs(
 def _check_records(path: Path, findings: Findings) -> None:
     """Checksums, seqs and shapes are checked by reading; here ids, that groups are whole, and what
     rollouts earned."""
-    raw = lost = counted = 0
+    raw = losses = counted = 0
     for record in read_raw(path):
         raw += 1
         kind = record["kind"]
         if kind == LOST:
-            lost += 1
+            losses += 1
             findings.problem(path.name, f"record {record['seq']} was lost to damage")
         if kind in KEYS and record["id"] != record_id(kind, record):
             findings.problem(
@@ -228,10 +194,10 @@ def _check_records(path: Path, findings: Findings) -> None:
     for record, members in Tail(path, strict=True).groups():
         counted += 1 + len(members)
         counts = KINDS.get(record["kind"], {}).get("counts")
-        said = record[counts] if counts else len(members)
-        if said != len(members):
+        count = record[counts] if counts else len(members)
+        if count != len(members):
             findings.problem(
-                path.name, f"record {record['seq']} closes {len(members)} records, not {said}"
+                path.name, f"record {record['seq']} closes {len(members)} records, not {count}"
             )
         for member in members:
             try:
@@ -240,7 +206,7 @@ def _check_records(path: Path, findings: Findings) -> None:
             except CorruptLogError as error:
                 findings.problem(path.name, str(error))
     findings.count("records", raw)
-    if void := raw - counted - lost:
+    if void := raw - counted - losses:
         findings.notes.append(
             f"{path.name}: {void} records of groups that were never closed (void)"
         )
@@ -249,37 +215,10 @@ def _check_records(path: Path, findings: Findings) -> None:
             findings.notes.append(f"{aside.name}: a line cut short, moved aside")
 
 
-def _check_snapshot(run: Run, findings: Findings) -> None:
-    """The folds behind the latest snapshots come to what the folds of everything do."""
-    if not _agree(
-        DaemonTotals.poll, *(DaemonTotals(run.path, every_record=every) for every in (False, True))
-    ):
-        findings.problem(
-            runfolder.SNAPSHOTS, "that of seeds or rejected is not what their closed parts say"
-        )
-    behind = Observations(run, strict=True, every_step=False)
-    if not behind.snapshot:
-        return
-    findings.count("snapshots")
-    name = f"{runfolder.SNAPSHOTS}/observations.{behind.snapshot:012d}.json"
-    if not _agree(Observations.catch_up, behind, Observations(run, strict=True)):
-        findings.problem(name, "not what the closed parts say")
-
-
-def _agree(read_on: Callable[[Fold], None], one: Fold, other: Fold) -> bool:
-    """Whether two folds of a log come to the same, once they have read as far."""
-    for _ in range(LOOKS):
-        read_on(one)
-        read_on(other)
-        if one.state() == other.state():
-            return True
-    return False
-
-
 def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> None:
-    """Whether picks, variants and `finished` records name each other, and lineages keep to their
+    """Whether picks, variants and `finished` records name each other, and generations keep to their
     rules. `injected`: variant → its seq in the expanded log, in the order of injection."""
-    picked: dict[str, Record] = {}
+    picks: dict[str, Record] = {}
     finished: dict[str, Record] = {}
     considered: set[int] = set()
     # A daemon that works beside this writes a pick, then its variants, then that it is finished. So
@@ -299,7 +238,7 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
         where = f"{runfolder.SEEDS}, record {record['seq']}"
         pick = record.get("pick")
         if record["kind"] == "picked":
-            if picked.setdefault(record["pick"], record) is not record:
+            if picks.setdefault(record["pick"], record) is not record:
                 findings.problem(where, f"pick {pick} occurs twice")
         elif record["kind"] == "considered":
             if record["step"] in considered:
@@ -308,33 +247,33 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
         elif record["kind"] == "finished":
             if record["seq"] <= begun:
                 finished[record["pick"]] = record
-            if pick not in picked:
+            if pick not in picks:
                 findings.problem(where, f"finishes {pick}, which was never picked")
-    written: dict[str, list[str]] = {}
-    lineage: dict[int, tuple[str, int]] = {}  # seq of the variant → its seed, its generation
+    tasks: dict[str, list[str]] = {}
+    origins: dict[int, tuple[str, int]] = {}  # seq of the variant → its seed, its generation
     for pick, seq, task_id, generation in expanded:
-        if pick not in picked:
+        if pick not in picks:
             findings.problem(
                 f"{runfolder.EXPANDED}, record {seq}", f"belongs to {pick}, never picked"
             )
-        written.setdefault(pick, []).append(task_id)
-        lineage[seq] = picked.get(pick, {}).get("task", ""), generation
+        tasks.setdefault(pick, []).append(task_id)
+        origins[seq] = picks.get(pick, {}).get("task", ""), generation
     for pick, record in finished.items():
-        if sorted(record["accepted"]) != sorted(written.get(pick, [])):
+        if sorted(record["accepted"]) != sorted(tasks.get(pick, [])):
             where = f"{runfolder.SEEDS}, record {record['seq']}"
             findings.problem(where, f"{pick}: accepted variants are not those expanded")
-    findings.count("picks", len(picked))
-    findings.count("variants", max(lineage, default=0))
-    known = {member.task_id: member.generation for member in initial(run)}
+    findings.count("picks", len(picks))
+    findings.count("variants", max(origins, default=0))
+    generations = {member.task_id: member.generation for member in initial(run)}
     limit = run.config.selection.max_generation
     for task_id, seq in injected.items():
         # A variant is one generation further than its seed, within the limit.
-        parent, generation = lineage[seq]
-        seed = known.get(parent)
+        parent, generation = origins[seq]
+        seed = generations.get(parent)
         if seed is not None and generation != seed + 1:
             findings.problem(
                 f"variant {task_id}", f"generation {generation}, but its seed's is {seed}"
             )
         if 0 < limit < generation:
             findings.problem(f"variant {task_id}", f"generation {generation} exceeds {limit}")
-        known[task_id] = generation
+        generations[task_id] = generation

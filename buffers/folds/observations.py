@@ -115,7 +115,7 @@ class Observations:
     # the latest live one that was read: when a step is yielded, that of the step before
     update: Record | None
     rewound: bool  # whether the last look met a start that dropped steps
-    lineage: AttemptHistory
+    starts: AttemptHistory
     snapshot: int  # the seq up to which closed parts need not be read again
     tail: Tail
     _digests: bytearray  # of the live steps, one behind the other
@@ -152,35 +152,35 @@ class Observations:
     @property
     def attempt(self) -> int:
         """The latest attempt; 0 before the first start."""
-        return self.lineage.attempt
+        return self.starts.attempt
 
     def live(self, attempt: int, step: int) -> bool:
         """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing
         was done yet."""
-        made = self.lineage.limit(attempt - 1) < step and self.lineage.keeps(attempt, step)
-        return step == 0 or (made and self.digest(step) is not None)
+        current = self.starts.limit(attempt - 1) < step and self.starts.keeps(attempt, step)
+        return step == 0 or (current and self.digest(step) is not None)
 
     def digest(self, step: int) -> str | None:
         """What was reported at a live step (`digest` below); None for any other step."""
-        stored = self._digests[(step - 1) * DIGEST : step * DIGEST] if step > 0 else NO_DIGEST
-        return stored.hex() if stored and stored != NO_DIGEST else None
+        mark = self._digests[(step - 1) * DIGEST : step * DIGEST] if step > 0 else NO_DIGEST
+        return mark.hex() if mark and mark != NO_DIGEST else None
 
     def steps(self) -> Iterator[ClosedStep]:
         """Live steps that were closed since the last look, one by one as they are folded. The
         caller must exhaust it. After a rewind (`rewound`) the tracker holds what is left, and only
         steps after the ones left are yielded."""
         self.rewound = False
-        known = 0.0  # up to here the caller has seen what still counts
+        last_seen = 0.0  # up to here the caller has seen what still counts
         while True:
             attempt = self.attempt
             for step in self._follow():
                 if step is None:
                     self._fold_anew()
-                    kept = self.lineage.limit(attempt)
-                    known = min(known, kept) if self.rewound else kept
+                    limit = self.starts.limit(attempt)
+                    last_seen = min(last_seen, limit) if self.rewound else limit
                     self.rewound = True
                     break
-                if step.step > known:
+                if step.step > last_seen:
                     yield step
             else:
                 return
@@ -198,11 +198,11 @@ class Observations:
                 if self._keep:
                     self._snapshots.write(self.snapshot, self.state())
             if record["kind"] == "start":
-                if self.lineage.add(record) and record["from_step"] < self.last_step:
+                if self.starts.add(record) and record["from_step"] < self.last_step:
                     yield None
-            elif record["kind"] == "update" and self.lineage.counts(record):
+            elif record["kind"] == "update" and self.starts.counts(record):
                 self.update = record
-            elif record["kind"] == "step" and self.lineage.counts(record):
+            elif record["kind"] == "step" and self.starts.counts(record):
                 if record["step"] > record["seq"]:  # each took a record at least
                     raise misfit(OBSERVATIONS, record, "its step is beyond what the log can hold")
                 closed = ClosedStep(record, groups)
@@ -223,13 +223,13 @@ class Observations:
         self.tracker = Tracker(self.run.config.zones, self.run.config.selection.boundary)
         self.folds = new_folds(self.run.config)
         newest = iter(()) if self._every_step else self._snapshots.newest()
-        for seq, skip, (lineage, last_step, digests, tracker, folds, drawn) in newest:
-            before = AttemptHistory.from_json(lineage).attempt
-            known = known_starts(self._log, AttemptHistory.from_json(lineage), skip)
-            if known.limit(before) < last_step or self._written() - last_step < self._recent:
+        for seq, skip, (starts, last_step, digests, tracker, folds, drawn) in newest:
+            before = AttemptHistory.from_json(starts).attempt
+            history = known_starts(self._log, AttemptHistory.from_json(starts), skip)
+            if history.limit(before) < last_step or self._written() - last_step < self._recent:
                 # a later start has dropped steps that the snapshot holds, or too few follow it
                 continue
-            self.lineage = known
+            self.starts = history
             self.last_step = last_step
             self._digests = bytearray.fromhex(digests)
             self.drawn = dict(drawn)
@@ -239,7 +239,7 @@ class Observations:
             self.snapshot = seq
             break
         else:
-            self.lineage = known_starts(self._log)
+            self.starts = known_starts(self._log)
             self.last_step = 0
             self._digests = bytearray()
             self.drawn = {}
@@ -264,7 +264,7 @@ class Observations:
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
         return [
-            self.lineage.as_json(),
+            self.starts.as_json(),
             self.last_step,
             self._digests.hex(),
             self.tracker.state(),
@@ -274,13 +274,13 @@ class Observations:
 
 
 def known_starts(
-    path: Path, lineage: AttemptHistory | None = None, skip: Container[str] = frozenset()
+    path: Path, starts: AttemptHistory | None = None, skip: Container[str] = frozenset()
 ) -> AttemptHistory:
-    """Adds to `lineage` (default: an empty one) the starts in a log of observations, but for the
+    """Adds to `starts` (default: none) those in a log of observations, but for the
     parts named in `skip`. They are found without parsing the rest: folds that know them beforehand
     read the log once, however often it was rewound. Relies on records being compact JSON
     (docs/protocol.md)."""
-    lineage = lineage or AttemptHistory()
+    starts = starts or AttemptHistory()
     for part in segments(path):
         if part.name in skip:
             continue
@@ -289,8 +289,8 @@ def known_starts(
                 for line in block.splitlines(keepends=True) if START in block else ():
                     whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
                     if whole and (record := parsed(line[:-1], part, 0))["kind"] == "start":
-                        lineage.add(record)
-    return lineage
+                        starts.add(record)
+    return starts
 
 
 def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:

@@ -81,13 +81,13 @@ class Pool:
 
     def state(self) -> Any:
         """The whole state as JSON, for `load`."""
-        gone = [
-            [*astuple(left.member), left.rule, left.epoch, left.step]
-            for left in self.revivable.values()
+        revivable = [
+            [*astuple(retired.member), retired.rule, retired.epoch, retired.step]
+            for retired in self.revivable.values()
         ]
         return {
             "active": [astuple(member) for member in self.active.values()],
-            "revivable": gone,
+            "revivable": revivable,
             "injected": self.injected,
             "refused": sorted(self.decided.difference(self.injected.values())),
             "epochs": [list(opened) for opened in self.epochs],
@@ -148,10 +148,10 @@ class Pool:
         if kind == "injected":
             self.decided.add(record["expanded"])
             self.injected[record["task"]] = record["expanded"]
-            named = (
+            values = (
                 record[name] for name in ("task", "type", "generation", "epoch", "step", "expanded")
             )
-            self.active[record["task"]] = Member(*named)
+            self.active[record["task"]] = Member(*values)
         elif kind == "refused":
             self.decided.add(record["expanded"])
         elif kind == "retired":
@@ -161,9 +161,9 @@ class Pool:
                     member, record["rule"], record["epoch"], record["step"]
                 )
         elif kind == "revived":
-            gone = self.revivable.pop(record["task"])
+            retired = self.revivable.pop(record["task"])
             self.active[record["task"]] = replace(
-                gone.member, epoch=record["epoch"], since=gone.step
+                retired.member, epoch=record["epoch"], since=retired.step
             )
         elif kind == "epoch":
             self.epochs.append(Opened(record["attempt"], record["step"], record["stage"]))
@@ -180,8 +180,8 @@ def fix(fixed: dict[int, Record], closing: Record) -> None:
     """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the
     first time. A record without `admissions` has read none, which is fixed too."""
     names = (*FIXED, *(name for names in EPOCH_FIELDS.providers().values() for name in names))
-    told = {"admissions": 0} | {name: closing[name] for name in names if name in closing}
-    fixed[closing["epoch"]] = told | fixed.get(closing["epoch"], {})
+    fields = {"admissions": 0} | {name: closing[name] for name in names if name in closing}
+    fixed[closing["epoch"]] = fields | fixed.get(closing["epoch"], {})
 
 
 def windows_json(tracker: Tracker, pool: Pool) -> dict[str, list[dict[str, Any]]]:

@@ -73,13 +73,16 @@ class Seeds:
         elif kind == "considered":
             self.last_considered = max(self.last_considered, record["step"])
         elif kind == "finished":
-            gone = self.unfinished.pop(record["pick"], None)
-            if gone is None:
+            unfinished = self.unfinished.pop(record["pick"], None)
+            if unfinished is None:
                 return
-            self._open[gone.step] -= 1
-            if not self._open[gone.step]:
-                del self._open[gone.step]
-            if record["dropped_stale"] is not None and self.last_picked.get(gone.task) == gone.step:
-                del self.last_picked[gone.task]
+            self._open[unfinished.step] -= 1
+            if not self._open[unfinished.step]:
+                del self._open[unfinished.step]
+            if (
+                record["dropped_stale"] is not None
+                and self.last_picked.get(unfinished.task) == unfinished.step
+            ):
+                del self.last_picked[unfinished.task]
         elif kind == "expanded" and (pick := self.unfinished.get(record["pick"])) is not None:
             pick.variants[record["index"]] = record["task"]["id"]

@@ -20,9 +20,9 @@ from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
-from rods.files import BULK, read_regular
+from rods.files import BULK, TASKS, read_regular, sha256_of
 
-VERSION = 8  # of what the folds keep: another version is read anew
+VERSION = 9  # of what the folds keep: another version is read anew
 KEPT = 2
 
 
@@ -93,18 +93,13 @@ class Snapshots:
 
     def _part(self, path: Path) -> Record:
         status = path.stat()
-        known = self._hashed.get(path.name)
-        if known is None or (known["size"], known["mtime_ns"]) != (
-            status.st_size,
-            status.st_mtime_ns,
-        ):
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            known = {
+        part = self._hashed.get(path.name)
+        if part is None or (part["size"], part["mtime_ns"]) != (status.st_size, status.st_mtime_ns):
+            part = {
                 "name": path.name,
                 "size": status.st_size,
                 "mtime_ns": status.st_mtime_ns,
-                "sha256": digest,
+                "sha256": sha256_of(path, TASKS),
             }
-            self._hashed[path.name] = known
-        return known
+            self._hashed[path.name] = part
+        return part

@@ -77,10 +77,6 @@ class DaemonTotals:
             self.failed[failure] += 1
             self.example[failure] = record["evidence"]
 
-    def state(self) -> Any:
-        """What both logs say, whenever they were read."""
-        return [self._state(SEEDS), self._state(REJECTED)[0]]
-
     def _state(self, log: str) -> Any:
         """What a snapshot keeps of a log, as JSON can say it."""
         if log == SEEDS:

@@ -3,7 +3,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,10 +32,10 @@ STEP_FIELDS: Door[Mapping[str, Shape | str]] = Door("step_fields")
 # of those that open epochs (000)
 EPOCH_FIELDS: Door[Mapping[str, Shape | str]] = Door("epoch_fields")
 
-KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
-KEYS: dict[str, tuple[str, ...]] = {kind: tuple(told["key"]) for kind, told in KINDS.items()}
+KINDS = tomllib.loads(Path(__file__).with_name("records.toml").read_text(encoding="utf-8"))
+KEYS: dict[str, tuple[str, ...]] = {kind: tuple(form["key"]) for kind, form in KINDS.items()}
 KEYS |= {kind: key for keys in RECORD_KEYS.providers().values() for kind, key in keys.items()}
-SHAPES = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text(encoding="utf-8"))
+SHAPES: dict[str, Any] = {kind: form["fields"] for kind, form in KINDS.items()}
 for _shapes in RECORD_SHAPES.providers().values():
     SHAPES |= _shapes
 for _kind, _fields in (("step", STEP_FIELDS), ("epoch", EPOCH_FIELDS)):
@@ -44,7 +44,7 @@ for _kind, _fields in (("step", STEP_FIELDS), ("epoch", EPOCH_FIELDS)):
 GROUP = ("attempt", "step", "index", "stage", "task", "role", "interface")
 FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}
 CLOSED_BY: dict[str, str] = {
-    kind: told["closed_by"] for kind, told in KINDS.items() if "closed_by" in told
+    kind: form["closed_by"] for kind, form in KINDS.items() if "closed_by" in form
 }
 CLOSING = frozenset(CLOSED_BY.values())
 # stands for a record that damage took (rods.buffers.audit.repair), perhaps one of a group; folds
@@ -68,12 +68,9 @@ def closed(closing: Record, first: int) -> Record:
     return {"id": closing["id"], "kind": closing["kind"], "first": first, **closing}
 
 
-def line(seq: int, content: Record, authenticate: Callable[[bytes], bytes] | None = None) -> bytes:
-    """The bytes of a record, newline included, with the field that `authenticate` gives
-    (rods.buffers.log.authentic). Raises UserError for more than readers take."""
+def line(seq: int, content: Record) -> bytes:
+    """The bytes of a record, newline included. Raises UserError for more than readers take."""
     body = orjson.dumps({"seq": seq, **content})[:-1]
-    if authenticate is not None:
-        body += authenticate(body)
     if len(body) + TRAILER >= LINE:
         what = (
             f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may "
@@ -168,16 +165,16 @@ def checked(content: Any) -> Record:
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(kind, str) or type(content.get("seq")) is not int:
         raise ValueError("no record, though its checksum matches")
-    known: Record = content
+    fields: Record = content
     # there are many, and a call for every field would take a fifth of folding them
     if kind == "group":
-        attempt, step, index, stage, task, role, interface = map(known.get, GROUP)
+        attempt, step, index, stage, task, role, interface = map(fields.get, GROUP)
         counts = type(attempt) is type(step) is type(index) is type(stage) is int
         if counts and type(task) is type(role) is type(interface) is str:
-            return known
-    if (fault := FAULTS.get(kind)) is not None and (what := fault(known)):
+            return fields
+    if (fault := FAULTS.get(kind)) is not None and (what := fault(fields)):
         raise ValueError(f"{kind}{what}, though its checksum matches")
-    return known
+    return fields
 
 
 def read_line(file: BinaryIO, part: Path) -> bytes:

@@ -1,10 +1,10 @@
-"""What the fields of records hold (shapes.toml): a record that says another thing was written by
+"""What the fields of records hold (records.toml): a record that says another thing was written by
 nobody here.
 
 A shape is the name of a type (`text`, `count`: a whole number from 0 on, `positive`: from 1 on,
-`number`, `flag`, `object`, `list`, `id`, `end`: of a rollout, `any`; `count?`: or null); a table of
-shapes by field (`step?` may be missing, and what it does not name is not looked at); `{"*" =
-shape}` for all values of an object; `[shape]` for all items of a list.
+`whole`: any, `number`, `flag`, `object`, `list`, `id`, `end`: of a rollout, `any`; `count?`: or
+null); a table of shapes by field (`step?` may be missing, and what it does not name is not looked
+at); `{"*" = shape}` for all values of an object; `[shape]` for all items of a list.
 """
 
 import re
@@ -20,6 +20,7 @@ LARGEST = 1 << 53  # what every reader of JSON takes for a whole number
 TYPES: dict[str, tuple[type, ...]] = {
     "count": (int,),
     "positive": (int,),
+    "whole": (int,),
     "number": (int, float),
     "flag": (bool,),
     "object": (dict,),

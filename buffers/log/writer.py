@@ -21,12 +21,11 @@ import asyncio
 import errno
 import os
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
 
-from rods.buffers.log.authentic import VARIABLE, authenticating
 from rods.buffers.log.disk import open_file, refusals, sync_folder, write
 from rods.buffers.log.parts import first_seq, last_of, last_record
 from rods.buffers.log.record_bytes import Damage, Record, closed, line, newline_altered, quarantine
@@ -47,7 +46,6 @@ class LogWriter:
         self.path = path
         self._part_bytes = part_bytes
         new = not path.exists()
-        self.authenticate = authenticating(log or path)
         before = last_of(log or path, but=path)
         self.seq = 0 if before is None else int(before["seq"])
         self._descriptor = -1
@@ -60,10 +58,8 @@ class LogWriter:
                 sync_folder(path.parent)
             else:
                 with quarantine():
-                    before = self._repair_tail() or before
+                    self._repair_tail()
                 self._sync()
-            if before is not None and ("mac" in before) != (self.authenticate is not None):
-                raise _another_key(path, self.authenticate is not None)
         except BaseException:
             self.close()
             raise
@@ -74,17 +70,12 @@ class LogWriter:
         Raises UserError for a full disk or one that refuses writes; lines that were written whole
         stay.
         """
-        lines = [
-            line(seq, content, self.authenticate)
-            for seq, content in enumerate(records, self.seq + 1)
-        ]
+        lines = [line(seq, content) for seq, content in enumerate(records, self.seq + 1)]
         return self.append_lines(b"".join(lines), self.seq + len(lines))
 
-    def append_lines(
-        self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None
-    ) -> int:
-        """The same for lines that `records.line` has made of the seqs that are due, up to `last`.
-        `meanwhile` is called once they are written, before the disk is waited for."""
+    def append_lines(self, data: bytes, last: int) -> int:
+        """The same for lines that `record_bytes.line` has made of the seqs that are due, up to
+        `last`."""
         if not data:
             return self.seq
         if self._broken or self._descriptor < 0:
@@ -114,7 +105,6 @@ class LogWriter:
             raise disk_error(error, self.path) from error
         self.size = self.size + len(data)
         self.seq = last
-        meanwhile()
         self._sync(data)
         self._broken = False
         return self.seq
@@ -197,8 +187,8 @@ class LogWriter:
         self._open_live()
         self._broken = False
 
-    def _repair_tail(self) -> Record | None:
-        """Returns the last whole record, and moves the bytes after it to `<name>.torn.<offset>`."""
+    def _repair_tail(self) -> None:
+        """Moves the bytes behind the last whole record to `<name>.torn.<offset>`."""
         last, end = last_record(self.path)
         if last is not None:
             self.seq = int(last["seq"])
@@ -212,51 +202,30 @@ class LogWriter:
             sync_folder(aside.parent)
             os.ftruncate(self._descriptor, end)
             self.size = end
-        return last
 
 
-def _another_key(path: Path, given: bool) -> RefusedError:
-    """Half a log with codes would prove nothing."""
-    what = (
-        "its records carry no codes, and a key is given"
-        if given
-        else "its records carry codes, and no key is given"
-    )
-    remedy = (
-        f"start without {VARIABLE}, as before" if given else f"name the key's file in {VARIABLE}"
-    )
-    return RefusedError(what, where=str(path), remedy=remedy)
+class Appended(NamedTuple):
+    """Lines on their way to the disk, up to the record `seq`, and who waits for them."""
 
-
-SLOW = 0.005  # seconds; serving 64 producers takes about a tenth of it
-FEW = 16  # are served before a disk has got far
-# the seq of the last of these lines, the lines, who awaits them
-Waiting = tuple[int, bytes, "asyncio.Future[None]"]
+    seq: int
+    lines: bytes
+    done: "asyncio.Future[None]"
 
 
 class GroupCommit:
     """Producers of one event loop share one writer, which nobody else writes with meanwhile; the
     order of records is that of the calls.
 
-    A thread of its own writes and syncs, one batch after the other. A fast disk would idle while
-    all producers are served, so there are two batches of half of them: one is served while the
-    other syncs. Where a sync takes much longer than that, whoever has been served is waited for,
-    and a batch is everyone. The first failed write ends it: whoever waits then, and whoever comes
-    later, is told what failed."""
+    A thread writes and syncs all that waits as one batch, while the next one gathers. The first
+    failed write ends it: whoever waits then, and whoever comes later, is told what failed."""
 
     def __init__(self, writer: Callable[[], LogWriter]) -> None:
         """`writer` is asked before every write, by the thread: a log may go on in another part."""
         self._writer = writer
-        self._seq = writer().seq  # of the last record taken
-        self._authenticate = writer().authenticate
-        self._waiting: list[Waiting] = []
-        self._done: list[Waiting] = []  # written and synced, and not answered yet
-        self._answered: deque[list[Waiting]] = deque()  # on their way to the loop
-        self._failure: Exception | None = None
-        self._wake = threading.Event()
-        self._served = threading.Event()
-        self._asleep = self._closing = False
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.seq = writer().seq  # of the last record taken
+        self._waiting: SimpleQueue[Appended | None] = SimpleQueue()  # None: nothing will follow
+        self.failure: Exception | None = None  # what ended it
+        self._thread: threading.Thread | None = None
 
     def append(self, record: Record) -> asyncio.Future[None]:
         """Takes `record`; the future is done once it is on the disk. Both raise what a write has
@@ -265,103 +234,57 @@ class GroupCommit:
 
     def append_group(self, records: Sequence[Record], closing: Record) -> asyncio.Future[None]:
         """The same for `records` and the record that closes them, in one write."""
-        return self._take([*records, closed(closing, self._seq + 1)])
+        return self._take([*records, closed(closing, self.seq + 1)])
 
     def close(self) -> None:
         """Writes what waits and ends the thread; blocks for as long as the disk takes."""
-        if self._loop is None:
-            return
-        self._closing = True
-        self._wake.set()
-        self._thread.join()
-        os.eventfd_write(self._event, 1)
-        self._tell()
-        self._loop.remove_reader(self._event)
-        os.close(self._event)
-        self._loop = None
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
+            self._thread = None
 
     def _take(self, records: Sequence[Record]) -> asyncio.Future[None]:
-        if self._failure is not None:
-            raise self._failure
-        data = b"".join(
-            [line(seq, each, self._authenticate) for seq, each in enumerate(records, self._seq + 1)]
-        )
-        self._seq += len(records)
-        future = (self._loop or self._start()).create_future()
-        self._waiting.append((self._seq, data, future))
-        if self._asleep:
-            self._wake.set()
-        return future
+        if self.failure is not None:
+            raise self.failure
+        lines = b"".join([line(seq, each) for seq, each in enumerate(records, self.seq + 1)])
+        self.seq += len(records)
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._waiting.put(Appended(self.seq, lines, done))
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, args=(loop,), name="commit", daemon=True
+            )
+            self._thread.start()
+        return done
 
-    def _start(self) -> asyncio.AbstractEventLoop:
-        self._loop = asyncio.get_running_loop()
-        # wakes the loop with less ado than call_soon_threadsafe
-        self._event = os.eventfd(0, os.EFD_CLOEXEC)
-        self._loop.add_reader(self._event, self._tell)
-        self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
-        self._thread.start()
-        return self._loop
-
-    def _tell(self) -> None:
-        """On the event loop: the producers learn what became of their records."""
-        os.eventfd_read(self._event)
-        while self._answered:
-            for _, _, future in self._answered.popleft():
-                # else its producer was cancelled; the record is written all the same
-                if not future.done():
-                    future.set_result(None)
-        if self._failure is not None:
-            for _, _, future in self._waiting:
-                if not future.done():
-                    future.set_exception(self._failure)
-            self._waiting.clear()
-        if self._loop is not None:
-            self._loop.call_soon(self._served.set)  # behind those who have just been told
-
-    def _answer(self) -> None:
-        if self._done:
-            self._answered.append(self._done)
-            self._done = []
-            os.eventfd_write(self._event, 1)
-
-    def _run(self) -> None:
-        took = 0.0
-        while self._await_some():
-            if took > SLOW and self._done:
-                self._served.clear()
-                self._answer()
-                self._served.wait(took)
-            count = len(self._waiting)
-            if took < SLOW and count > FEW:
-                count = min(count, max(FEW, (count + len(self._done) + 1) // 2))
-            batch = self._waiting[:count]
-            del self._waiting[:count]
-            started = time.perf_counter()
-            try:
-                # Those of the batch before are answered while the disk works: told any earlier,
-                # they would keep this thread from asking it.
-                self._writer().append_lines(
-                    b"".join([data for _, data, _ in batch]), batch[-1][0], self._answer
-                )
-            except Exception as error:  # noqa: BLE001 — handed to everyone who waits
-                self._answer()
-                self._waiting[:0] = batch
-                self._failure = error
-                os.eventfd_write(self._event, 1)
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        ended = False
+        while not ended:
+            batch: list[Appended] = []
+            while not batch or not self._waiting.empty():
+                if (appended := self._waiting.get()) is None:
+                    ended = True
+                    break
+                batch.append(appended)
+            if not batch:
                 return
-            took = time.perf_counter() - started
-            self._done = batch
+            try:
+                if self.failure is None:
+                    lines = b"".join([appended.lines for appended in batch])
+                    self._writer().append_lines(lines, batch[-1].seq)
+            except Exception as error:  # noqa: BLE001 — handed to everyone who waits
+                self.failure = error
+            loop.call_soon_threadsafe(_answer, batch, self.failure)
 
-    def _await_some(self) -> bool:
-        """False once nothing waits and nothing will."""
-        while not self._waiting:
-            self._answer()
-            if self._closing:
-                return False
-            self._wake.clear()
-            # from here on whoever appends sets it; who came before is seen by the next look
-            self._asleep = True
-            if not self._waiting and not self._closing:
-                self._wake.wait()
-            self._asleep = False
-        return True
+
+def _answer(batch: Sequence[Appended], failure: Exception | None) -> None:
+    """On the event loop: the producers learn what became of their records."""
+    for appended in batch:
+        if appended.done.done():  # its producer was cancelled; the record is written all the same
+            continue
+        if failure is None:
+            appended.done.set_result(None)
+        else:
+            appended.done.set_exception(failure)
+            appended.done.exception()  # nobody has to wait for it

@@ -19,7 +19,7 @@ from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.merging.rules import Admission, derive
 from rods.buffers.run.heartbeat import Heartbeat, read_heartbeat
-from rods.buffers.run.locks import Ownership, buffer_lock
+from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run, admitted_of
 from rods.buffers.run.runfolder import ADMITTED, POOL
 from rods.buffers.state import RunState
@@ -106,15 +106,13 @@ class Merger:
             raise self._refused(what, f"merge epoch {self.state.epoch + 1} first")
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
-        if filling and (left := self.state.unvisited()):
-            told = f"epoch {number - 1} has not visited {len(left)} of its tasks"
-            raise self._refused(
-                f"{told}, and a static pool is written from all", "record their groups first"
-            )
+        if filling and (tasks := self.state.unvisited()):
+            what = f"epoch {number - 1} has not visited {len(tasks)} of its tasks"
+            what += ", and a static pool is written from all"
+            raise self._refused(what, "record their groups first")
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
-        with buffer_lock(self.run.path):
-            self._record(number, stage, step)
+        self._record(number, stage, step)
 
     def _refused(self, what: str, remedy: str) -> RefusedError:
         return RefusedError(what, where=str(self._writer.path), remedy=remedy)
@@ -177,7 +175,7 @@ class Merger:
         limit = self.run.config.operation.deadline_seconds
         work = object()
         deadline = 0.0
-        said = time.monotonic() + PATIENCE
+        note_due = time.monotonic() + PATIENCE
         while True:
             self._seeds.poll()
             if (
@@ -197,8 +195,8 @@ class Merger:
                     f"(operation.deadline_seconds) → "
                     f"start `rods-daemon {self.run.path}` and try again"
                 )
-            if time.monotonic() > said:
-                said = math.inf
+            if time.monotonic() > note_due:
+                note_due = math.inf
                 start = f"rods-daemon {self.run.path}"
                 log.info("waiting for the daemon", step=step, at_most_seconds=limit, command=start)
             if waiting is not None:
@@ -240,10 +238,10 @@ def merge_records(
     decided, fields, *_ = derive(config, pool, tracker, candidates, admission, **at)
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
-    told = {"admissions": admitted} if admitted else {}
-    made: Record = {"attempt": attempt}
-    decisions = (record(**(made | decision)) for decision in decided)
-    return [*decisions, record("epoch", **made, **fields, **told)]
+    extent = {"admissions": admitted} if admitted else {}
+    common: Record = {"attempt": attempt}
+    decisions = (record(**(common | decision)) for decision in decided)
+    return [*decisions, record("epoch", **common, **fields, **extent)]
 
 
 def admissions(folder: Path) -> int:

@@ -64,10 +64,7 @@ class Admission:
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:
-            what = (
-                "it has no ground-truth calls, was not drawn and has no witness: nothing says that "
-                "it is sound"
-            )
+            what = "it has no ground-truth calls and no witness: nothing says that it is sound"
             return Refusal("schema", what)
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:
@@ -126,19 +123,19 @@ class _Merge:
 
     def by_rule(self, kind: str, decision: Decision | None) -> None:
         if decision is not None:
-            told = {
+            numbers = {
                 name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")
             }
-            self.decide(kind, decision.task, **told)
+            self.decide(kind, decision.task, **numbers)
 
     def standing(self, member: Member) -> RetirementStats:
         return self.tracker.standing(member.task_id, member.since)
 
     def revive(self) -> None:
-        for gone in self.pool.too_hard:
-            task_id = gone.member.task_id
+        for retired in self.pool.too_hard:
+            task_id = retired.member.task_id
             self.by_rule(
-                "revived", retirement.revived(task_id, self.tracker.standing(task_id, gone.step))
+                "revived", retirement.revived(task_id, self.tracker.standing(task_id, retired.step))
             )
 
     def retire(self) -> None:
@@ -227,11 +224,11 @@ class _Merge:
         """Which retired tasks are tried again: those seen longest ago first. One that a re-test
         found mastered has nothing left to show."""
         waiting = []
-        for gone in self.pool.too_hard:
-            task_id = gone.member.task_id
+        for retired in self.pool.too_hard:
+            task_id = retired.member.task_id
             if (
-                gone.member.type in types
-                and self.tracker.standing(task_id, gone.step).latest != "mastered"
+                retired.member.type in types
+                and self.tracker.standing(task_id, retired.step).latest != "mastered"
             ):
                 waiting.append((self.tracker.last_step(task_id) or 0, task_id))
         return [
@@ -271,7 +268,7 @@ def derive(
     active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]
     retests = merge.retests(len(active), rules.types) if retiring else []
     slots = order.slots(config.random_seeds.order, epoch, active, retests)
-    made = [record["kind"] for record in merge.decisions]
+    kinds = [record["kind"] for record in merge.decisions]
     seqs = [candidate.seq for candidate in deferred]
     generated = len(merge.pool.generated)
     closing: Record = {
@@ -285,7 +282,7 @@ def derive(
             "generated": generated,
             "slots": len(slots),
             "retests": len(retests),
-            **{kind: made.count(kind) for kind in ("revived", "retired", "injected", "refused")},
+            **{kind: kinds.count(kind) for kind in ("revived", "retired", "injected", "refused")},
         },
         "deferred": {
             "count": len(seqs),

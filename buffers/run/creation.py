@@ -68,11 +68,11 @@ def create_run(
     before the current folder. Raises UserError for tasks that cannot be trained on, RefusedError
     for another identity."""
     with refusals(path):
-        taken = path.exists() and any(path.iterdir())
+        occupied = path.exists() and any(path.iterdir())
         # looked for last: another process may create it between the two looks
         if runfolder.exists(path):
             return Run.open(path, config)
-    if taken:
+    if occupied:
         raise UserError(
             "exists and is no run folder",
             where=str(path),
@@ -87,7 +87,7 @@ def create_run(
         for extension in extensions()
         for environment in extension.check(config, environments)
     )
-    named = {task.environment for task in tasks} | {
+    references = {task.environment for task in tasks} | {
         reference(environment) for environment in needed
     }
     manifest = {
@@ -99,10 +99,10 @@ def create_run(
             "train": trained,
             "held_out": len(tasks) - trained,
         },
-        "environments": dict(sorted((ref.name, ref.hash) for ref in named)),
+        "environments": dict(sorted((ref.name, ref.hash) for ref in references)),
         "parameters": {
             name: parameters(environments.load(name))
-            for name in sorted({ref.name for ref in named})
+            for name in sorted({ref.name for ref in references})
         },
         "random_seeds": config.random_seeds.model_dump(),
         "identity_hash": content_id(config.identity()),
@@ -113,7 +113,7 @@ def create_run(
     }
     try:
         with _new_folder(path) as fresh:
-            bring((ref.name for ref in named), environments.folders, fresh)
+            bring((ref.name for ref in references), environments.folders, fresh)
             write(fresh / runfolder.TASKS, lines)
             write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
             write(
@@ -313,17 +313,17 @@ def admit(run: Run, name: str, *, by: str, why: str = "") -> Record:
     run knows already, in whatever version, and UserError where there is none."""
     with Ownership(run.path, runfolder.ADMITTED, PROCESS):
         environment = run.environments.load(name)
-        known = run.named().get(environment.name)
-        if known is not None:
-            what = f"environment {environment.name!r} is known already, in version {known}"
+        version = run.named().get(environment.name)
+        if version is not None:
+            what = f"environment {environment.name!r} is known already, in version {version}"
             raise RefusedError(what, where=str(run.path))
         bring([name], run.environments.folders, run.path)
-        told = {
+        fields = {
             "name": environment.name,
             "hash": environment.hash,
             "parameters": parameters(environment),
         }
-        made = record("admitted", **told, by=by, why=why, time=round(time.time(), 3))
+        entry = record("admitted", **fields, by=by, why=why, time=round(time.time(), 3))
         with closing(LogWriter(run.path / runfolder.ADMITTED)) as writer:
-            writer.append([made])
-        return made
+            writer.append([entry])
+        return entry

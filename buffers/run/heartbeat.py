@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import orjson
 
+from rods.buffers.log.shapes import fault_of
 from rods.deadlines import BEATS_SEEN, SILENCE, STUCK
 from rods.errors import UserError
 from rods.files import read_regular
@@ -32,6 +33,7 @@ RESTING = frozenset(
 # What readers reckon with, where it is there.
 NUMBERS = ("counter", "time", "uptime", "quiet", "still", "patience", "pid")
 TEXTS = ("process", "host", "boot_id", "job", "state")
+FAULT = fault_of({f"{key}?": "number" for key in NUMBERS} | {f"{key}?": "text" for key in TEXTS})
 
 Life = Literal["never started", "no heartbeat", "running", "idle", "stuck", "stopped", "dead"]
 
@@ -166,10 +168,7 @@ def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
         beat: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
     except (OSError, ValueError, UserError):
         return {}
-    known = isinstance(beat, dict) and all(
-        isinstance(beat.get(key, 0), (int, float)) for key in NUMBERS
-    )
-    return beat if known and all(isinstance(beat.get(key, ""), str) for key in TEXTS) else {}
+    return {} if FAULT(beat) else beat
 
 
 def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = BEATS_SEEN) -> bool:

@@ -1,8 +1,7 @@
-"""Who owns which file (`Ownership`), and the lock around merges (`buffer_lock`), which the daemon
-never takes.
+"""Who owns which file (`Ownership`).
 
-Correctness rests on neither: logs have one writer, groups have closing records, merges are
-idempotent. They keep a second trainer or daemon from starting by mistake, and tell people who is
+Correctness does not rest on it: logs have one writer, groups have closing records, merges are
+idempotent. It keeps a second trainer or daemon from starting by mistake, and tells people who is
 there. On the machine itself flock decides, which the system gives back when a process dies. What
 another machine has recorded holds for as long as its heartbeat's counter moves by our own clock,
 since locks need not reach us from there. Without flock the counter decides alone.
@@ -18,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from filelock import FileLock, Timeout
 
 from rods.buffers.log.disk import refusals
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
 from rods.buffers.run.runfolder import LOCKS
-from rods.deadlines import MERGE_LOCK, OWNER_LOOK
-from rods.errors import RefusedError, RodsError, UserError, disk_error
+from rods.deadlines import OWNER_LOOK
+from rods.errors import RefusedError, RodsError, UserError
 from rods.files import descriptor_of, open_regular
 
 # seconds after which, without flock, two that took a file at once have seen each other
@@ -49,12 +47,12 @@ class Owner:
         }
 
     @staticmethod
-    def from_json(given: dict[str, Any]) -> "Owner":
+    def from_json(value: dict[str, Any]) -> "Owner":
         """Raises KeyError, TypeError or ValueError for what is none."""
         place = ProcessLocation(
-            str(given["host"]), int(given["pid"]), str(given["boot_id"]), str(given["job"])
+            str(value["host"]), int(value["pid"]), str(value["boot_id"]), str(value["job"])
         )
-        return Owner(str(given["process"]), place, float(given["since"]), bool(given["released"]))
+        return Owner(str(value["process"]), place, float(value["since"]), bool(value["released"]))
 
     def __str__(self) -> str:
         job = f", job {self.place.job}" if self.place.job else ""
@@ -184,24 +182,6 @@ def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
         ):
             stale.append((path, present))
     return stale
-
-
-@contextmanager
-def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> Iterator[None]:
-    """Holds the lock around merges and recovery. Raises RefusedError after `timeout` seconds."""
-    path = folder / LOCKS / "buffer.lock"
-    path.parent.mkdir(exist_ok=True)
-    lock = FileLock(path, timeout=timeout, fallback_to_soft=False)
-    try:
-        acquired = lock.acquire()
-    except Timeout as error:
-        what = "another process has been merging or recovering for too long"
-        remedy = "see `rods status`; when nothing runs, start the command again"
-        raise RefusedError(what, where=str(path), remedy=remedy) from error
-    except OSError as error:
-        raise disk_error(error, path) from error
-    with acquired:
-        yield
 
 
 def _refused(folder: Path, name: str, present: Owner | None) -> RefusedError:

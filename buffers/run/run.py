@@ -18,6 +18,7 @@ import orjson
 
 import rods
 from rods.buffers.log.record_bytes import Record, record
+from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
@@ -35,27 +36,29 @@ from rods.tasks import AnyTask, read_tasks
 if TYPE_CHECKING:
     from rods.players import Players
 
-# What is read of the manifest: its type, and that of its values.
-READ = {
-    "identity": (dict, object),
-    "tasks": (dict, (str, int)),
-    "environments": (dict, str),
-    "warnings": (list, str),
-}
+# What is read of the manifest.
+FAULT = fault_of(
+    {
+        "identity": "object",
+        "tasks": {"sha256": "text"},
+        "environments": {"*": "text"},
+        "warnings": ["text"],
+    }
+)
 
 
 @dataclass(frozen=True)
 class Run:
     """An existing run folder. `config` is the recorded identity, as long as its latest extension
     says, with the operation of this start, and `environments` are made as its operation says;
-    nothing is started until one is asked for. `extensions` counts those that `config` knows."""
+    nothing is started until one is asked for. `times_extended` counts those that `config` knows."""
 
     path: Path
     config: Config
     manifest: dict[str, Any]
     tasks: list[AnyTask] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
     environments: Environments = field(repr=False)
-    extensions: int = 0
+    times_extended: int = 0
 
     @property
     def name(self) -> str:
@@ -127,9 +130,9 @@ class Run:
             )
         written = read_config(path / runfolder.CONFIG)
         _same(recorded, written, path, "config.toml was edited: ")
-        extensions = extensions_of(path)
-        if extensions:
-            steps, stages = (extensions[-1].get(name) for name in ("steps", "stages"))
+        extended = extended_records(path)
+        if extended:
+            steps, stages = (extended[-1].get(name) for name in ("steps", "stages"))
             length = {"training": {"steps": steps}, "curriculum": {"stages": stages}}
             recorded = recorded.lasting_as(
                 parse_config(length, where=str(path / runfolder.EXTENSIONS))
@@ -143,13 +146,13 @@ class Run:
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
         tasks = list(read_tasks(path / runfolder.TASKS))
-        return Run(path, config, manifest, tasks, environments, len(extensions))
+        return Run(path, config, manifest, tasks, environments, len(extended))
 
     def log_start(self, process: str, **facts: Any) -> None:
         """Appends a record to operation.<process>.jsonl: where `process` runs, its operation half,
         versions, `facts`. The caller owns the process's other logs, so this one has no other
         writer. Never pass a secret."""
-        made = record(
+        entry = record(
             "started",
             process=process,
             time=round(time.time(), 6),  # tells two starts of one process apart
@@ -160,7 +163,7 @@ class Run:
             operation=self.config.operation.model_dump(mode="json"),
             **facts,
         )
-        self.log_operation(process, [made])
+        self.log_operation(process, [entry])
 
     def log_operation(self, process: str, records: list[Record]) -> None:
         """Appends to operation.<process>.jsonl; for `process` alone."""
@@ -170,19 +173,19 @@ class Run:
         ) as writer:
             writer.append(records)
 
-    def check_extensions(self) -> None:
+    def check_not_extended(self) -> None:
         """Raises RefusedError when the run was extended since it was opened. For who has just
         become the owner of a log, without which nobody extends."""
-        if len(extensions_of(self.path)) != self.extensions:
+        if len(extended_records(self.path)) != self.times_extended:
             why = "the run was extended while this process started"
             raise RefusedError(why, where=str(self.path), remedy="start the same command again")
 
     def named(self, upto: int | None = None) -> dict[str, str]:
         """The environments that its tasks may name, with their hashes: those of the manifest, and
         those that were admitted since (up to that seq)."""
-        given: dict[str, str] = self.manifest["environments"]
+        environments: dict[str, str] = self.manifest["environments"]
         later = admitted_of(self.path)
-        return given | {
+        return environments | {
             entry["name"]: entry["hash"] for entry in later if upto is None or entry["seq"] <= upto
         }
 
@@ -190,14 +193,14 @@ class Run:
         """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was
         admitted `by`, `why` and `time`. `admitted`: the records of admissions, for who follows
         them; read here otherwise."""
-        made: dict[str, Any] = self.manifest.get("parameters", {})
-        given = [
-            {"name": name, "hash": version, "parameters": made.get(name, {})}
+        parameters: dict[str, Any] = self.manifest.get("parameters", {})
+        entries = [
+            {"name": name, "hash": version, "parameters": parameters.get(name, {})}
             for name, version in self.manifest["environments"].items()
         ]
-        told = ("name", "hash", "parameters", "by", "why", "time")
+        names = ("name", "hash", "parameters", "by", "why", "time")
         later = admitted_of(self.path) if admitted is None else admitted
-        return given + [{key: entry[key] for key in told} for entry in later]
+        return entries + [{key: entry[key] for key in names} for entry in later]
 
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was
@@ -222,7 +225,7 @@ def guard_hash(added: Sequence[AnyTask]) -> str | None:
     return content_id(sorted(task.id for task in added)) if added else None
 
 
-def extensions_of(path: Path) -> list[Record]:
+def extended_records(path: Path) -> list[Record]:
     """The extensions on record of the run at `path`, in order. Raises UserError for a file that is
     damaged."""
     try:
@@ -256,15 +259,8 @@ def _manifest(path: Path) -> dict[str, Any]:
         )
         remedy = "use the version of RODS named in the manifest under `versions`"
         raise RefusedError(what, where=str(file), remedy=remedy)
-    for key, (kind, inner) in READ.items():
-        value = manifest.get(key)
-        items = value.values() if isinstance(value, dict) else value
-        if not isinstance(value, kind) or not all(isinstance(item, inner) for item in items):
-            raise UserError(
-                f"{key!r} is missing or holds nonsense",
-                where=str(file),
-                remedy="restore it from a copy",
-            )
+    if what := FAULT(manifest):
+        raise UserError(f"manifest{what}", where=str(file), remedy="restore it from a copy")
     return manifest
 
 

@@ -21,7 +21,7 @@ POOL = "pool.jsonl"
 LOSSES = "losses.jsonl"  # what `rods verify` found after repairs that a person agreed to
 RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, ADMITTED, LOSSES)
 
-LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
+LOCKS = "locks"  # ownership files
 RECOVERED = "recovered"  # what `rods recover` has moved aside
 SNAPSHOTS = "snapshots"  # of folds: they save time, and may be deleted
 TRACES = "traces"

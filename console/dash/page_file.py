@@ -1,8 +1,5 @@
-"""The page as a file that opens from the disk: the same modules, and the answers that a server
-would give, inside.
-
-Such a file opens with the run's report; `rods dash --report` writes one of one run.
-"""
+"""The page as a file that opens from the disk, with the report first: the same modules, and the
+answers that a server would give, inside."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -12,7 +9,6 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from rods.buffers.run.run import Run
 from rods.console.dash.server import MODULES, Registry, hashed, import_map, static
 from rods.errors import RodsError
 
@@ -22,27 +18,18 @@ START = 'import "main";'
 SAFE = "!*'()~"  # in an address, as encodeURIComponent has it
 
 
-def export_page(registry: Registry, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Writes `folder`/index.html, which holds every run of `registry`; returns its path, and the
-    answers inside by their addresses. An earlier one is replaced. Raises UserError for a run that
-    cannot be read."""
+def export_page(registry: Registry, folder: Path) -> tuple[Path, dict[str, dict[str, Any]]]:
+    """Writes `folder`/index.html, which holds every run of `registry`; returns its path, and what
+    the view `report` says of each run, by name. An earlier page is replaced. Raises UserError for a
+    run that cannot be read."""
     answers = {"/api/runs": registry.listing()}
-    for name in registry.names():
+    names = registry.names()
+    for name in names:
         answers |= _answers(registry, name)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "index.html"
     target.write_text(_page(answers), encoding="utf-8")
-    return target, answers
-
-
-def export_report(run: Path) -> tuple[Path, dict[str, Any]]:
-    """Writes the page of a run into its folder report/; its path, and what its view `report` says.
-    Raises as `export_page`, and where `run` is no run."""
-    Run.open(run)
-    registry = Registry([run])
-    page, answers = export_page(registry, run / "report")
-    (name,) = registry.names()
-    return page, answers[_address(name, "report")]
+    return target, {name: answers[_address(name, "report")] for name in names}
 
 
 def _address(name: str, view: str, query: Mapping[str, str] | None = None) -> str:
@@ -59,8 +46,9 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
 
     with registry.follower(name).whole():
         pass
-    for view in ("status", "positions", "steps", "funnel", "models", "compare", "logs", "report"):
+    for view in ("status", "positions", "steps", "funnel", "models", "compare", "logs"):
         yield asked(view)
+    yield (shown := asked("report"))
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1
     for step in range(1, latest[1]["last"], stride):
@@ -68,16 +56,15 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
     yield (listed := asked("pool"))
     for state in listed[1]["counts"]:
         yield asked("pool", state=state)
-    tasks = dict.fromkeys(
-        task for variant in listed[1]["variants"] for task in (variant["task"], variant["seed"])
-    )
+    tasks = dict.fromkeys(shown[1]["examples"])
+    for variant in listed[1]["variants"]:
+        tasks |= dict.fromkeys((variant["task"], variant["seed"]))
     for task in [*tasks, *(dot[0] for dot in latest[1]["dots"] if dot[0] not in tasks)][:TASKS]:
         try:
             yield asked("task", task=task)
         except RodsError:
             continue  # a variant that reads as no task
         yield asked("lineage", task=task)
-        yield asked("pair", task=task)
         yield (kept := asked("episodes", task=task))
         if kept[1]["steps"]:
             step = kept[1]["step"]

@@ -1,18 +1,15 @@
-"""The server of the page: the shell, the views as JSON, and one stream of sequence numbers.
+"""The server of the page: the shell, and the views as JSON, which run in threads. Nothing is
+written; every request is GET."""
 
-Views run in threads. Nothing is written; every request is GET.
-"""
-
-import asyncio
 import base64
 import hashlib
 import hmac
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any
 
 import orjson
 from starlette.applications import Starlette
@@ -21,38 +18,22 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rods.console.dash.views import VIEWS
 from rods.console.follower import Follower
 from rods.console.output import find_runs, json_bytes
 from rods.errors import RodsError, UserError
 
-TICK = 1.0  # seconds between looks at a run
-BEAT = 5.0  # seconds after which an event is sent though nothing has moved
-SILENT = 10.0  # seconds that a connection may ask nothing in, where half a request is nothing
-WAITING = 100  # connections that may do so at a time
 # and the port: pages at other ports of this machine have tokens of their own
 COOKIE = "rods_token_"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 STATIC = files("rods.console.dash").joinpath("static")
 MODULES = (
-    *("source", "dom", "chart", "conversation", "keys", "main"),
-    *(
-        "run",
-        "boundary",
-        "pool",
-        "funnel",
-        "lineage",
-        "task",
-        "models",
-        "compare",
-        "logs",
-        "report",
-    ),
+    *("source", "dom", "chart", "conversation", "keys", "main", "run", "boundary", "pool"),
+    *("funnel", "lineage", "task", "models", "compare", "logs", "report"),
 )
 
 
@@ -115,10 +96,9 @@ def static(name: str) -> str:
     return STATIC.joinpath(name).read_text(encoding="utf-8")
 
 
-def application(registry: Registry, *, hosts: list[str], token: str, room: int) -> Starlette:
+def application(registry: Registry, *, hosts: list[str], token: str) -> Starlette:
     """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a
-    reader must show; `room`: how many streams there may be at a time."""
-    streams = Streams(registry, room)
+    reader must show."""
     map_text = import_map({name: f"/static/{name}.js" for name in MODULES})
     page = static("index.html").replace("{{map}}", map_text)
     policy = (
@@ -149,115 +129,17 @@ def application(registry: Registry, *, hosts: list[str], token: str, room: int) 
             _answered, registry, name, wanted, dict(request.query_params)
         )
 
-    async def events(request: Request) -> Response:
-        if streams.full:
-            return _json(
-                {"error": "too many streams are open", "where": "", "remedy": "close pages"}, 503
-            )
-        stream = streams.of(request.query_params.get("run", "latest"))
-        return StreamingResponse(
-            stream, media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
-
     routes = [
         Route("/", index),
         Route("/static/{name}", asset),
         Route("/api/runs", runs),
         Route("/api/{run}/{view}", view),
-        Route("/events", events),
     ]
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
         Middleware(Guard, token=token),
     ]
     return Starlette(routes=routes, middleware=middleware)
-
-
-class Streams:
-    """Streams of positions. A run is looked at once a second however many streams there are of it,
-    and these wake only for what they send: whenever positions have moved, and after `BEAT` seconds
-    without."""
-
-    def __init__(self, registry: Registry, room: int) -> None:
-        """`room`: how many there may be at a time."""
-        self._registry = registry
-        self.room = room
-        self._watched: dict[str, _Watched] = {}
-        # in so many threads: who asks for a view does not wait behind all runs
-        self._looks = asyncio.Semaphore(2)
-
-    @property
-    def full(self) -> bool:
-        """Whether no further stream may begin."""
-        return sum(watched.streams for watched in self._watched.values()) >= self.room
-
-    async def of(self, name: str) -> AsyncIterator[bytes]:
-        """The stream of a run. A reader that is slow is sent the last of what it has missed."""
-        if name not in self._watched:
-            self._watched[name] = watched = _Watched()
-            watched.looking = asyncio.create_task(self._look(name, watched))
-        else:
-            watched = self._watched[name]
-        watched.streams += 1
-        sent = b""
-        try:
-            while True:
-                if watched.said is sent:
-                    await watched.moved.wait()
-                sent = watched.said
-                if not sent:  # it could not be looked at; its error is the server's
-                    return
-                yield sent
-        finally:
-            watched.streams -= 1
-            if not watched.streams:
-                watched.looking.cancel()
-                self._forget(name, watched)
-
-    async def _look(self, name: str, watched: "_Watched") -> None:
-        last = b""
-        silent = BEAT
-        try:
-            while True:
-                async with self._looks:
-                    body = bytes(
-                        (
-                            await run_in_threadpool(
-                                _answered, self._registry, name, "positions", {}
-                            )
-                        ).body
-                    )
-                if body != last or silent >= BEAT:
-                    last = body
-                    silent = 0.0
-                    watched.say(b"data: " + body + b"\n\n")
-                await asyncio.sleep(TICK)
-                silent += TICK
-        finally:
-            self._forget(name, watched)
-            watched.say(b"")
-
-    def _forget(self, name: str, watched: "_Watched") -> None:
-        if self._watched.get(name) is watched:
-            del self._watched[name]
-
-
-class _Watched:
-    """A run that streams are about."""
-
-    looking: "asyncio.Task[None]"
-
-    def __init__(self) -> None:
-        self.streams = 0
-        self.said = b""
-        self.moved = asyncio.Event()
-
-    def say(self, text: bytes) -> None:
-        """Has every stream send `text`, an object of its own each time; b"": ends them all."""
-        self.said = text
-        moved = self.moved
-        self.moved = asyncio.Event()
-        moved.set()
 
 
 class Guard:
@@ -272,65 +154,23 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        shown = request.query_params.get("token", "")
+        token = request.query_params.get("token", "")
         name = f"{COOKIE}{request.url.port}"
-        known = request.cookies.get(name, "")
-        if self._right(shown) and request.url.path == "/":
+        if self._right(token) and request.url.path == "/":
             response = Response(status_code=303, headers={"location": "/"})
-            response.set_cookie(name, shown, httponly=True, samesite="strict")
+            response.set_cookie(name, token, httponly=True, samesite="strict")
             await response(scope, receive, send)
-        elif self._right(known) or self._right(shown):
+        elif self._right(request.cookies.get(name, "")) or self._right(token):
             await self.app(scope, receive, send)
         else:
-            told = (
+            refusal = (
                 "This page needs the token that `rods dash` has printed: open the address with "
                 "?token=… once.\n"
             )
-            await Response(told, 401, media_type="text/plain")(scope, receive, send)
+            await Response(refusal, 401, media_type="text/plain")(scope, receive, send)
 
-    def _right(self, shown: str) -> bool:
-        return hmac.compare_digest(shown.encode(), self.token.encode())
-
-
-class Connection(H11Protocol):
-    """A reader's: closed after `SILENT` seconds without a whole request, and where more than
-    `WAITING` are without one, the one that has been so for the longest. So nobody shuts readers out
-    by holding many."""
-
-    waiting: ClassVar[dict["Connection", asyncio.TimerHandle]] = {}
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._answering():
-            self._stay()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self._answering() and not self.transport.is_closing():
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stay()
-        super().connection_lost(exc)
-
-    def _answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _wait(self) -> None:
-        self._stay()
-        self.waiting[self] = self.loop.call_later(SILENT, self.transport.close)
-        if len(self.waiting) > WAITING:
-            oldest = next(iter(self.waiting))
-            oldest._stay()
-            oldest.transport.close()
-
-    def _stay(self) -> None:
-        if timer := self.waiting.pop(self, None):
-            timer.cancel()
+    def _right(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.token.encode())
 
 
 def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]) -> Response:

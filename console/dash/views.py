@@ -4,9 +4,8 @@ A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. A
 whatever the history.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -16,12 +15,11 @@ from numpy.typing import NDArray
 from rods.analysis.profile import profile
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import REJECTED
-from rods.config import Config
 from rods.console.columns import Columns, thinned
-from rods.console.events import PROCESSES, Events, matches
-from rods.console.follower import DECISIONS, INSIDE, Follower
-from rods.console.report.history import recorded
-from rods.console.report.page import told
+from rods.console.events import PROCESSES, Events
+from rods.console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
+from rods.console.progress import Progress
+from rods.console.report import report
 from rods.console.task_history import kept_rollouts, task_history
 from rods.errors import RodsError, UserError, plain
 from rods.evaluation.heldout import scored
@@ -29,14 +27,14 @@ from rods.extension import compared_in
 from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask, Task
-from rods.trainer.advantages import advantages
 
 POINTS = 2_000  # of a curve
-# figures that only all of the daemon's logs give
-DAEMONS = ("picked", "considered", "accepted", "rejected")
 PAGE = 200  # rows of a list
+EVENTS = 1_000
 VERSIONS = 20  # of what the policy was shown, and of environments, the latest
+CURVES = ("step", "epoch", "reward", *ZONES, "difficulty", "earned", *DYNAMICS, "time")
 SPENT = ("calls", "failed", "tokens_in", "tokens_out", "seconds")
+RECORDED = ("reward", "labels", "advantage")  # of a rollout
 STATES = np.array(["staged", *DECISIONS, "refused"])
 MOST_TEXT = 1 << 20  # characters of what a failed candidate had written that an answer holds
 MOST_NODES = 300  # of a lineage
@@ -45,22 +43,23 @@ Query = Mapping[str, str]
 
 def status(follower: Follower, query: Query) -> dict[str, Any]:
     """What `rods status --json` says, with the run's state in a word and what the page draws beside
-    it."""
-    with follower.fresh() as now:
-        values = now.standing()
-        if not follower.complete:
-            values |= dict.fromkeys(DAEMONS)  # what is not known yet
-        notes = follower.notes()
-        versions = follower.versions.shown[-VERSIONS:]
+    it. While the history of a long run is being read, a reader of its own says where the run
+    stands."""
+    progress = Progress(follower.path) if follower.sample is None else follower
+    with follower.whole() if progress is follower else nullcontext(progress.poll()) as now:
+        notes = progress.notes()
+        versions = progress.versions.shown[-VERSIONS:]
         errors = list(follower.errors)
-        environments = follower.run.environment_records(follower.admitted)[-VERSIONS:]
-        spent = list(follower.spent.values())
-    processes = {name: follower.process(name) for name in PROCESSES}
-    zones = follower.run.config.zones
-    policy = follower.run.config.policy
+        environments = progress.run.environment_records(follower.admitted)[-VERSIONS:]
+        costs = {
+            name: sum(getattr(spent, name) for spent in follower.spent.values()) for name in SPENT
+        }
+    processes = {name: progress.process(name) for name in PROCESSES}
+    zones = progress.run.config.zones
+    policy = progress.run.config.policy
     return {
         "run": str(follower.path),
-        **values,
+        **now.standing(),
         "processes": processes,
         "notes": notes,
         "condition": now.condition(processes["trainer"]["life"]),
@@ -69,7 +68,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "policy": policy.kind,
         "model": policy.model,
-        "costs": {name: sum(getattr(some, name) for some in spent) for name in SPENT},
+        "costs": costs,
         "environments": environments,
         "errors": errors,
     }
@@ -78,17 +77,15 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
 def steps(follower: Follower, query: Query) -> dict[str, Any]:
     """A row a live step behind the cursor `after` (observations.jsonl), thinned where there are
     more than `POINTS`; so updates and labels, some of which may have been told before. `merged`:
-    how many epochs the reader knows. `whole`: answers once all of the history was read."""
-    with follower.whole() if query.get("whole") else follower.fresh():
-        start, reset = _start(follower, follower.steps, query)
+    how many epochs the reader knows."""
+    with follower.whole():
+        start, reset = _start(follower, query)
         behind = follower.steps["seq"][start - 1] if start else 0
         known = -1 if reset else whole(query, "merged", 0) - 1
         return {
-            "cursor": _cursor(follower, follower.steps),
+            "cursor": f"{follower.state.attempt}.{follower.steps.last('seq')}",
             "reset": reset,
-            "columns": _thinned(
-                follower.steps, start, ("step", "epoch", "reward", *ZONES, "difficulty", "time")
-            ),
+            "columns": _thinned(follower.steps, start, CURVES),
             "updates": _thinned(
                 follower.updates,
                 follower.updates.behind("seq", behind),
@@ -100,7 +97,7 @@ def steps(follower: Follower, query: Query) -> dict[str, Any]:
             "epochs": _thinned(
                 follower.epochs,
                 follower.epochs.behind("epoch", known),
-                ("epoch", "step", "stage", "originals", "generated"),
+                ("epoch", "step", "stage", *COUNTS),
             ),
         }
 
@@ -109,45 +106,6 @@ def _thinned(table: Columns, start: int, names: tuple[str, ...]) -> dict[str, li
     """Columns of the rows from `start` on; of at most `POINTS`, the last of each stretch."""
     rows = thinned(start, len(table), POINTS)
     return {name: table[name][rows].tolist() for name in names}
-
-
-def groups(follower: Follower, query: Query) -> dict[str, Any]:
-    """What the dots of the boundary move by: a row a group of the pool behind the cursor `after`
-    (observations.jsonl); and behind the seq `decided` of pool.jsonl who has `left` the pool, and
-    the dots of who `came`. More than `POINTS` groups are a `reset`: ask for the boundary anew."""
-    with follower.whole():
-        start, reset = _start(follower, follower.groups, query)
-        decided = follower.decisions.behind("seq", whole(query, "decided", 0))
-        behind = (
-            reset or max(len(follower.groups) - start, len(follower.decisions) - decided) > POINTS
-        )
-        rows = np.arange(len(follower.groups) if behind else start, len(follower.groups))
-        moved = np.array(
-            sorted(
-                {
-                    *follower.decisions["task"][
-                        len(follower.decisions) if behind else decided :
-                    ].tolist()
-                }
-            ),
-            int,
-        )
-        inside = np.isin(follower.decisions["kind"][follower.newest_decision.rows[moved]], INSIDE)
-        latest = follower.newest_group.rows[moved[inside]]
-        active = follower.state.active
-        return {
-            "cursor": _cursor(follower, follower.groups),
-            "decided": _last(follower.decisions),
-            "reset": behind,
-            "step": follower.state.last_step,
-            "active": len(active),
-            "left": [follower.ids[number] for number in moved[~inside]],
-            "dots": [
-                dot
-                for dot in _dots(follower, np.append(latest[latest >= 0], rows))
-                if dot[0] in active
-            ],
-        }
 
 
 def boundary(follower: Follower, query: Query) -> dict[str, Any]:
@@ -163,16 +121,14 @@ def boundary(follower: Follower, query: Query) -> dict[str, Any]:
             "step": step,
             "last": last,
             "active": len(active),
-            "cursor": _cursor(follower, follower.groups),
-            "decided": _last(follower.decisions),
             "dots": _dots(follower, rows[rows >= 0]),
             "bounds": [zones.boundary_low, zones.boundary_high],
         }
 
 
 def task(follower: Follower, query: Query) -> dict[str, Any]:
-    """Everything on record about one task (`rods inspect`), its lineage with its conversations, and
-    its groups."""
+    """Everything on record about one task (`rods inspect`), its lineage with its conversations, its
+    groups, and the `profiles` of its calls and of its seed's."""
     with follower.whole():
         history = task_history(follower, query.get("task", ""))
         rows = np.flatnonzero(follower.groups["task"] == follower.number(history.task.id))[-POINTS:]
@@ -183,53 +139,24 @@ def task(follower: Follower, query: Query) -> dict[str, Any]:
             **history.as_json(),
             "line": [ancestor.as_json() for ancestor in history.lineage],
             "series": series,
+            "profiles": {
+                ancestor.id: _profile(follower, ancestor) for ancestor in history.lineage[-2:]
+            },
         }
 
 
 def episodes(follower: Follower, query: Query) -> dict[str, Any]:
-    """The kept traces of a task with what their rollouts earned: those of `step`, by default of the
-    latest that has any; and all steps that have."""
+    """The kept traces of a task with what is on record of their rollouts: those of `step`, by
+    default of the latest that has any; and all steps that have."""
     at, steps, kept = kept_rollouts(
         follower, query.get("task", ""), whole(query, "step", 0) or None
     )
-    config = follower.run.config
-    told = [
-        trace if group is None else trace | earned(config, group)[trace["rollout"]]
-        for trace, group in kept
-    ]
-    return {"step": at, "steps": steps, "episodes": told}
-
-
-def earned(config: Config, rollouts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each rollout of a group its reward, its labels, and its advantage: as recorded, or else by
-    the run's rule from the group's rewards, where these are all that the rule looks at.
-    `advantage_by` says which."""
-    settings = config.training
-    rewards = np.array([[rollout["reward"] for rollout in rollouts]], np.float64)
-    alone = settings.advantage_baseline != "batch" and settings.advantage_scale != "batch"
-    by = "none on record"
-    values: list[float | None] = [None] * len(rollouts)
-    if (
-        alone
-        and config.policy.kind not in ("simulated", "external")
-        and not settings.advantage_hook
-    ):
-        values = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)[
-            0
-        ].tolist()
-        by = (
-            f"the group's rewards, baseline {settings.advantage_baseline}, scale "
-            f"{settings.advantage_scale}"
-        )
-    return [
-        {
-            "reward": rollout["reward"],
-            "labels": rollout.get("labels", []),
-            "advantage": rollout.get("advantage", value),
-            "advantage_by": "on record" if "advantage" in rollout else by,
-        }
-        for rollout, value in zip(rollouts, values, strict=True)
-    ]
+    shown = []
+    for trace, rollouts in kept:
+        rollout = {} if rollouts is None else rollouts[trace["rollout"]]
+        record = {name: rollout[name] for name in RECORDED if name in rollout}
+        shown.append({**trace, **record})
+    return {"step": at, "steps": steps, "episodes": shown}
 
 
 def models(follower: Follower, query: Query) -> dict[str, Any]:
@@ -237,12 +164,7 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
     seconds; and what the daemon's heartbeat says of its endpoints and its budget."""
     with follower.whole():
         calls = [
-            {
-                **dict(zip(("process", "endpoint", "stage"), key, strict=True)),
-                **asdict(spent),
-                "median": follower.latency[key].quantile(0.5),
-                "slow": follower.latency[key].quantile(0.95),
-            }
+            {**dict(zip(("process", "endpoint", "stage"), key, strict=True)), **asdict(spent)}
             for key, spent in sorted(follower.spent.items())
         ]
         accepted = len(follower.variants)
@@ -252,10 +174,8 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
 
 
 def logs(follower: Follower, query: Query) -> dict[str, Any]:
-    """The latest events of both processes (logs/*.jsonl) that match `level`, `process` and
-    `text`."""
-    wanted = [event for event in Events(follower.path).poll() if matches(event, query)]
-    return {"total": len(wanted), "events": wanted[-PAGE:]}
+    """The latest events of both processes (logs/*.jsonl), among which the page chooses."""
+    return {"events": Events(follower.path).poll()[-EVENTS:]}
 
 
 def _dots(follower: Follower, rows: Any) -> list[list[Any]]:
@@ -268,9 +188,9 @@ def _dots(follower: Follower, rows: Any) -> list[list[Any]]:
     ]
 
 
-def _start(follower: Follower, table: Columns, query: Query) -> tuple[int, bool]:
-    """The first row behind the cursor of `query`, and whether it belongs to another attempt, so
-    that all rows count."""
+def _start(follower: Follower, query: Query) -> tuple[int, bool]:
+    """The first step behind the cursor of `query`, and whether it belongs to another attempt, so
+    that all steps count."""
     cursor = query.get("after") or "0.0"
     attempt, _, seq = cursor.partition(".")
     if not attempt.isdecimal() or not seq.isdecimal() or len(cursor) > 24:
@@ -281,15 +201,7 @@ def _start(follower: Follower, table: Columns, query: Query) -> tuple[int, bool]
         )
     if int(attempt) != follower.state.attempt:
         return 0, True
-    return table.behind("seq", int(seq)), False
-
-
-def _cursor(follower: Follower, table: Columns) -> str:
-    return f"{follower.state.attempt}.{_last(table)}"
-
-
-def _last(table: Columns) -> int:
-    return int(table["seq"][-1]) if len(table) else 0
+    return follower.steps.behind("seq", int(seq)), False
 
 
 def whole(query: Query, name: str, default: int) -> int:
@@ -321,7 +233,7 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
                 events.append({"step": refused.step, "event": "refused", "rule": refused.rule})
             rows.append(
                 {
-                    **_told(follower, row, states),
+                    **_variant_row(follower, row, states),
                     "picked": int(table["step"][row]),
                     "events": events,
                 }
@@ -343,7 +255,7 @@ def _counted(states: NDArray[Any]) -> dict[str, int]:
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-def _told(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
+def _variant_row(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
     """A variant, and what its latest group says."""
     table = follower.variants
     number = int(table["task"][row])
@@ -371,10 +283,10 @@ def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
     table = follower.decisions
     rows = np.flatnonzero(table["task"] == number)
     columns = (table[name][rows].tolist() for name in ("step", "kind", "rule"))
-    told = zip(*columns, strict=True)
+    decisions = zip(*columns, strict=True)
     return [
         {"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]}
-        for step, kind, rule in told
+        for step, kind, rule in decisions
     ]
 
 
@@ -383,17 +295,11 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
     the others, with the latest example of each way to fail."""
     with follower.whole() as now:
         failures = [(*alike, *kind) for alike, kind in follower.totals.failures.items()]
-        decided = Counter(
-            (DECISIONS[kind], follower.rules[rule])
-            for kind, rule in zip(
-                *(follower.decisions[name].tolist() for name in ("kind", "rule")), strict=True
-            )
-        )
-        decided.update(("refused", refusal.rule) for refusal in follower.refused.values())
+        decided = follower.decided.most_common()
         states = _counted(_states(follower))
     log = Lookup(follower.path / REJECTED)
     gates = get_args(Gate)
-    told = []
+    failed = []
     for stage, error, count, latest in sorted(failures, key=lambda failure: -failure[2]):
         kind = "gate" if error in gates else "judge" if error == "judge_rejected" else "error type"
         entry = {"stage": stage, "error": error, "count": count, "kind": kind}
@@ -405,16 +311,15 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
                 "raw": record["raw"][:MOST_TEXT],
             }
             entry |= {"example": example}
-        told.append(entry)
+        failed.append(entry)
     return {
         "picked": now.picked,
         "outcomes": now.outcomes,
         "discards": now.discards,
-        "failures": told,
+        "failures": failed,
         "accepted": len(follower.variants),
         "decisions": [
-            {"event": event, "rule": rule, "count": count}
-            for (event, rule), count in decided.most_common()
+            {"event": event, "rule": rule, "count": count} for (event, rule), count in decided
         ],
         "states": states,
     }
@@ -449,22 +354,8 @@ def lineage(follower: Follower, query: Query) -> dict[str, Any]:
                 }
                 nodes.append({**original, **_latest(follower, task)})
             elif int(table["seed"][rows[task]]) in kept:
-                nodes.append(_told(follower, int(rows[task]), states))
+                nodes.append(_variant_row(follower, int(rows[task]), states))
         return {"total": len(descendants) + 1, "nodes": nodes}
-
-
-def pair(follower: Follower, query: Query) -> dict[str, Any]:
-    """A task beside its seed: both contents, and the profiles of their calls where they have
-    any."""
-    with follower.whole():
-        number = _number(follower, query)
-        row = int(follower.newest_variant.rows[number])
-        numbers = [number] if row < 0 else [number, int(follower.variants["seed"][row])]
-        tasks = [follower.content(task_number) for task_number in numbers]
-    named = dict(zip(("task", "seed"), tasks, strict=False))
-    contents = {name: task.as_json() for name, task in named.items() if task is not None}
-    profiles = {name: _profile(follower, task) for name, task in named.items()}
-    return {"task": None, "seed": None, **contents, "profiles": profiles}
 
 
 def _number(follower: Follower, query: Query) -> int:
@@ -494,31 +385,34 @@ def _profile(follower: Follower, task: AnyTask | None) -> dict[str, Any] | None:
         return None
 
 
-VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
-    # The held-out scores of a run, where `rods trainer score` has made them, and what extensions
-    # compare.
-    "compare": lambda follower, query: {
+def compare(follower: Follower, query: Query) -> dict[str, Any]:
+    """The held-out scores of a run, where `rods trainer score` has made them, and what extensions
+    compare."""
+    return {
         "name": follower.path.name,
         "heldout": scored(follower.path),
         "tables": compared_in(follower.run),
-    },
+    }
+
+
+VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
+    view.__name__: view
+    for view in (
+        status,
+        steps,
+        boundary,
+        task,
+        episodes,
+        models,
+        logs,
+        pool,
+        funnel,
+        lineage,
+        compare,
+    )
+} | {
     # What the run shows up to now, in sentences and plots.
-    "report": lambda follower, query: told(recorded(follower)),
-    # What the stream carries: up to where each log was read.
+    "report": lambda follower, query: report(follower),
+    # What the page polls: up to where each log was read.
     "positions": lambda follower, query: follower.positions(),
 }
-for _view in (
-    status,
-    steps,
-    groups,
-    boundary,
-    task,
-    episodes,
-    models,
-    logs,
-    pool,
-    funnel,
-    lineage,
-    pair,
-):
-    VIEWS[_view.__name__] = _view

@@ -12,30 +12,20 @@ import uvicorn
 from cyclopts import Parameter
 
 from rods.commands import Json
-from rods.console.dash.page_file import export_page, export_report
-from rods.console.dash.server import Connection, Registry, application, local
-from rods.console.output import FoldersOfRuns, Port, find_runs, holds_runs, print_result
-from rods.errors import UserError
+from rods.console.dash.page_file import export_page
+from rods.console.dash.server import Registry, application, local
+from rods.console.output import FoldersOfRuns, Port, print_result
 from rods.files import explained
-from rods.llm.connections import allow_connections
 
 # The recorded run: that of `make demo`, but with daemon/stand_ins as author, so that calls of
 # models are on record too (docs/generate/recorded_run.py).
 ARCHIVE = files("rods.console.dash").joinpath("example.zip")
-STREAMS = 10_000  # pages that may be open at a time, where the process may open as many files
 Host = Annotated[str, Parameter(help="The address to listen at.")]
 Export = Annotated[
     Path | None,
     Parameter(
-        help="Write the page as files into this folder, which open from the disk, and serve "
-        "nothing."
-    ),
-]
-Report = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        help="Write the page as one file into each run's report/; say what the run shows.",
+        help="Write the page as one file into this folder, which opens from the disk, say what the "
+        "runs show, and serve nothing."
     ),
 ]
 Example = Annotated[
@@ -50,7 +40,6 @@ def dash(
     host: Host = "127.0.0.1",
     port: Port = 8417,
     export: Export = None,
-    report: Report = False,
     example: Example = False,
     as_json: Json = False,
 ) -> None:
@@ -61,27 +50,18 @@ def dash(
     reader needs, any other account of this machine too; Ctrl-C ends it. Held-out scores appear once
     `rods trainer score` has made them.
     """
-    if report:
-        if export is not None or example:
-            raise UserError(
-                "a report is one run's, in its folder",
-                where="--report",
-                remedy="leave out the rest",
-            )
-        for path in runs or [Path("runs")]:
-            for run in find_runs([path]).values() if holds_runs(path) else [path]:
-                page, said = export_report(run)
-                lines = [str(page), *(f"  {line}" for line in said["findings"])]
-                print_result(as_json, {"report": lines[0], **said["numbers"]}, lines)
-        return
     with TemporaryDirectory() as folder:
         recorded = [unpacked(Path(folder))] if example else []
         shown = [*(runs or ([] if example else [Path("runs")])), *recorded]
         if export is None:
             _serve(Registry(shown), host, port, as_json)
         else:
-            written = str(export_page(Registry(shown), export)[0])
-            print_result(as_json, {"page": written}, written)
+            page, reports = export_page(Registry(shown), export)
+            numbers = {name: report["numbers"] for name, report in reports.items()}
+            lines = [str(page)]
+            for name, report in reports.items():
+                lines += [f"{name}:", *(f"  {line}" for line in report["findings"])]
+            print_result(as_json, {"page": str(page), "runs": numbers}, lines)
 
 
 def unpacked(folder: Path) -> Path:
@@ -105,9 +85,6 @@ def _serve(registry: Registry, host: str, port: int, as_json: bool) -> None:
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/?token={token}"
         print_result(as_json, {"address": address}, address)
-        app = application(registry, hosts=hosts, token=token, room=allow_connections(STREAMS))
-        settings = uvicorn.Config(
-            app, http=Connection, log_level="warning", timeout_graceful_shutdown=1
-        )
-        server = uvicorn.Server(settings)
-        server.run(sockets=[listening])
+        app = application(registry, hosts=hosts, token=token)
+        settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        uvicorn.Server(settings).run(sockets=[listening])

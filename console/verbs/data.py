@@ -208,9 +208,7 @@ def admit_environment(
     """Let variants of a run be in one more environment, from the next merge on (docs/protocol.md).
     The file of a generated world is copied into the run."""
     made = admit(Run.open(run), name, by="rods env admit", why=why)
-    facts = {
-        key: value for key, value in made.items() if key not in ("seq", "id", "crc", "mac", "kind")
-    }
+    facts = {key: value for key, value in made.items() if key not in ("seq", "id", "crc", "kind")}
     print_result(
         as_json,
         facts,

@@ -1,27 +1,25 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what
-variants cost."""
+"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what the
+policy was shown; what variants cost."""
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import zip_longest
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from rods.buffers.run.run import Run
-from rods.buffers.usage import Costs, costs
-from rods.calls import Call
+from rods.buffers.usage import Costs, Spent, costs
 from rods.commands import Json
 from rods.console.follower import Follower
 from rods.console.output import RunFolder, print_result
 from rods.console.progress import InterfaceVersion
-from rods.console.task_history import TaskHistory, task_episodes, task_history, task_list
+from rods.console.task_history import TaskHistory, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.model_json import mapped
-from rods.observations import Dynamics, shares
 from rods.tasks import OpenTask, Task
+from rods.turn_statistics import Dynamics, shares
 
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
 Listed = Annotated[
@@ -38,13 +36,6 @@ Cost = Annotated[
     bool,
     Parameter(negative="", help="Show what variants cost in calls of language models, by stage."),
 ]
-Episodes = Annotated[
-    bool, Parameter(negative="", help="Show the episodes of the task that were kept (traces/).")
-]
-Step = Annotated[
-    int | None, Parameter(help="With --episodes: of this step; by default the latest that has any.")
-]
-FOLDED = 2_000  # characters of a text that are shown
 
 
 def inspect(
@@ -54,48 +45,38 @@ def inspect(
     *,
     interface: Versions = False,
     cost: Cost = False,
-    episodes: Episodes = False,
-    step: Step = None,
     as_json: Json = False,
 ) -> None:
     """Show one task: conversation, ground truth, what became of each turn, lineage from seed to
-    variant, windows of rewards, and its history; or its episodes; or what the policy was shown,
-    version by version; or calls, tokens and time for each accepted variant, with what failed and
-    without.
+    variant, windows of rewards, and its history; or what the policy was shown, version by version;
+    or calls, tokens and time for each accepted variant, with what failed and without.
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is
-    active.
+    active. The page has the episodes of a task.
     """
     if (task is not None) + interface + cost > 1:
-        remedy = f"`rods inspect {run} TASK`, or without a task one of --interface, --cost"
+        remedy = f"`rods inspect {run} TASK`, or without a task --interface or --cost"
         raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
-    if (episodes and task in (None, "variants", "originals")) or (
-        step is not None and not episodes
-    ):
-        remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
-        raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
     if cost:
         Run.open(run)
         spent = costs(run)
         print_result(as_json, spent.as_json(), cost_lines(spent))
-    elif interface:
-        with (follower := Follower(run)).whole():
+        return
+    follower = Follower(run)
+    if interface:
+        with follower.whole():
             versions = follower.versions.shown
         lines = (line for version in versions for line in _version_lines(version))
         print_result(as_json, {"versions": list(map(asdict, versions))}, lines)
     elif task is None or task in ("variants", "originals"):
-        every = task_list(run)
         listed = [
-            known
-            for known in every
-            if task is None or (known["generation"] > 0) is (task == "variants")
+            row
+            for row in task_list(follower)
+            if task is None or (row["generation"] > 0) is (task == "variants")
         ]
         print_result(as_json, {"tasks": listed}, map(_list_line, listed))
-    elif episodes:
-        kept = task_episodes(Follower(run), task, step)
-        print_result(as_json, kept, _episode_lines(kept))
     else:
-        history = task_history(Follower(run), task)
+        history = task_history(follower, task)
         print_result(as_json, history.as_json(), _lines(history))
 
 
@@ -195,116 +176,21 @@ def _open_lines(task: OpenTask) -> list[str]:
     return lines + [f"expects   {call}" for call in task.goal.calls]
 
 
-def _episode_lines(kept: dict[str, Any]) -> Iterator[str]:
-    others = ", ".join(str(step) for step in kept["steps"] if step != kept["step"])
-    yield f"{kept['task']}  step {kept['step']}" + (
-        f" (there are episodes of steps {others}, too)" if others else ""
-    )
-    if not kept["episodes"]:
-        yield "the file of this step cannot be read any more"
-    for episode in kept["episodes"]:
-        yield ""
-        yield from _episode(episode)
-
-
-def _episode(trace: dict[str, Any]) -> Iterator[str]:
-    """What the policy wrote and called, turn by turn, what came back, and what it earned."""
-    record = trace["rollout_record"]
-    spans = iter(trace["spans"])
-    reward = "no reward" if record["reward"] is None else f"reward {record['reward']:.3f}"
-    advantage = (
-        f", advantage {record['advantage']:+.3f}" if record.get("advantage") is not None else ""
-    )
-    tokens = (
-        f", {sum(end - start for start, end in trace['spans'])} tokens" if trace["spans"] else ""
-    )
-    earned = (
-        f"{trace['resolved']} of {trace['expected']}{' turns' if 'outcome' not in trace else ''}"
-    )
-    yield f"rollout {trace['rollout']}  {earned}, {reward}{advantage}, ended {trace['end']}{tokens}"
-    labels = dict(enumerate(record.get("labels", ())))
-    for number, turn in enumerate(trace["turns"]):
-        label = f", {labels[number].replace('_', ' ')}" if number in labels else ""
-        yield f"  turn {number}  {_verdict(turn['verdict'])}{label}"
-        for step in turn["steps"]:
-            start, end = next(spans, (0, 0))
-            yield from _said(
-                f"    policy{f' ({end - start} tokens)' if end else ''}: ", step["text"]
-            )
-            if step["error"]:
-                yield from _said("      malformed: ", step["error"])
-            # the last call may have none
-            for call, result in zip_longest(step["calls"], step["results"]):
-                yield from _said("      call    ", str(Call.from_json(call)))
-                if result is not None:
-                    yield from _said(
-                        f"      {'error ' if result['error'] else 'result'}  ", result["text"]
-                    )
-    if outcome := trace.get("outcome"):
-        for note in outcome["notes"]:
-            yield from _said("  judged: ", note)
-
-
-def _verdict(verdict: dict[str, bool] | None) -> str:
-    if verdict is None:
-        return "no verdict"
-    if all(verdict.values()):
-        return "resolved"
-    wrong = " and ".join(name for name, right in verdict.items() if not right)
-    return f"not resolved ({wrong} not as expected)"
-
-
-def _said(head: str, text: str) -> Iterator[str]:
-    """A text behind its head, its further lines under the first; of a long one the middle is left
-    out."""
-    if len(text) > FOLDED:
-        half = FOLDED // 2
-        text = (
-            f"{text[:half]} … {len(text) - 2 * half:,} more characters (--json shows them) … "
-            f"{text[-half:]}"
-        )
-    first, *rest = text.split("\n")
-    yield head + first
-    yield from (" " * len(head) + line for line in rest)
-
-
 def cost_lines(costs: Costs) -> Iterator[str]:
-    """The tables for people."""
-    if costs.played:
-        yield (
-            f"{'models that play':26} {'calls':>8} {'failed':>8} {'tokens in':>11} {'out':>9} "
-            f"{'seconds':>9}"
-        )
-        for role, spent in sorted(costs.played.items(), key=lambda item: -item[1].calls):
-            tokens = f"{spent.tokens_in:11} {spent.tokens_out:9}"
-            yield f"{role:26} {spent.calls:8} {spent.failed:8} {tokens} {spent.seconds:9.1f}"
-        yield ""
+    """The tables for people: what roles have used, and what an accepted variant costs by stage."""
+    yield from _cost_table("models that play", costs.played, 1)
     if not costs.stages:
         yield "no language model has written for this run"
         return
     yield f"{costs.accepted} variants accepted of {costs.variants} that calls were made for"
-    yield ""
-    yield f"{'':26}    for each accepted variant, failures included   |  on its own path"
-    yield (
-        f"{'stage':26} {'calls':>8} {'tokens in':>11} {'out':>8} {'seconds':>9}     | {'calls':>7} "
-        f"{'tokens in':>11}"
-    )
-    every = "{:26} {calls:8.2f} {tokens_in:11.0f} {tokens_out:8.0f} {seconds:9.2f}     |"
-    for stage, spent in sorted(costs.stages.items(), key=lambda item: -item[1].calls):
-        path = costs.path.get(stage)
-        own = (
-            ""
-            if path is None
-            else " {calls:7.2f} {tokens_in:11.0f}".format_map(path.per(costs.accepted))
-        )
-        yield every.format(stage, **spent.per(costs.accepted or 1)) + own
+    each = costs.accepted or 1
+    yield from _cost_table("all calls, by stage", costs.stages, each)
+    yield from _cost_table("on its own path", costs.path, each)
     summary = costs.as_json()
-    yield ""
     yield (
         f"{summary['calls_per_accepted']} calls for an accepted variant, "
-        f"{summary['calls_on_the_path']} on its own "
-        f"path; endpoints were busy for {summary['busy_seconds_per_accepted']} s of it (times "
-        f"their GPUs)"
+        f"{summary['calls_on_the_path']} on its own path; endpoints were busy for "
+        f"{summary['busy_seconds_per_accepted']} s of it (times their GPUs)"
         if costs.accepted
         else "no variant is accepted yet: the figures are totals"
     )
@@ -312,3 +198,14 @@ def cost_lines(costs: Costs) -> Iterator[str]:
         yield (
             f"endpoint {name}: {endpoint['calls']} calls, busy for {endpoint['busy_seconds']:.0f} s"
         )
+
+
+def _cost_table(title: str, rows: dict[str, Spent], count: int) -> Iterator[str]:
+    """Calls, tokens and seconds of each row, by `count`, the most called first."""
+    if not rows:
+        return
+    yield f"{title:26} {'calls':>8} {'tokens in':>11} {'out':>8} {'seconds':>9}"
+    row = "{:26} {calls:8.2f} {tokens_in:11.0f} {tokens_out:8.0f} {seconds:9.2f}"
+    for name, spent in sorted(rows.items(), key=lambda item: -item[1].calls):
+        yield row.format(name, **spent.per(count))
+    yield ""

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -12,7 +12,7 @@ from rods.buffers.run.heartbeat import local_time
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EVALUATION
 from rods.commands import Json
-from rods.console.events import GRAVE, PROCESSES, Events, event_line, matches
+from rods.console.events import GRAVE, PROCESSES, Events, event_line
 from rods.console.live import LiveView
 from rods.console.output import FoldersOfRuns, estimated, find_runs, holds_runs, print_result
 from rods.console.progress import Progress
@@ -20,14 +20,6 @@ from rods.errors import RodsError, UserError
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
-Level = Annotated[
-    Literal["debug", "info", "warning", "error", "critical"] | None,
-    Parameter(help="With --log: this level alone."),
-]
-Process = Annotated[
-    Literal["trainer", "daemon"] | None, Parameter(help="With --log: this process alone.")
-]
-Text = Annotated[str, Parameter(help="With --log: events that contain this, in capitals or not.")]
 Log = Annotated[
     bool, Parameter(negative="", help="Show what trainer and daemon have said, in order of time.")
 ]
@@ -46,9 +38,6 @@ def status(
     *,
     follow: Follow = False,
     log: Log = False,
-    level: Level = None,
-    process: Process = None,
-    text: Text = "",
     as_json: Json = False,
 ) -> None:
     """Say where a run stands: progress, zones, pool, staging, and which processes live; or what
@@ -58,21 +47,14 @@ def status(
     variants; and held-out progress at start and end with the paired difference (95 % intervals),
     where `rods trainer score` has scored both.
     """
-    only = {"level": level or "", "process": process or "", "text": text}
-    if any(only.values()) and not log:
-        raise UserError(
-            "--level, --process and --text are of what was said",
-            where="rods status",
-            remedy="add --log",
-        )
     if runs and len(runs) == 1 and not holds_runs(runs[0]):
-        _log(runs[0], only, follow, as_json) if log else _stand(runs[0], follow, as_json)
+        _log(runs[0], follow, as_json) if log else _stand(runs[0], follow, as_json)
         return
     if follow or log:
         raise UserError(
             "--follow and --log are of one run", where="rods status", remedy="name its folder alone"
         )
-    listed = [_told(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
+    listed = [_run_facts(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
     none = "there is no run → `rods up RUN --config FILE` makes one"
     print_result(as_json, {"runs": listed}, _table(listed) if listed else none)
 
@@ -113,15 +95,15 @@ def _worlds(environments: list[dict[str, Any]]) -> str:
     admitted = sum("by" in world for world in environments)
     kinds = [world["parameters"].get("kind") for world in environments]
     if len(environments) <= FEW:
-        told = [
+        names = [
             f"{world['name']} ({kind or 'kind unknown'})"
             for world, kind in zip(environments, kinds, strict=True)
         ]
     else:
-        told = [
+        names = [
             f"{count} {kind or 'of unknown kind'}" for kind, count in Counter(kinds).most_common()
         ]
-    return ", ".join(told) + (f"; {admitted} of them admitted since the start" if admitted else "")
+    return ", ".join(names) + (f"; {admitted} of them admitted since the start" if admitted else "")
 
 
 def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
@@ -186,19 +168,18 @@ def _follow(progress: Progress, as_json: bool) -> None:
         time.sleep(SECONDS)
 
 
-def _log(run: Path, wanted: dict[str, str], follow: bool, as_json: bool) -> None:
+def _log(run: Path, follow: bool, as_json: bool) -> None:
     Run.open(run)
     events = Events(run)
     while True:
         for event in events.poll():
-            if matches(event, wanted):
-                print_result(as_json, event, event_line(event))
+            print_result(as_json, event, event_line(event))
         if not follow:
             return
         time.sleep(SECONDS)
 
 
-def _told(name: str, path: Path) -> dict[str, Any]:
+def _run_facts(name: str, path: Path) -> dict[str, Any]:
     """A run in figures; one that cannot be read says why in `condition`."""
     facts: dict[str, Any] = {"name": name, "run": str(path)}
     try:
@@ -248,7 +229,7 @@ def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
             start, end, difference = (
                 run["heldout"][name]["progress"] for name in ("start", "end", "difference")
             )
-            told = (
+            held_out = (
                 f"{estimated(start)} to {estimated(end)}, difference {estimated(difference, '+')}"
             )
-            yield f"{'':{wide}}  held-out progress {told}"
+            yield f"{'':{wide}}  held-out progress {held_out}"

@@ -13,7 +13,7 @@ from rods.buffers.checkpoints import Checkpoints
 from rods.buffers.lifecycle import extend as lengthen
 from rods.buffers.lifecycle import fork as forked
 from rods.buffers.run.run import Run
-from rods.buffers.state import lineage
+from rods.buffers.state import starts_of
 from rods.commands import Json, check_libraries
 from rods.config import parse_config, read_config
 from rods.console import api, foreign_trainer
@@ -95,7 +95,7 @@ def fork(
     With --config the new run gets another identity; otherwise it has the old one's.
     """
     old = Run.open(run)
-    newest = Checkpoints(run).newest(lineage(run).keeps) if weights else None
+    newest = Checkpoints(run).newest(starts_of(run).keeps) if weights else None
     if weights and newest is None:
         raise UserError(
             "has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first"
@@ -230,7 +230,7 @@ def _scored(scores: dict[str, Any]) -> Iterator[str]:
 
 
 def _compared(scores: dict[str, Any]) -> Iterator[str]:
-    from rods.console.report.findings import heldout_sentence
+    from rods.console.report import heldout_sentence
     from rods.evaluation import card
 
     yield heldout_sentence(scores)

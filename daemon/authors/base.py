@@ -15,7 +15,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
@@ -35,27 +35,46 @@ NO_CALLS = Profile("base", ())
 
 @dataclass(frozen=True, slots=True)
 class Assignment(Generic[V]):
-    """One attempt at one variant.
+    """Attempt number `attempt` (from 1) at variant `index` (from 0) of `pick`, as its author is
+    given it, here or in another process.
 
-    `limits` are what the gates hold a variant to; `same` says that it is to use the functions that
-    its seed does, and not others, `narrative` that a story is to tie its turns together. `failures`
-    and `blocked` are what went wrong so far with this variant (004 Appendix F): structured errors
-    and the cumulative blocklist of functions; both stay empty in blind retry. `profile` is that of
-    the root's ground-truth calls, with the type to write. `plan_number` counts the plans of this
-    attempt."""
+    `root` is the original that the lineage began with. `failures` and `blocked` are what went wrong
+    so far with this variant (004 Appendix F): structured errors and the cumulative blocklist of
+    functions; both stay empty in blind retry. `limits` are what the gates hold a variant to; `same`
+    says that it is to use the functions that its seed does, and not others, `narrative` that a
+    story is to tie its turns together. `profile` is that of the root's ground-truth calls, with
+    the type to write. `plan_number` counts the plans of this attempt."""
 
-    environment: Environment
+    pick: str
+    index: int
     seed: V
     root: V
-    # the daemon's random seed, pick, variant index, pipeline attempt
-    key: tuple[int, str, int, int]
-    limits: Gates
-    same: bool = False
+    generation: int  # the variant's own: the seed's + 1
+    attempt: int = 1
     failures: tuple[ComposeError, ...] = ()
     blocked: frozenset[str] = frozenset()
+    # what the run's configuration says
+    random_seed: int = 0  # of the daemon
+    limits: Gates = field(default_factory=Gates)
+    same: bool = False
+    narrative: bool = True
     profile: Profile = NO_CALLS
     plan_number: int = 0
-    narrative: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.pick}/{self.index}/{self.attempt}"
+
+    @property
+    def key(self) -> tuple[int, str, int, int]:
+        """What its chance is keyed by."""
+        return self.random_seed, self.pick, self.index, self.attempt
+
+    def after(self, error: ComposeError) -> "Assignment[V]":
+        """The assignment of whoever learns from `error`."""
+        if error in self.failures:
+            return self
+        blocked = self.blocked.union(error.functions)
+        return replace(self, failures=(*self.failures, error), blocked=blocked)
 
     def shown(self, usual: int) -> int:
         """The most tools that the variant shows where `usual` are shown otherwise: no more than its
@@ -70,8 +89,8 @@ class Assignment(Generic[V]):
     def rng(self, purpose: str) -> random.Random:
         """A fresh generator, the same for the same attempt, plan and purpose: a plan that is
         executed again in a patched state makes the same choices."""
-        random_seed, pick, index, attempt = self.key
-        return keyed_random(random_seed, "author", pick, index, attempt, self.plan_number, purpose)
+        seed, pick, index, attempt = self.key
+        return keyed_random(seed, "author", pick, index, attempt, self.plan_number, purpose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +116,29 @@ class Author(Protocol):
 class WholeAuthor(Author, Protocol):
     """Who writes a variant in one step."""
 
-    async def write(self, given: Assignment[OpenTask]) -> OpenTask:
-        """The variant, with what its kind reads in its provenance. Raises ComposeError, and what
-        machinery raises."""
+    async def write(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
+        """The variant of a seed of `environment`, with what its kind reads in its provenance.
+        Raises ComposeError, and what machinery raises."""
 
 
 class StagedAuthor(Author, Protocol):
     """Who writes tasks with ground-truth calls, through the stages."""
 
-    async def plan(self, given: Assignment[Task]) -> Plan:
+    async def plan(self, assignment: Assignment[Task]) -> Plan:
         """Stage I: functions in the root's shape without blocked ones, and the story that ties
         them."""
 
-    async def initial_state(self, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
+    async def initial_state(self, assignment: Assignment[Task], plan: Plan) -> dict[str, Any]:
         """Stage II: a new world in which the plan can be executed."""
 
-    async def execute(self, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
+    async def execute(
+        self, assignment: Assignment[Task], plan: Plan, state: Mapping[str, Any]
+    ) -> Draft:
         """Stage II: arguments bound and executed call by call in a fresh instance."""
 
     async def patch(
         self,
-        given: Assignment[Task],
+        assignment: Assignment[Task],
         plan: Plan | None,
         state: Mapping[str, Any],
         error: ComposeError,
@@ -126,27 +147,27 @@ class StagedAuthor(Author, Protocol):
         Without a `plan` the planner failed: `state` is the seed's, and what is changed holds for
         states to come."""
 
-    async def queries(self, given: Assignment[Task], draft: Draft) -> Texts:
+    async def queries(self, assignment: Assignment[Task], draft: Draft) -> Texts:
         """Stage II: one query a turn, each written for itself; what is used where the rewrite is
         switched off."""
 
-    async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
+    async def rewrite(self, assignment: Assignment[Task], draft: Draft) -> Texts:
         """Stage III: all turns at once, tied together by the plan's narrative where it has one."""
 
     async def reword(
-        self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+        self, assignment: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
     ) -> Texts:
         """Stage IV's refinement: the turn of `defect` in new words, the others as they are."""
 
     async def form(
-        self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+        self, assignment: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
     ) -> Task:
         """The draft as a task: in the plain form (`base`), and in stage V in the form of the wanted
         type. Provenance records the `results` of its calls, one list of texts a turn: the gates'
         run has to give them again."""
 
     async def judge(
-        self, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
+        self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
         """Stage IV's last gate, asked again after stage V. `results`: of the gates' run (None: it
         did not run)."""
@@ -181,15 +202,16 @@ class TaskKind(ABC, Generic[V]):
 
     @abstractmethod
     def check(
-        self, given: Assignment[V], task: V, gates: Gates, held_out: SimilarityIndex
+        self,
+        environment: Environment,
+        assignment: Assignment[V],
+        task: V,
+        gates: Gates,
+        held_out: SimilarityIndex,
     ) -> Checked:
-        """What the gates that are on say of a variant; near duplicates are refused elsewhere. Runs
-        in a thread. Raises InfrastructureError where a world or a player broke."""
-
-    async def settle(self, given: Assignment[V], task: V) -> None:
-        """Puts on record what has to be there before an accepted variant is. Raises
-        InfrastructureError."""
-        return
+        """What the gates that are on say of a variant of a seed of `environment`; near duplicates
+        are refused elsewhere. Runs in a thread. Raises InfrastructureError where a world or a
+        player broke."""
 
     def hashes(
         self, asking: Asking, environment: Callable[[], Environment], seed: V

@@ -28,19 +28,23 @@ _catalogue = kept(catalogue_for)
 
 
 def sketch(
-    catalogue: Catalogue, given: Assignment[Task], rng: random.Random, tries: int = planning.TRIES
+    catalogue: Catalogue,
+    environment: Environment,
+    assignment: Assignment[Task],
+    rng: random.Random,
+    tries: int = planning.TRIES,
 ) -> Plan:
     """A plan in the root's shape, as `planning.plan` makes one."""
     return planning.plan(
         catalogue,
-        given.environment,
-        given.profile,
-        given.profile.type,
-        seed=given.seed,
-        limits=given.limits,
-        blocked=given.blocked,
-        functions="same" if given.same else "other",
-        narrative=given.narrative,
+        environment,
+        assignment.profile,
+        assignment.profile.type,
+        seed=assignment.seed,
+        limits=assignment.limits,
+        blocked=assignment.blocked,
+        functions="same" if assignment.same else "other",
+        narrative=assignment.narrative,
         tries=tries,
         rng=rng,
     )
@@ -52,7 +56,8 @@ class ProceduralAuthor:
 
     name = "procedural"
 
-    def __init__(self, catalogue: Catalogue, threads: Executor) -> None:
+    def __init__(self, environment: Environment, catalogue: Catalogue, threads: Executor) -> None:
+        self.environment = environment
         self.catalogue = catalogue
         self.threads = threads
         self.hashes = {"phrase_book": catalogue.content_id}
@@ -60,77 +65,88 @@ class ProceduralAuthor:
     @staticmethod
     def of(environment: Environment, threads: Executor) -> "ProceduralAuthor":
         """Raises ComposeError("no_prompts") when the environment has no catalogue."""
-        return ProceduralAuthor(_catalogue(environment), threads)
+        return ProceduralAuthor(environment, _catalogue(environment), threads)
 
-    async def plan(self, given: Assignment[Task]) -> Plan:
-        tools = given.environment.tools()
-        known = {
+    async def plan(self, assignment: Assignment[Task]) -> Plan:
+        tools = self.environment.tools()
+        with_recipes = {
             tools[name].group for recipe in self.catalogue.recipes.values() for name in recipe.tools
         }
-        if missing := set(given.profile.classes) - known:
+        if missing := set(assignment.profile.classes) - with_recipes:
             raise ComposeError(
                 "no_prompts", f"no recipes for the API classes {', '.join(sorted(missing))}"
             )
         # Its recipes hold together: only what failed by itself is left out, not all that stood
         # beside it.
         alone = replace(
-            given, blocked=frozenset(error.function for error in given.failures if error.function)
+            assignment,
+            blocked=frozenset(error.function for error in assignment.failures if error.function),
         )
-        return await self._compute(sketch, self.catalogue, alone, given.rng("plan"))
-
-    async def initial_state(self, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
         return await self._compute(
-            bind.fresh_state, self.catalogue, plan, given.seed, given.rng("state")
+            sketch, self.catalogue, self.environment, alone, assignment.rng("plan")
         )
 
-    async def execute(self, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]) -> Draft:
-        chooser = bind.random_chooser(given.rng("realise"))
+    async def initial_state(self, assignment: Assignment[Task], plan: Plan) -> dict[str, Any]:
         return await self._compute(
-            bind.realise, given.environment, self.catalogue, plan, state, chooser
+            bind.fresh_state, self.catalogue, plan, assignment.seed, assignment.rng("state")
+        )
+
+    async def execute(
+        self, assignment: Assignment[Task], plan: Plan, state: Mapping[str, Any]
+    ) -> Draft:
+        chooser = bind.random_chooser(assignment.rng("realise"))
+        return await self._compute(
+            bind.realise, self.environment, self.catalogue, plan, state, chooser
         )
 
     async def patch(
         self,
-        given: Assignment[Task],
+        assignment: Assignment[Task],
         plan: Plan | None,
         state: Mapping[str, Any],
         error: ComposeError,
     ) -> dict[str, Any] | None:
         if plan is None:  # this planner reads no state: none would help it
             return None
-        return await self._compute(bind.repair, self.catalogue, state, error, given.rng("mend"))
+        return await self._compute(
+            bind.repair, self.catalogue, state, error, assignment.rng("mend")
+        )
 
-    async def queries(self, given: Assignment[Task], draft: Draft) -> Texts:
-        return await self._compute(wording.word, self.catalogue, draft, given.rng("queries"))
+    async def queries(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+        return await self._compute(wording.word, self.catalogue, draft, assignment.rng("queries"))
 
-    async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
-        told = bool(draft.plan.narrative)
-        rewrite = partial(wording.rewrite, narrative=told, served=True, rng=given.rng("rewrite"))
+    async def rewrite(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+        rewrite = partial(
+            wording.rewrite,
+            narrative=bool(draft.plan.narrative),
+            served=True,
+            rng=assignment.rng("rewrite"),
+        )
         return await self._compute(rewrite, self.catalogue, draft)
 
     async def reword(
-        self, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+        self, assignment: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
     ) -> Texts:
         """The turn at fault in plain words: worded for itself, without story or back reference."""
-        anew = await self._compute(wording.word, self.catalogue, draft, given.rng("reword"))
+        anew = await self._compute(wording.word, self.catalogue, draft, assignment.rng("reword"))
         turn = defect.turn or 0
         return (*texts[:turn], anew[turn], *texts[turn + 1 :])
 
     async def form(
-        self, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+        self, assignment: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
     ) -> Task:
         """The finished task, which shows no more tools than it may."""
-        catalogue = replace(self.catalogue, shown=given.shown(self.catalogue.shown))
-        rng = given.rng(f"form {type}")
+        catalogue = replace(self.catalogue, shown=assignment.shown(self.catalogue.shown))
+        rng = assignment.rng(f"form {type}")
         return await self._compute(
-            task_types.apply, catalogue, given.environment, draft, texts, type, rng
+            task_types.apply, catalogue, self.environment, draft, texts, type, rng
         )
 
     async def judge(
-        self, given: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
+        self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
         faults = await self._compute(
-            drafts.judge, self.catalogue, given.environment, task, draft, results
+            drafts.judge, self.catalogue, self.environment, task, draft, results
         )
         return Judgement(
             "; ".join(fault.reason for fault in faults) or "no rule objects", tuple(faults)

@@ -72,14 +72,14 @@ def stand_in(
         if url_file is not None:
             replace(url_file, f"{address}\n".encode())
         with explained("cannot keep requests", str(requests), "name a file that can be written"):
-            kept = None if requests is None else opened.enter_context(requests.open("ab"))
+            log = None if requests is None else opened.enter_context(requests.open("ab"))
         say(
             "# NO MODEL: rules that play the roles. What they write tries the machinery and is "
             "evidence for nothing."
         )
         say(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]')
         web.run_app(
-            _application(model, kept),
+            _application(model, log),
             sock=listening,
             print=None,
             access_log=None,
@@ -87,13 +87,13 @@ def stand_in(
         )
 
 
-def _application(model: StandIn, kept: IO[bytes] | None) -> web.Application:
+def _application(model: StandIn, log: IO[bytes] | None) -> web.Application:
     async def complete(request: web.Request) -> web.Response:
         try:
             asked = await request.json()
-            if kept is not None:
-                kept.write(json.dumps(asked).encode() + b"\n")
-                kept.flush()
+            if log is not None:
+                log.write(json.dumps(asked).encode() + b"\n")
+                log.flush()
             text = model.answer(asked)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             text = f"not what the daemon asks: {type(error).__name__} {error}"

@@ -71,8 +71,8 @@ def plan(asked: Asked) -> Answer:
     """Any of the functions that may stand in a place, rather one that its world takes now and none
     twice, if others than the seed's are left then. What another place feeds takes what that one's
     name speaks of, if some draw of many has it so. Calls of a turn may be taken together."""
-    told = asked.schema is None or "narrative" in asked.schema["properties"]
-    answer: Answer = {"narrative": STORY} if told else {}
+    with_story = asked.schema is None or "narrative" in asked.schema["properties"]
+    answer: Answer = {"narrative": STORY} if with_story else {}
     takes = {
         name: set(json.loads(arguments))
         for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])
@@ -211,11 +211,11 @@ def _request(asked: Asked, part: str) -> str:
         if catalogue is not None and recipe is not None:
             clause = _clause(catalogue, recipe, own, hidden, asked.chance)
         else:
-            given = {str(value): name for name, value in own[0]["arguments"].items()}
+            names_by_value = {str(value): name for name, value in own[0]["arguments"].items()}
             clause = _imperative(does.get(own[0]["call"], ""))
-            for value in [value for value in values if str(value) in given]:
+            for value in [value for value in values if str(value) in names_by_value]:
                 clause = _saying(
-                    clause, given[str(value)].removesuffix("_id").replace("_", " "), value
+                    clause, names_by_value[str(value)].removesuffix("_id").replace("_", " "), value
                 )
             taken = [
                 name for name, value in own[0]["arguments"].items() if sentences and value in hidden
@@ -291,7 +291,7 @@ def _left_open(text: str, words: str) -> str:
     nothing for ", with the fault brakes" and "to 555-0142", else "the right one"."""
     value = rf"'?{re.escape(words)}'?(?!\w)"
     link = "to|by|for|of|with|and|at|from"
-    for said, instead in (
+    for pattern, instead in (
         (rf"(?:,| and)? with (?:the|an) (?:[a-z]+ )+?(?:of )?{value}", ""),
         (rf" of the [a-z]+ {value}| to {value}(?=[.,])", ""),
         (rf"\b(an? [a-z]+) of {value}", r"\1"),
@@ -299,7 +299,7 @@ def _left_open(text: str, words: str) -> str:
         (rf"\ban? {value} (?=[a-z])", "a "),
         (rf"\b(?:the ((?:[a-z]+ )?[a-z]+)|(?!(?:{link}|the)\b)([a-z]+)) {value}", r"a \1\2"),
     ):
-        text = re.sub(said, instead, text)
+        text = re.sub(pattern, instead, text)
     text = re.sub(r"\ba (?=[aeiou])", "an ", re.sub("^([^,]*) and with ", r"\1, with ", text))
     return re.sub(rf"(?:\b(?:the|an?) )?{value}", "the right one", text, flags=re.IGNORECASE)
 
@@ -409,8 +409,8 @@ def _clause(
         for argument, source in step.arguments.items():
             value = call["arguments"].get(argument, "that one")
             if isinstance(source, FromUser):
-                said = "one" if value in hidden else _worded(catalogue, source.domain, value)
-                fields.setdefault(source.slot, said)
+                slot_words = "one" if value in hidden else _worded(catalogue, source.domain, value)
+                fields.setdefault(source.slot, slot_words)
             elif isinstance(source, FromEarlierRecipe):
                 fields.setdefault(
                     source.kind, chance.choice(catalogue.book.things[source.kind].back)
@@ -439,22 +439,22 @@ def _saying(clause: str, name: str, value: Any) -> str:
     noun = re.escape(name)
     if words.isdecimal() and name.endswith("s"):
         counted = name[:-1] if words == "1" else name
-        told, found = re.subn(
+        sentence, hits = re.subn(
             rf"\b(?:some|a number of) {noun}\b", f"{words} {counted}", clause, count=1
         )
     elif name in ("kind", "type", "sort") and not words.isdecimal():
         article = "an" if words[:1].lower() in "aeiou" else "a"
-        told, found = re.subn(rf"\ban? {noun} of (?=\w)", f"{article} {words} ", clause, count=1)
+        sentence, hits = re.subn(rf"\ban? {noun} of (?=\w)", f"{article} {words} ", clause, count=1)
     else:
-        told, found = re.subn(
+        sentence, hits = re.subn(
             rf"\bby (?:its |their |the )?{noun}\b", f"with the {name} {words}", clause, count=1
         )
-    if not found:
+    if not hits:
         amount = name in ("amount", "sum", "total")
-        known = any(letter.isdigit() for letter in words)
-        article = "an " if amount else "" if known else "the "
+        identifier = any(letter.isdigit() for letter in words)
+        article = "an " if amount else "" if identifier else "the "
         between = " of" if amount else ""
-        told, found = re.subn(
+        sentence, hits = re.subn(
             rf"\b(?:an?|another) (\w+ )??{noun}\b",
             lambda at: (
                 f"{'the ' if at[1] and not amount else article}{at[1] or ''}{name}{between} {words}"
@@ -462,10 +462,10 @@ def _saying(clause: str, name: str, value: Any) -> str:
             clause,
             count=1,
         )
-    if not found and CHANGES.search(clause) and re.search(rf"\b{noun}\b", clause):
+    if not hits and CHANGES.search(clause) and re.search(rf"\b{noun}\b", clause):
         return f"{clause} to {words}"
-    if found:
-        return told
+    if hits:
+        return sentence
     behind = (
         f"an {name} of {words}"
         if name in ("amount",)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -22,12 +23,13 @@ PAPER = PAGE.with_name("paper.md")
 PAPER_PRESET = "rods-paper"
 HEAD = """# Configuration
 
-One TOML file a run, given to `rods up` or `rods-train` with `--config`. Every key is optional. Unknown
-keys and wrong types are errors that name the key.
+One TOML file a run, given to `rods up` or `rods-train` with `--config`. Every key is optional;
+unknown keys and wrong types are errors that name the key. A line a key: type and range; default:
+meaning.
 
-Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start with another
-one is refused with the difference. `[operation]` may change at every start and is logged each time. To go on from a run
-with another identity use `rods trainer fork`.
+Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start
+with another one is refused with the difference (`rods trainer fork` goes on from it). `[operation]`
+may change at every start.
 
 This page is written by `python -m docs.generate.configuration` from `rods/config/`.
 """
@@ -35,41 +37,49 @@ PAPER_HEAD = """# The paper's form
 
     preset = "rods-paper"
 
-as a configuration's first line sets every key below to what paper 004 says, or to what stands in for a number that its
-text lost or leaves out ("where" names the source), wherever the file leaves the key out. What the file says wins. The
-run records every key as it was resolved, and the preset's name. The policy's folder (`policy.model`) and the models
-that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint holds for each of them. Recipes for
-three models, each with its baselines, lie in [experiments/training](../experiments/training/README.md).
+as a configuration's first line sets every key below to what paper 004 says, or to what stands in
+for a number that its text lost or leaves out ("where" names the source), wherever the file leaves
+the key out. What the file says wins. The run records every key as it was resolved, and the preset's
+name. The policy's folder (`policy.model`) and the models that write (`[[operation.endpoints]]`)
+have to be named; what is set for an endpoint holds for each of them. Recipes for three models, each
+with its baselines, lie in [experiments/training](../experiments/training/README.md).
 
 """
 PAPER_TAIL = """
 ## What no key sets back
 
-"Second-hand" marks numbers that a third party reports, since the paper's text lost most of them. Where nobody reports
-what was lost, or the paper says nothing, our default stays: sizes of windows and of what drift reads, ages at which
-unsampled variants are pruned, quotas beyond an equal one, tries at an unreadable answer, temperatures, mini-batches (a
-batch is one update; `training.passes` repeats it), lengths, and the limits of `[gates]`. Further,
+"Second-hand" marks numbers that a third party reports, since the paper's text lost most of them.
+Where nobody reports what was lost, or the paper says nothing, our default stays: sizes of windows
+and of what drift reads, ages at which unsampled variants are pruned, quotas beyond an equal one,
+tries at an unreadable answer, temperatures, mini-batches (a batch is one update; `training.passes`
+repeats it), lengths, and the limits of `[gates]`. Further,
 
-- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off); prompts
-  ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
-- what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
-  that the machinery broke count for nobody, and those cut by length make no zones;
-- beside the schema of a tool the prompt shows examples of values that the world takes at that moment, and the planner
-  which functions it refuses at the start; its plan is rehearsed in the seed's world;
-- HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no catalogue; with
-  `pipeline.recipes = true` an environment's recipes are such functions;
-- the adversarial forms are made by rules that know what may be taken away; a model chooses and words it;
-- the planner fills the calls of each turn of the root, so that after `query_verify_failed` "one function a turn"
-  (Appendix E) is one HIGH-LEVEL function of all its calls; variants are held against the root of their lineage;
-- after a patch the same plan is tried again, and only then another one is asked for, where Appendix F applies patch and
-  blocklist together; requests that the verification rejects are written once more before that;
-- the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync = "free"` it looks at
-  the newest step alone, and `selection.queue_steps` is about what was picked;
+- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes
+  switch it off); prompts ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
+- what guards the comparison stays: variants that match a held-out task are refused
+  (`gates.contamination`), rollouts that the machinery broke count for nobody, and those cut by
+  length make no zones;
+- beside the schema of a tool the prompt shows examples of values that the world takes at that
+  moment, and the planner which functions it refuses at the start; its plan is rehearsed in the
+  seed's world;
+- HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no
+  catalogue; with `pipeline.recipes = true` an environment's recipes are such functions;
+- the adversarial forms are made by rules that know what may be taken away; a model chooses and
+  words it;
+- the planner fills the calls of each turn of the root, so that after `query_verify_failed` "one
+  function a turn" (Appendix E) is one HIGH-LEVEL function of all its calls; variants are held
+  against the root of their lineage;
+- after a patch the same plan is tried again, and only then another one is asked for, where Appendix
+  F applies patch and blocklist together; requests that the verification rejects are written once
+  more before that;
+- the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync =
+  "free"` it looks at the newest step alone, and `selection.queue_steps` is about what was picked;
 - wording is held to rules before any judge sees it, whatever `gates.leaks` says;
-- the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix C.5 also names the
-  turn at fault; prompts are our own throughout;
-- equation 5, the reward of stage 1, was lost: `format_codes` follows its description. So was the number of epochs of
-  each stage: the first two end at a plateau, and `curriculum.gradient_variation` is our number.
+- the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix
+  C.5 also names the turn at fault; prompts are our own throughout;
+- equation 5, the reward of stage 1, was lost: `format_codes` follows its description. So was the
+  number of epochs of each stage: the first two end at a plateau, and
+  `curriculum.gradient_variation` is our number.
 
 For PPO (Appendix K) see [training.md](training.md#ppo-004-appendix-k).
 """
@@ -169,32 +179,42 @@ def _section(title: str, section: Any) -> str:
 
 def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
     comments = field_comments(section)
-    lines = ["| key | type and range | default | meaning |", "|---|---|---|---|"]
+    lines = []
     for name, field in fields.items():
-        meaning = comments.get(name, "").replace("|", "\\|")
-        lines.append(f"| `{name}` | {_type(field)} | {_default(field)} | {meaning} |")
+        lines.append(_line(name, f"{_type(field)}; {_default(field)}", comments.get(name, "")))
     return "\n".join(lines) + "\n"
 
 
+def _line(name: str, kind: str, meaning: str) -> str:
+    return f"- `{name}` ({kind}): {meaning}"
+
+
 def _matrix(name: str, section: type[Section]) -> str:
-    """A section whose tables resemble each other: every key once, and its default in each table
-    that has it."""
+    """A section whose tables resemble each other: every key once, with the default that most tables
+    have, and of each table the defaults that differ from it, and those of keys that not every table
+    has."""
     kinds: list[Any] = [field.annotation for field in section.model_fields.values()]
     keys = {
         key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()
     }
     order = sorted(keys, key=lambda key: -sum(key in kind.model_fields for kind in kinds))
-    lines = ["| key | type and range | meaning |", "|---|---|---|"]
-    lines += [
-        f"| `{key}` | {_type(keys[key][1])} | {field_comments(keys[key][0])[key]} |"
-        for key in order
-    ]
-    lines += ["", f"| table | {' | '.join(order)} | meaning |", "|---|" + "---|" * (len(order) + 1)]
-    for table, field in section.model_fields.items():
-        known = field.default.model_dump()
-        cells = [str(known.get(key, "–")) for key in order]
+    defaults = {table: field.default.model_dump() for table, field in section.model_fields.items()}
+    common: dict[str, Any] = {}
+    lines = []
+    for key in order:
+        values = [table[key] for table in defaults.values() if key in table]
+        if len(values) == len(defaults):
+            common[key] = Counter(values).most_common(1)[0][0]
+        kind, field = keys[key]
         lines.append(
-            f"| `[{name}.{table}]` | {' | '.join(cells)} | {field_comments(section)[table]} |"
+            _line(key, f"{_type(field)}; {common.get(key, 'see below')}", field_comments(kind)[key])
+        )
+    lines += ["", "Tables, with the defaults that differ:", ""]
+    for name_of_table, table in defaults.items():
+        differing = [f"{key} {value}" for key, value in table.items() if value != common.get(key)]
+        shown = f" ({', '.join(differing)})" if differing else ""
+        lines.append(
+            f"- `[{name}.{name_of_table}]`{shown}: {field_comments(section)[name_of_table]}"
         )
     return "\n".join(lines) + "\n"
 
@@ -233,7 +253,7 @@ def _type(field: FieldInfo) -> str:
 
 def _type_words(kind: Any) -> str:
     if kind in (int, float, bool, str):
-        return {int: "integer", float: "number", bool: "true, false", str: "text"}[kind]
+        return {int: "integer", float: "number", bool: "bool", str: "text"}[kind]
     if get_origin(kind) is dict:
         return "table"
     if get_origin(kind) is tuple:

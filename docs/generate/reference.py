@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reference.md and docs/protocol.md from the code: `python -m
+"""Writes the lists of docs/reference.md and docs/protocol.md from the code: `python -m
 docs.generate.reference`. A test compares the pages with it.
 
 Between `<!-- PLACE -->` and `<!-- end -->` stands what the code says of itself at PLACE: of a
@@ -37,9 +37,7 @@ def _told(place: str) -> str:
     if isinstance(found, ModuleType):
         return inspect.getdoc(found) or ""
     rows = [*_fields(found), *(_methods(found) if getattr(found, "_is_protocol", False) else ())]
-    columns = ["field", "type", "default", "is"] if _defaults(found) else ["field", "type", "is"]
-    table = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *rows]
-    return "\n".join([f"{inspect.getdoc(found)}", f"(`{place}`)", "", *table])
+    return "\n".join([f"{inspect.getdoc(found)}", f"(`{place}`)", "", *rows])
 
 
 def _found(place: str) -> Any:
@@ -62,12 +60,8 @@ def _fields(kind: type) -> Iterator[str]:
         text = _spelled(declared)
         where = _IN_A_RECORD.match(said[name])
         meaning = said[name][where.end() :] if where else said[name]
-        yield _row(
-            where[1] if where else name,
-            _type(hints[name], text),
-            *([default] if given else []),
-            meaning,
-        )
+        shown = _type(hints[name], text)
+        yield _row(where[1] if where else name, f"{shown}; {default}" if given else shown, meaning)
 
 
 def _methods(kind: type) -> Iterator[str]:
@@ -82,11 +76,8 @@ def _methods(kind: type) -> Iterator[str]:
             )
 
 
-def _row(name: str, *cells: str) -> str:
-    return (
-        f"| `{name}` | "
-        f"{' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
-    )
+def _row(name: str, kind: str, meaning: str) -> str:
+    return f"- `{name}` ({kind}): {' '.join(meaning.split())}"
 
 
 def _defaults(kind: type) -> Mapping[str, Any]:

@@ -16,17 +16,22 @@ text], …]}, their results a JSON list of texts.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import orjson
 
 from rods.analysis.containment import read_json
+from rods.calls import Call
 from rods.canonical import content_id, keyed_random
+from rods.dialects import RoleAndText
+from rods.environments.base import Instance, Result, Tool
 from rods.episode.drivers import Job, run_episode
-from rods.episode.engine import Message, NeedText, Reply, Trace
+from rods.episode.engine import Message, NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
@@ -45,16 +50,60 @@ ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 Slot = tuple[AnyTask, int]  # a task and the number of its sample
 
 
-class Maker(Protocol):
-    """Makes jobs for tasks, and episodes out of their traces."""
+class Maker(ABC):
+    """Makes jobs for tasks, and episodes out of their traces. `line` is there while it plays, where
+    the settings name a model that plays the user, or an encoder."""
 
-    settings: Settings
+    line: ModelThread | None = None
 
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def search_by(self, key: str, url: str, patience: float) -> None:
+        """Before it plays, where the settings name a search of the web: it is made with this key,
+        there (default: the benchmark's own), and tried for so many seconds. Raises UserError."""
+        raise NotImplementedError
+
+    @abstractmethod
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        """`before`: the episode that the item goes on from, where it does (`Chained`)."""
+        """`before`: the episode that the item goes on from, where it does (`Benchmark.before`)."""
+
+    @abstractmethod
+    def result(self, job: Job, trace: Trace) -> Any:
+        """What the record of a finished job holds."""
+
+    def identifier(self, task: AnyTask) -> str:
+        return str(task.provenance["id"])
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         """The record of a finished job; `cut` of its outputs were taken although they were cut."""
+        name = self.identifier(job.task)
+        form = self.settings.results_form
+        return Episode(name, sample, form, self.result(job, trace), trace.end, cut)
+
+
+class Troubled(Protocol):
+    """What a job has beside its task: `trouble` is what broke there that is not the policy's."""
+
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemJob(Job):
+    """A job with what is made for it alone: its tools, or its conversation."""
+
+    own: Any = field(kw_only=True)  # a `Troubled`
+
+    @property
+    def trouble(self) -> str:
+        return str(self.own.trouble)
+
+
+class Unjudged:
+    """The goal of what is scored by its messages alone."""
+
+    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
+        return Verdict(True, True)
 
 
 def shown(job: Job) -> list[Any]:
@@ -88,18 +137,18 @@ class Slots:
 
     def take(self, most: int = 1) -> list[tuple[AnyTask, int, Episode | None]]:
         """The first that can begin, with the episode that each goes on from."""
-        taken: list[tuple[AnyTask, int, Episode | None]] = []
-        kept: list[Slot] = []
-        while self._waiting and len(taken) < most:
+        ready: list[tuple[AnyTask, int, Episode | None]] = []
+        waiting: list[Slot] = []
+        while self._waiting and len(ready) < most:
             task, sample = self._waiting.popleft()
             earlier = self._earlier.get(task.id)
             left = self._left.get((earlier, sample)) if earlier else None
             if earlier and left is None:
-                kept.append((task, sample))
+                waiting.append((task, sample))
             else:
-                taken.append((task, sample, left))
-        self._waiting.extendleft(reversed(kept))
-        return taken
+                ready.append((task, sample, left))
+        self._waiting.extendleft(reversed(waiting))
+        return ready
 
     def ended(self, episode: Episode) -> None:
         """Remembers what others go on from."""
@@ -161,13 +210,13 @@ async def play(
     async def worker() -> None:
         nonlocal playing
         while slots:
-            if not (taken := slots.take()):
+            if not (ready := slots.take()):
                 if not playing:
                     return
                 ended.clear()
                 await ended.wait()
                 continue
-            task, sample, before = taken[0]
+            task, sample, before = ready[0]
             if stopped[SPENT]:
                 stopped[SPENT] += 1
                 continue
@@ -258,20 +307,29 @@ class EndpointReplies(Replies):
 
 
 def user_text(
-    line: ModelThread, task: str, place: int, messages: Sequence[Any], **sampling: Any
+    line: ModelThread | None,
+    talk: Troubled,
+    task: str,
+    place: int,
+    messages: Iterable[Sequence[str]],
+    **sampling: float,
 ) -> str:
-    """What the model that plays the user of `task` says as its text number `place`, from 0. Raises
-    InfrastructureError where it fails, or says nothing in `USER_TRIES` tries."""
-    for number in range(USER_TRIES):
-        seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
-        request = Request("user", messages, random_seed=seed, **sampling)
-        try:
-            text = line.ask(partial(Client.complete, request=request)).text.strip()
-        except InfrastructureError as error:
-            raise InfrastructureError(f"the user's model: {error}") from error
-        if text:
-            return text
-    raise InfrastructureError(f"the user's model said nothing in {USER_TRIES} tries")
+    """What the model that plays the user of `task` says as its text number `place`, from 0, to
+    `messages` (role and text). Raises InfrastructureError, and leaves it in the `talk`, where it
+    fails, or says nothing in `USER_TRIES` tries."""
+    assert line is not None
+    shown = [{"role": role, "content": text} for role, text in messages]
+    try:
+        for number in range(USER_TRIES):
+            seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
+            request = Request("user", shown, random_seed=seed, **sampling)  # type: ignore[arg-type]
+            if text := line.ask(partial(Client.complete, request=request)).text.strip():
+                return text
+        talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
+    except InfrastructureError as error:
+        talk.trouble = f"the user's model: {error}"
+        raise InfrastructureError(talk.trouble) from error
+    raise InfrastructureError(talk.trouble)
 
 
 async def rendered_template(
@@ -285,17 +343,17 @@ async def rendered_template(
     async def tokens(base: str, reply: str) -> Any:
         """The conversation as the server would prompt the policy with it; None where it does not
         say."""
-        said = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
-        asked = {
+        conversation = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
+        request = {
             "model": model,
-            "messages": [{"role": role, "content": content} for role, content in said],
+            "messages": [{"role": role, "content": content} for role, content in conversation],
         }
         try:
-            async with session.post(f"{base.removesuffix('/v1')}/tokenize", json=asked) as answer:
-                told = await answer.json(content_type=None) if answer.status == 200 else None
+            async with session.post(f"{base.removesuffix('/v1')}/tokenize", json=request) as answer:
+                content = await answer.json(content_type=None) if answer.status == 200 else None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
             return None  # the next request reports why
-        return told.get("tokens") if isinstance(told, dict) else None
+        return content.get("tokens") if isinstance(content, dict) else None
 
     rendered = set()
     timeout = aiohttp.ClientTimeout(total=RENDERING_SECONDS)
@@ -332,17 +390,36 @@ def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
     return orjson.dumps({"content": content, "calls": calls}).decode()
 
 
+class NativeText:
+    """What dialects of native calls have in common: tools travel beside the messages, so that the
+    system prompt has none, and calls, results and answers have the text form."""
+
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return guidelines
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "tool", orjson.dumps([result.text for result in results]).decode()
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return reply_text(
+            None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls]
+        )
+
+    def answer(self, text: str) -> str:
+        return reply_text(text, [])
+
+
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
     """A conversation of the native form as chat-completion messages. Calls whose arguments are no
     JSON object, which servers would refuse to take back, are shown as the assistant's text, and
     their results as the user's."""
-    shown: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     for message in conversation:
         if message.role == "assistant":
             reply = orjson.loads(message.content)
             calls = [
                 {
-                    "id": f"call_{len(shown)}_{index}",
+                    "id": f"call_{len(listed)}_{index}",
                     "type": "function",
                     "function": {"name": name, "arguments": text},
                 }
@@ -353,16 +430,16 @@ def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
                 lines = "\n".join(f"{name} {text}" for name, text in reply["calls"])
                 content = "\n".join(filter(None, [content, lines]))
                 calls = []
-            shown.append(
+            listed.append(
                 {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
             )
         elif message.role == "tool":
             texts = orjson.loads(message.content)
-            calls = shown[-1].get("tool_calls", [])
+            calls = listed[-1].get("tool_calls", [])
             if not calls:
-                shown.append({"role": "user", "content": "\n".join(texts)})
+                listed.append({"role": "user", "content": "\n".join(texts)})
             for call, text in zip(calls, texts, strict=False):
-                shown.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+                listed.append({"role": "tool", "tool_call_id": call["id"], "content": text})
         elif message.content:
-            shown.append({"role": message.role, "content": message.content})
-    return shown
+            listed.append({"role": message.role, "content": message.content})
+    return listed

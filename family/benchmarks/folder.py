@@ -88,10 +88,10 @@ class Settings:
                 task for task in tasks if kind_of(task) == kind and task.split in PARTS[self.part]
             ]
             if 0 < self.tasks_per_type < len(fitting):
-                drawn = keyed_random(0, "evaluation", kind).sample(
+                order = keyed_random(0, "evaluation", kind).sample(
                     range(len(fitting)), len(fitting)
                 )
-                fitting = [fitting[index] for index in sorted(drawn[: self.tasks_per_type])]
+                fitting = [fitting[index] for index in sorted(order[: self.tasks_per_type])]
             chosen += fitting
         return chosen
 
@@ -113,12 +113,12 @@ def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) 
         key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != theirs.get(key)
     ]
     if different:
-        shown = "; ".join(
+        differences = "; ".join(
             f"{key} is {theirs.get(key)!r} there, {ours.get(key)!r} now" for key in different
         )
         remedy = "name a new folder, or the same settings"
         raise RefusedError(
-            f"was made with other settings: {shown}", where=str(folder), remedy=remedy
+            f"was made with other settings: {differences}", where=str(folder), remedy=remedy
         )
 
 

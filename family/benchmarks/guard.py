@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
-from rods.family.benchmarks.benchmarks import Benchmark, chosen
+from rods.family.benchmarks.contract import Benchmark, chosen
 from rods.family.benchmarks.folder import Settings
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import HELD_OUT_SPLITS, AnyTask, Task

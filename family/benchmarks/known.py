@@ -19,7 +19,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.evaluation.scoring import by_task
 from rods.family.benchmarks import episodes
-from rods.family.benchmarks.benchmarks import Benchmark, Known, slots
+from rods.family.benchmarks.contract import Benchmark, Known, slots
 from rods.family.benchmarks.folder import Journal, Settings, open_folder
 from rods.family.benchmarks.folder import episodes as journalled
 from rods.tasks import AnyTask
@@ -39,13 +39,13 @@ class KnownReplies(episodes.Replies):
     async def reply(self, need: NeedText) -> Reply:
         task = self.job.task
         dialect = self.job.dialect
-        made = (
+        calls = (
             self._benchmark.known(task, need.turn, self._policy) if need.turn != self._turn else ()
         )
         self._turn = need.turn
-        said = made if isinstance(made, str) else "I cannot do that."
+        text = calls if isinstance(calls, str) else "I cannot do that."
         return Reply(
-            dialect.write(made) if made and not isinstance(made, str) else dialect.answer(said)
+            dialect.write(calls) if calls and not isinstance(calls, str) else dialect.answer(text)
         )
 
 
@@ -63,8 +63,8 @@ def check(benchmark: Benchmark, settings: Settings, tasks: Sequence[AnyTask]) ->
             due, why = benchmark.due(task, policy, settings.form)
             wrong = [m for m, value in due.items() if abs(got[m].get(name, -1.0) - value) > 1e-9]
             verdict = due[benchmark.measures[0]]
-            shown = f"{verdict:g}" if verdict in (0, 1) else "a share"
-            rows.setdefault((policy, shown, why), Counter())[not wrong] += 1
+            verdict_due = f"{verdict:g}" if verdict in (0, 1) else "a share"
+            rows.setdefault((policy, verdict_due, why), Counter())[not wrong] += 1
             different += [
                 [policy, name, measure, due[measure], got[measure].get(name)] for measure in wrong
             ]

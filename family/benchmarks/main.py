@@ -1,16 +1,15 @@
 """`rods-eval`: a policy on a benchmark's tasks, with the official protocol and the official
 verdict; or on any environment's.
 
-    rods-eval run FOLDER --url http://host:8000/v1 --model NAME      the policy behind an endpoint
-    rods-eval run FOLDER --weights MODEL | --run RUN [--step N]      local weights, or a run's checkpoint
-    rods-eval run FOLDER --recorded RESULTS                          outputs that exist: its results, our traces
-    rods-eval run FOLDER --tasks FILE …                              tasks of any environment
-    rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
-    rods-eval suite RUN [--benchmarks NAME …]                        a run's start and end on benchmarks, in one table
-    rods-eval cost [RUN] [--rates FILE]                              what a suite would take: calls, tokens, GPU-hours
-    rods-eval report FOLDER                                          the scores of what is there
-    rods-eval check FOLDER [--wheel FILE]                            the benchmark's own scorer over the same outputs
-    rods-eval check NAME | --tasks FILE                              the benchmark itself, by policies with known scores
+    rods-eval run FOLDER --url http://host:8000/v1 --model NAME    the policy behind an endpoint
+    rods-eval run FOLDER --weights MODEL | --run RUN [--step N]    local weights, or a checkpoint
+    rods-eval run FOLDER --recorded RESULTS                        result files that exist
+    rods-eval run FOLDER --tasks FILE …                            tasks of any environment
+    rods-eval compare BEFORE AFTER             two policies on the same tasks, in pairs
+    rods-eval suite RUN [--benchmarks NAME …]  a run's start and end on benchmarks, in one table
+    rods-eval report FOLDER                    the scores of what is there
+    rods-eval check FOLDER                     the benchmark's own scorer over the same outputs
+    rods-eval check NAME | --tasks FILE        the benchmark itself, by policies with known scores
 
 Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs
 lack tasks), 2 bad input, 3 refused (other settings, other data), 5 incomplete: a budget, an
@@ -28,7 +27,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from cyclopts.types import NonNegativeInt, PositiveInt
 
 from rods import commands, logs
 from rods.buffers.run.locks import Ownership
@@ -41,18 +39,9 @@ from rods.environments.loading import Environments
 from rods.episode.model_thread import ModelThread
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
-from rods.family.benchmarks import cost, episodes, known, output_sources, scores, suite
-from rods.family.benchmarks.benchmarks import (
-    Benchmark,
-    Listening,
-    Searching,
-    chosen,
-    declared_benchmarks,
-    named,
-    opened,
-    packaged,
-    slots,
-)
+from rods.family.benchmarks import episodes, known, output_sources, scores, suite
+from rods.family.benchmarks.benchmarks import declared_benchmarks, named, opened, packaged
+from rods.family.benchmarks.contract import Benchmark, chosen, slots
 from rods.family.benchmarks.folder import (
     COLDEST,
     EPISODES,
@@ -63,7 +52,6 @@ from rods.family.benchmarks.folder import (
     Settings,
     open_folder,
 )
-from rods.family.benchmarks.folder import Part as Split
 from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.family.benchmarks.task_file import TaskFile
@@ -91,7 +79,6 @@ def application() -> App:
     app.command(
         _suite, name="suite", help="A run's start and end on benchmarks, in pairs, as one table."
     )
-    app.command(_cost, name="cost", help="What a suite would take, of a run's or of its prompts.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
     app.command(
         _compare, name="compare", help="Pair two evaluations of the same tasks, task by task."
@@ -184,41 +171,9 @@ def _suite(
     options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
     as_json: Json = False,
 ) -> int:
-    told = suite.play(run, benchmarks, start_url, end_url, options, evaluate)
-    print_result(as_json, told, suite.lines(told))
-    return EXIT_REQUEUE if told["incomplete"] else EXIT_OK
-
-
-def _cost(
-    folders: Annotated[
-        list[Path] | None, Parameter(help="evaluations, or a run with a suite; none: prompts")
-    ] = None,
-    /,
-    *,
-    benchmarks: Annotated[
-        tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")
-    ] = (),
-    rates: Annotated[
-        Path | None, Parameter(help="what `rods doctor --rate` has printed of models")
-    ] = None,
-    reply_tokens: Annotated[
-        NonNegativeInt, Parameter(help="of a reply, thinking included, where none is recorded")
-    ] = 0,
-    form: Annotated[Form, Parameter(name="--calls", help="how calls are made")] = "prompt",
-    tasks_per_type: Annotated[
-        NonNegativeInt, Parameter(help="at most so many of a type; 0: all")
-    ] = 0,
-    samples: Annotated[PositiveInt, Parameter(help="episodes a task")] = 1,
-    part: Annotated[
-        Split | None, Parameter(name="--split", help="default: the benchmark's")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    settings = {"form": form, "tasks_per_type": tasks_per_type, "samples": samples} | (
-        {"part": part} if part else {}
-    )
-    told = cost.suite(folders or [], benchmarks, settings, reply_tokens, rates)
-    print_result(as_json, told, cost.lines(told))
+    compared = suite.play(run, benchmarks, start_url, end_url, options, evaluate)
+    print_result(as_json, compared, suite.lines(compared))
+    return EXIT_REQUEUE if compared["incomplete"] else EXIT_OK
 
 
 def _check(
@@ -231,9 +186,6 @@ def _check(
     ] = None,
     /,
     *,
-    wheel: Annotated[
-        Path | None, Parameter(help="the scorer's package to ask; default: the pinned")
-    ] = None,
     tasks: Annotated[Path | None, Parameter(help="known policies play the tasks of a file")] = None,
     trust: Annotated[bool, Parameter(help="with --tasks, as in `run`", negative="")] = False,
     form: Annotated[
@@ -243,9 +195,9 @@ def _check(
     as_json: Json = False,
 ) -> int:
     if (what is None) == (tasks is None):
-        told = "names what to check by a folder, by a benchmark's name, or by --tasks"
+        why = "names what to check by a folder, by a benchmark's name, or by --tasks"
         raise UserError(
-            told, where="rods-eval check", remedy="`rods-eval check --help` tells them apart"
+            why, where="rods-eval check", remedy="`rods-eval check --help` tells them apart"
         )
     benchmark = "" if what is None or what.exists() else str(what)
     if benchmark and benchmark not in (names := declared_benchmarks()):
@@ -259,10 +211,10 @@ def _check(
         settings = output_sources.settings(
             Source("endpoint", {"kind": "known"}), items, replace(options, part="all")
         )
-        held = known.check(items, settings, _chosen(items, settings))
-        print_result(as_json, held, known.lines(held))
-        return EXIT_FAILED if held["different"] else EXIT_OK
-    checked = scores.check(what, wheel)
+        outcome = known.check(items, settings, _chosen(items, settings))
+        print_result(as_json, outcome, known.lines(outcome))
+        return EXIT_FAILED if outcome["different"] else EXIT_OK
+    checked = scores.check(what)
     print_result(as_json, checked, scores.checked_lines(checked))
     return EXIT_FAILED if checked["different"] else EXIT_OK
 
@@ -288,12 +240,12 @@ class _Session:
     def run(self, options: Options) -> None:
         """Plays what is left, with a line to the model that plays the user, or embeds texts, where
         one does."""
-        if isinstance(self.maker, Searching) and self.settings.search:
+        if self.settings.search:
             self.maker.search_by(
                 handed_on(options.search_key_env), options.search_url, options.patience
             )
         beside = "user" if self.settings.user else "encoder" if self.settings.encoder else ""
-        if isinstance(self.maker, Listening) and beside:
+        if beside:
             with ModelThread(partial(self._beside, beside, options)) as self.maker.line:
                 self._play(options)
         else:

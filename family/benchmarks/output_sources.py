@@ -2,10 +2,10 @@
 weights, a run's checkpoint, or files."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 from pydantic import ValidationError
@@ -13,15 +13,8 @@ from pydantic import ValidationError
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
-from rods.family.benchmarks.benchmarks import (
-    Benchmark,
-    Packaged,
-    Talking,
-    kinds,
-    named,
-    needing,
-    packaged,
-)
+from rods.family.benchmarks.benchmarks import named, packaged
+from rods.family.benchmarks.contract import Benchmark, Need, Packaged, kinds
 from rods.family.benchmarks.folder import (
     COLDEST,
     Documents,
@@ -33,8 +26,9 @@ from rods.family.benchmarks.folder import (
 )
 from rods.files import BULK, sha256_of
 
+T = TypeVar("T")
 Precision = Literal["auto", "float32", "bf16"]
-Kind = Literal["endpoint", "weights", "results", "traces"]
+Kind = Literal["endpoint", "weights", "results"]
 
 
 def _options(title: str, place: int) -> Callable[..., Parameter]:
@@ -51,12 +45,8 @@ _search = _options("The search of the web, where a benchmark has one", 5)
 _tasks = _options("Tasks", 6)
 _protocol = _options("Protocol", 7)
 _limit = _options("Limits", 8)
-USER = "user_url", "user_model", "user_key_env"  # options of that group
-GIVEN = {
-    "encoder": ("encoder_url", "encoder_model", "encoder_key_env"),
-    "search": ("search_key_env", "search_url"),
-}
-_REMEDIES = {
+REMEDIES: dict[Need, str] = {
+    "user": "a model plays the user; name it by --user-url and --user-model",
     "encoder": "texts are embedded; name what does it by --encoder-url and --encoder-model",
     "search": "the web is searched with a key of SerpAPI of your own; name its variable by "
     "--search-key-env",
@@ -78,9 +68,7 @@ class Options:
     ] = None
     weights: Annotated[Path | None, _policy("a folder with weights and tokenizer")] = None
     run: Annotated[Path | None, _policy("a run's newest checkpoint, or that of --step")] = None
-    recorded: Annotated[
-        Path | None, _policy("the benchmark's result files, or a trainer's traces")
-    ] = None
+    recorded: Annotated[Path | None, _policy("the benchmark's result files")] = None
 
     model: Annotated[str, _about("the model as the endpoint calls it")] = ""
     name: Annotated[str, _about("what reports and the result folder call the policy")] = ""
@@ -167,19 +155,19 @@ class Source:
 
     @property
     def recorded(self) -> bool:
-        return self.kind in ("results", "traces")
+        return self.kind == "results"
 
 
 def find(options: Options) -> Source:
     """The policy that the options name. Raises UserError for none, several, or one that cannot be
     had."""
-    given = [
+    policies = [
         f"--{name}"
         for name in ("url", "config", "weights", "run", "recorded")
         if getattr(options, name)
     ]
-    if len(given) != 1:
-        what = f"several policies: {', '.join(given)}" if given else "no policy"
+    if len(policies) != 1:
+        what = f"several policies: {', '.join(policies)}" if policies else "no policy"
         raise UserError(what, remedy="name one by --url, --config, --weights, --run or --recorded")
     for path in (options.weights, options.recorded):
         if path is not None and not path.exists():
@@ -200,32 +188,34 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     own = source.protocol if source.protocol in benchmark.protocols else benchmark.protocols[0]
     protocol: Protocol = options.protocol or own
     known = source.about["kind"] == "known"
-    has = [need for need, (option, *_) in GIVEN.items() if known or getattr(options, option)]
-    types = tuple(dict.fromkeys(options.types)) or kinds(benchmark, has) or tuple(benchmark.kinds)
+    here: dict[Need, Any] = {
+        "user": options.user_url and {"model": options.user_model},
+        "encoder": options.encoder_url and {"model": options.encoder_model},
+        "search": options.search_key_env and {"url": options.search_url or "SerpAPI"},
+    }
+    available = [need for need in here if known or here[need]]
+    types = tuple(dict.fromkeys(options.types)) or kinds(benchmark, available)
+    types = types or tuple(benchmark.kinds)
     unknown = ", ".join(set(types) - {*benchmark.kinds})
-    form: Form = "native" if source.kind == "traces" else options.form
-    native = form == "native"
+    native = options.form == "native"
     official = protocol == "official"
-    served = source.kind == "endpoint"
-    talks = isinstance(benchmark, Talking) and not known and {*types} & {*benchmark.talking}
-    user = benchmark.user if isinstance(benchmark, Talking) and talks else ""
-    # by a policy that may ask for more than is known beforehand
+    # what is asked by a policy that may ask for more than is known beforehand
     played = not known and not source.recorded
     used = {
-        need: [kind for kind in types if played and kind in needing(benchmark, need)]
-        for need in GIVEN
+        need: [kind for kind in types if played and kind in benchmark.needs.get(need, ())]
+        for need in here
     }
-    lacking = [(need, kind) for need, of in used.items() if need not in has for kind in of]
-
-    def given(names: Sequence[str]) -> str:
-        return ", ".join(f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
-
+    lacking = [(need, of) for need, of in used.items() if of and need not in available]
     for wrong, why in (
         (
             source.recorded and options.protocol,
             "recorded outputs have had their protocol; leave --protocol out",
         ),
         (native and not official, "--calls native belongs to the official protocol"),
+        (
+            options.form not in benchmark.forms,
+            f"these tasks have no calls in {options.form} form; leave --calls out",
+        ),
         (
             native and source.kind == "weights",
             "native tool calls are parsed by a server; local weights have none",
@@ -245,26 +235,18 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
             "--documents belongs to the official protocol",
         ),
         (
+            options.documents not in benchmark.documents,
+            "these tools have the package's own documents; leave --documents out",
+        ),
+        (
             options.system_prompt and protocol != "tags",
             "--system-prompt belongs to the protocol tags",
         ),
         (
-            protocol == "compact" and served,
+            protocol == "compact" and source.kind == "endpoint",
             "the compact dialect's messages cannot be sent to a server",
         ),
-        (
-            not user and given(USER),
-            f"no model plays a user in these tasks; leave out {given(USER)}",
-        ),
-        *(
-            (not used[need] and given(of), f"these tasks need no {need}; leave out {given(of)}")
-            for need, of in GIVEN.items()
-        ),
-        *((True, f"{kind}: {_REMEDIES[need]}") for need, kind in lacking),
-        (
-            user and not options.user_url,
-            f"a model plays {user}: name it by --user-url and --user-model",
-        ),
+        *((True, f"{', '.join(of)}: {REMEDIES[need]}") for need, of in lacking),
         (
             bool(options.user_url) != bool(options.user_model),
             "--user-url and --user-model belong together",
@@ -294,17 +276,14 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
             raise UserError(
                 why, where="the command line", remedy="`rods-eval run --help` lists the options"
             )
-    same = ("tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
+    same = ("form", "tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
     return Settings(
         policy=source.about,
         part=options.part or benchmark.part,
         types=types,
         protocol=protocol,
         system_prompt=options.system_prompt or source.system_prompt,
-        form=form,
-        user={"model": options.user_model} if user else None,
-        encoder={"model": options.encoder_model} if used["encoder"] else None,
-        search={"url": options.search_url or "SerpAPI"} if used["search"] else None,
+        **{need: here[need] for need, of in used.items() if of},
         **{name: getattr(options, name) for name in same},
     )
 
@@ -334,9 +313,8 @@ def _endpoint(options: Options) -> Source:
         "model": endpoint.model,
     }
     about |= {"extra": endpoint.extra} if endpoint.extra else {}
-    return Source(
-        "endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation
-    )
+    limits = _checked(Budgets, **budgets)
+    return Source("endpoint", about, endpoint=endpoint, budgets=limits, operation=operation)
 
 
 def served_beside(role: str, options: Options) -> Endpoint:
@@ -349,13 +327,12 @@ def served_beside(role: str, options: Options) -> Endpoint:
 
 def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -> Endpoint:
     waits = dict.fromkeys(("patience_seconds", "retry_seconds"), options.patience)
-    served: Endpoint = _made(
+    return _checked(
         Endpoint, model=model, urls=urls, key_env=key_env, concurrency=options.in_flight, **waits
     )
-    return served
 
 
-def _made(kind: Any, **fields: Any) -> Any:
+def _checked(kind: type[T], **fields: Any) -> T:
     try:
         return kind(**fields)
     except ValidationError as error:
@@ -396,9 +373,9 @@ def _computed(source: Source, options: Options) -> Source:
     scores of local weights depend on: the number format that `auto` means here, and the context."""
     from rods.trainer import torch_settings  # torch only where weights are
 
-    said = {"precision": options.precision, "threads": options.threads}
+    changes = {"precision": options.precision, "threads": options.threads}
     operation = source.operation.model_copy(
-        update={name: value for name, value in said.items() if value is not None}
+        update={name: value for name, value in changes.items() if value is not None}
     )
     precision = "bf16" if torch_settings.bf16(operation) else "float32"
     about = {**source.about, "precision": precision, "max_context": options.max_context}
@@ -407,10 +384,9 @@ def _computed(source: Source, options: Options) -> Source:
 
 def _files(path: Path, options: Options) -> Source:
     outputs = packaged(named(options.benchmark), path).outputs(path)
-    kind: Kind = "traces" if outputs.traces else "results"
-    digests = (bytes.fromhex(sha256_of(file, BULK)) for file in outputs.files)
+    digests = (bytes.fromhex(sha256_of(file, BULK)) for file in outputs)
     digest = hashlib.sha256(b"".join(digests)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
-    return Source(
-        kind, {"kind": kind, "name": name, "sha256": digest, "states_data": outputs.stated}, path
-    )
+    states = all(outputs.values())
+    about = {"kind": "results", "name": name, "sha256": digest, "states_data": states}
+    return Source("results", about, path)

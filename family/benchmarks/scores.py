@@ -12,7 +12,8 @@ from rods.console.output import estimated
 from rods.errors import UserError
 from rods.evaluation import card
 from rods.evaluation.scoring import by_task, differences, paired, share, too_few
-from rods.family.benchmarks.benchmarks import Benchmark, Packaged, Summed, opened, packaged
+from rods.family.benchmarks.benchmarks import opened, packaged
+from rods.family.benchmarks.contract import Benchmark, Packaged
 from rods.family.benchmarks.folder import PARTS, Episode, Score, Settings, cards, episodes
 
 SHOWN = 20  # differences from the official scorer that are listed
@@ -28,7 +29,7 @@ def report(folder: Path) -> dict[str, Any]:
         _write_results(folder, settings, benchmark)
         about["results"] = str(folder / benchmark.name)
     done = list(episodes(folder))
-    known = cards(folder)
+    descriptions = cards(folder)
     scored = _scored(folder, benchmark)
     means = _per_task(benchmark, scored)
     expected = benchmark.expected(settings) * settings.samples
@@ -38,15 +39,11 @@ def report(folder: Path) -> dict[str, Any]:
         for part in benchmark.parts
         if (tasks := {task for (task, _), score in scored.items() if score.split in PARTS[part]})
     }
-    if isinstance(benchmark, Summed) and (scores := about["scores"].get(benchmark.part)):
-        verdicts = {
-            kind: row[benchmark.measures[0]]["mean"]
-            for kind, row in scores.items()
-            if kind != "all"
-        }
-        about["figures"] = dict(
-            benchmark.figures(verdicts, len(done) == expected and not settings.tasks_per_type)
-        )
+    if scores := about["scores"].get(benchmark.part):
+        verdicts = {kind: row[benchmark.measures[0]]["mean"] for kind, row in scores.items()}
+        del verdicts["all"]
+        whole = len(done) == expected and not settings.tasks_per_type
+        about["figures"] = dict(benchmark.figures(verdicts, whole))
     return {
         "folder": str(folder),
         **about,
@@ -55,9 +52,9 @@ def report(folder: Path) -> dict[str, Any]:
         "complete": len(done) == expected,
         "ends": dict(Counter(episode.end for episode in done)),
         "cut_outputs": sum(episode.cut for episode in done),
-        "card": known[-1] if known else None,
+        "card": descriptions[-1] if descriptions else None,
         "cards_differ": sorted(
-            {name for pair in pairwise(known) for name in card.different(*pair)}
+            {name for pair in pairwise(descriptions) for name in card.different(*pair)}
         ),
     }
 
@@ -200,18 +197,14 @@ def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def check(folder: Path, package: Path | None = None) -> dict[str, Any]:
+def check(folder: Path) -> dict[str, Any]:
     """Both verdicts on every recorded episode: {"episodes", "valid", "equal", "different": [[id,
-    sample, ours], …]}. `package` is the file whose scorer is asked (default: the pinned one).
-    Raises RefusedError for another version than the outputs belong to, UserError for a folder that
-    is no evaluation on a benchmark."""
+    sample, ours], …]}. Raises UserError for a folder that is no evaluation on a benchmark."""
     content, settings, benchmark = opened(folder)
-    theirs_too = packaged(benchmark, folder)
+    scorer = packaged(benchmark, folder)
     verdict = benchmark.measures[0]
     ours = {key: score.measures[verdict] == 1 for key, score in _scored(folder, benchmark).items()}
-    theirs = theirs_too.scored(
-        _write_results(folder, settings, theirs_too), settings.results_form, package
-    )
+    theirs = scorer.scored(_write_results(folder, settings, scorer), settings.results_form)
     unjudged = [key for key, verdict in theirs.items() if verdict is None and key in ours]
     different = [
         [*key, ours[key]]

@@ -7,15 +7,30 @@ from typing import Any
 
 
 class StandIn(types.ModuleType):
-    """Whatever is asked of it that it was not given: itself."""
+    """Every attribute that it was not given is a class that can be called, subclassed, combined,
+    and does nothing."""
 
     def __getattr__(self, name: str) -> Any:
+        return getattr(_Nothing, name)
+
+
+class _Kind(type):
+    def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self
+        return cls
 
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return self
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        """As a decorator it gives back what it decorates."""
+        return given[0] if len(given) == 1 and not named and callable(given[0]) else cls
+
+    def __or__(cls, other: Any) -> Any:
+        return cls
+
+    __ror__ = __or__
+
+
+class _Nothing(metaclass=_Kind): ...
 
 
 def stand_in(*names: str) -> None:

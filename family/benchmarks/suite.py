@@ -23,10 +23,10 @@ from rods.buffers.usage import Spent
 from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
 from rods.family.benchmarks import scores, table
-from rods.family.benchmarks.benchmarks import Talking, declared_benchmarks, named, needing
+from rods.family.benchmarks.benchmarks import declared_benchmarks, named
 from rods.family.benchmarks.folder import cards
 from rods.family.benchmarks.guard import overlaps
-from rods.family.benchmarks.output_sources import GIVEN, USER, Options
+from rods.family.benchmarks.output_sources import Options
 
 PLACES = ("start", "end")
 
@@ -68,7 +68,7 @@ def play(
             remedy="give both",
         )
     policies = _policies(run, start_url, end_url, options)
-    told: dict[str, Any] = {
+    compared: dict[str, Any] = {
         "run": str(run),
         "rows": {},
         "left_out": {},
@@ -81,32 +81,28 @@ def play(
         try:
             codes: list[int] = []
             benchmark = named(name)
-            unused = [
-                option
-                for need, of in GIVEN.items()
-                if not needing(benchmark, need)
-                for option in of
-            ]
-            unused += [] if isinstance(benchmark, Talking) else USER
-            given = {option: getattr(Options, option) for option in unused}
             for folder, (_, policy) in zip(folders, policies, strict=True):
-                codes.append(evaluate(folder, replace(policy, benchmark=name, **given)))
+                codes.append(evaluate(folder, replace(policy, benchmark=name)))
                 if codes[-1] != EXIT_OK:
                     break
         except UserError as error:
             if names:
                 raise
-            told["left_out"][name] = str(error)
+            compared["left_out"][name] = str(error)
             continue
         if any(codes):
-            told["incomplete"].append(name)
+            compared["incomplete"].append(name)
             break
         items = Counter(map(benchmark.kind, benchmark.tasks()))
-        told["rows"][name] = {**scores.compare(*folders), **_about(folders), "items": dict(items)}
-        told["overlaps"][name] = overlaps(trained, benchmark)
-    told["totals"] = totals(told["rows"])
-    table.write(run, told["rows"], [*notes(told)])
-    return told
+        compared["rows"][name] = {
+            **scores.compare(*folders),
+            **_about(folders),
+            "items": dict(items),
+        }
+        compared["overlaps"][name] = overlaps(trained, benchmark)
+    compared["totals"] = totals(compared["rows"])
+    table.write(run, compared["rows"], [*notes(compared)])
+    return compared
 
 
 def _policies(
@@ -118,14 +114,16 @@ def _policies(
             (place, replace(options, url=(url,)))
             for place, url in zip(PLACES, (start_url, end_url), strict=True)
         ]
-    made = []
+    policies = []
     for which in ("start", "end"):
         _, checkpoint = heldout.checkpoint(run, which)
         at = checkpoint.position
-        made.append((f"step_{at.step:08d}.a{at.attempt}", replace(options, run=run, step=at.step)))
-    if made[0][0] == made[1][0]:
+        policies.append(
+            (f"step_{at.step:08d}.a{at.attempt}", replace(options, run=run, step=at.step))
+        )
+    if policies[0][0] == policies[1][0]:
         raise UserError("its start is its end", where=str(run), remedy="train it first")
-    return made
+    return policies
 
 
 def _about(folders: Sequence[Path]) -> dict[str, Any]:
@@ -154,7 +152,7 @@ def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for kind, row in compared["kinds"].items()
         if row["after"]["tasks"] == compared["items"].get(kind)
     }
-    made = {}
+    sums = {}
     for declared in declared_benchmarks().values():
         if total := declared.get("total"):
             names = [
@@ -163,14 +161,14 @@ def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
                 for name in _names(part.get("mean") or part["pooled"])
             ]
             lacking = [name for name in names if name not in kinds]
-            made[total["name"]] = (
+            sums[total["name"]] = (
                 {"lacks": lacking}
                 if lacking
                 else {
                     place: weighted(total["parts"], kinds, place) for place in ("before", "after")
                 }
             )
-    return made
+    return sums
 
 
 def weighted(
@@ -202,21 +200,19 @@ def _names(listed: Any) -> list[str]:
     )
 
 
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
+def lines(compared: Mapping[str, Any]) -> Iterator[str]:
     """The suite as text."""
-    width = max([24, *(len(kind) for row in told["rows"].values() for kind in row["kinds"])])
-    yield (
-        f"{told['run']}: start and end, in percent, with 95 % intervals; differences in pairs by "
-        f"item"
-    )
+    width = max([24, *(len(kind) for row in compared["rows"].values() for kind in row["kinds"])])
+    how = "start and end, in percent, with 95 % intervals; differences in pairs by item"
+    yield f"{compared['run']}: {how}"
     yield f"\n{'':{width + 2}}{'items':>6}  {'start':^22}  {'end':^22}  {'end less start':^24}"
-    for name, row in told["rows"].items():
+    for name, row in compared["rows"].items():
         yield name
         for kind, pair in row["kinds"].items():
             cells = "  ".join(scores.cell(pair[place]) for place in ("before", "after"))
             change = scores.cell(pair["difference"], "+")
             yield f"  {kind:{width}}{pair['difference']['tasks']:>6}  {cells}  {change}"
-    for name, row in told["rows"].items():
+    for name, row in compared["rows"].items():
         yield f"\n{name}"
         yield from card.lines(row["cards"][-1], row["kinds"]["all"]["difference"]["tasks"])
         if any(spent["calls"] for spent in row["usage"]):
@@ -228,12 +224,12 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
                 f"replies"
             )
     yield ""
-    yield from notes(told)
+    yield from notes(compared)
 
 
-def notes(told: Mapping[str, Any]) -> Iterator[str]:
+def notes(compared: Mapping[str, Any]) -> Iterator[str]:
     """What is to be known of the table: totals, and what is not alike, overlaps or is left out."""
-    for name, total in told["totals"].items():
+    for name, total in compared["totals"].items():
         if "lacks" in total:
             yield (
                 f"no total of {name}: {', '.join(total['lacks'])} were not played, or not in whole"
@@ -243,7 +239,7 @@ def notes(told: Mapping[str, Any]) -> Iterator[str]:
                 f"total of {name}: {100 * total['before']:.2f} at the start, "
                 f"{100 * total['after']:.2f} at the end"
             )
-    for name, row in told["rows"].items():
+    for name, row in compared["rows"].items():
         if row["left_out"]:
             yield (
                 f"{name}: {row['left_out']} items were played by one of both alone, and are left "
@@ -251,12 +247,12 @@ def notes(told: Mapping[str, Any]) -> Iterator[str]:
             )
         if row["cards_differ"]:
             yield f"{name}: NOT ALIKE: start and end differ in {', '.join(row['cards_differ'])}"
-        if shared := told["overlaps"][name]:
+        if shared := compared["overlaps"][name]:
             yield (
                 f"{name}: OVERLAP: {shared} of its items match tasks that the run trains on, by "
                 f"words or by calls"
             )
-    for name, why in told["left_out"].items():
+    for name, why in compared["left_out"].items():
         yield f"left out: {name}: {why}"
-    if told["incomplete"]:
-        yield f"INCOMPLETE: {', '.join(told['incomplete'])}; the same command goes on"
+    if compared["incomplete"]:
+        yield f"INCOMPLETE: {', '.join(compared['incomplete'])}; the same command goes on"

@@ -47,33 +47,33 @@ class _Table(BaseModel):
 def write(run: Path, rows: Mapping[str, Mapping[str, Any]], notes: Sequence[str]) -> None:
     """Keeps `kinds` of each benchmark's row (`scores.compare`), and sentences about them, in the
     run's folder."""
-    kept = {"rows": {name: row["kinds"] for name, row in rows.items()}, "notes": [*notes]}
+    content = {"rows": {name: row["kinds"] for name, row in rows.items()}, "notes": [*notes]}
     (run / SUITE).mkdir(parents=True, exist_ok=True)
-    replace(run / TABLE, orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
+    replace(run / TABLE, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def tables(run: Path) -> Iterator[dict[str, Any]]:
     """As `Extension.compared` gives them; nothing where no suite was played. A file that is no such
     table is a note."""
     try:
-        found = _Table.model_validate(orjson.loads(read_regular(run / TABLE, MOST_BYTES)))
+        content = _Table.model_validate(orjson.loads(read_regular(run / TABLE, MOST_BYTES)))
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, UserError, ValueError) as error:
         why = "it is no table of a suite" if isinstance(error, ValueError) else str(error)
-        found = _Table(rows={}, notes=[f"{TABLE} cannot be read: {why} → {AGAIN}"])
+        content = _Table(rows={}, notes=[f"{TABLE} cannot be read: {why} → {AGAIN}"])
     pairs = (
-        (name, kind, pair) for name, kinds in found.rows.items() for kind, pair in kinds.items()
+        (name, kind, pair) for name, kinds in content.rows.items() for kind, pair in kinds.items()
     )
-    shown: dict[str, list[dict[str, Any]]] = {}
+    by_benchmark: dict[str, list[dict[str, Any]]] = {}
     for name, kind, pair in islice(pairs, MOST_ROWS):
         estimates = {"start": pair.before, "end": pair.after, "difference": pair.difference}
-        told = {key: value.model_dump() for key, value in estimates.items()}
-        shown.setdefault(name[:MOST_TEXT], []).append({"name": kind[:MOST_TEXT], **told})
-    for name, rows in shown.items():
+        cells = {key: value.model_dump() for key, value in estimates.items()}
+        by_benchmark.setdefault(name[:MOST_TEXT], []).append({"name": kind[:MOST_TEXT], **cells})
+    for name, rows in by_benchmark.items():
         yield {"title": f"Benchmark {name}", "source": str(TABLE), "rows": rows, "notes": []}
-    notes = [note[:MOST_TEXT] for note in found.notes[:MOST_NOTES]]
-    if (count := sum(map(len, found.rows.values()))) > MOST_ROWS:
+    notes = [note[:MOST_TEXT] for note in content.notes[:MOST_NOTES]]
+    if (count := sum(map(len, content.rows.values()))) > MOST_ROWS:
         notes.append(f"{count - MOST_ROWS} of its {count} rows are not shown")
     if notes:
         yield {"title": "Benchmarks", "source": str(TABLE), "rows": [], "notes": notes}

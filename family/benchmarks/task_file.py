@@ -16,6 +16,8 @@ from rods.episode.rewards import score
 from rods.errors import UserError
 from rods.evaluation import card
 from rods.family.benchmarks import folder as folders
+from rods.family.benchmarks.contract import Benchmark, Known
+from rods.family.benchmarks.episodes import Maker
 from rods.family.benchmarks.folder import Episode, Part, Score, Settings
 from rods.observations import Rollout
 from rods.players import Players
@@ -24,15 +26,14 @@ from rods.tasks import TASK_TYPES, AnyTask, Task, read_tasks
 NO_ARGUMENT = "an_argument_that_no_tool_has"
 
 
-class TaskFile:
-    """See `rods.family.benchmarks.benchmarks.Benchmark`. What was played is `described` in an
+class TaskFile(Benchmark):
+    """The benchmark (rods.family.benchmarks.contract). What was played is `described` in an
     evaluation's folder; a file at `path` is played in the worlds of `environments`."""
 
     name = "tasks"
     kinds: Sequence[str] = TASK_TYPES
     measures: Sequence[str] = ("progress", "solved")
     protocols: Sequence[folders.Protocol] = ("hermes", "tags", "compact")
-    part: Part = "all"
     parts: Mapping[Part, str] = {"all": "the file's tasks"}
 
     def __init__(
@@ -71,15 +72,9 @@ class TaskFile:
         digest = content_id(sorted(task.id for task in tasks))
         return {"tasks": {"count": len(tasks), "hash": digest, "environments": names}}
 
-    def check_data(self, stated: Mapping[str, Any], where: Path) -> None:
-        """The folder's settings are compared with them."""
-
     def about(self) -> str:
-        told = self.described
-        return (
-            f"{told['count']} tasks ({told['hash']}), environments "
-            f"{', '.join(told['environments'])}"
-        )
+        names = ", ".join(self.described["environments"])
+        return f"{self.described['count']} tasks ({self.described['hash']}), environments {names}"
 
     def maker(self, settings: Settings) -> "TaskMaker":
         assert self.environments is not None
@@ -93,22 +88,22 @@ class TaskFile:
         measures = {"progress": play.resolved / play.expected, "solved": float(play.binary)}
         return Score(episode.result["type"], measures)
 
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
         return made_by_turn(task, turn, policy) if isinstance(task, Task) else None
 
     def due(
-        self, task: AnyTask, policy: str, form: folders.Form
+        self, task: AnyTask, policy: Known, form: folders.Form
     ) -> tuple[Mapping[str, float], str]:
         return due_by_turn(task, policy, self.measures[1:])
 
 
-class TaskMaker:
+class TaskMaker(Maker):
     """The `Maker` of such tasks. What they earned is recorded with the conversation, which
     `rods-train sft --teacher` imitates."""
 
     def __init__(self, environments: Environments, settings: Settings) -> None:
         assert settings.protocol != "official"
-        self.settings = settings
+        super().__init__(settings)
         self._players = Players(environments)
         self._dialect = dialects.load(settings.protocol, settings.system_prompt)
         self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
@@ -118,10 +113,12 @@ class TaskMaker:
             self._jobs[task.id] = self._players.job(task, self._dialect, max_steps=MAX_STEPS)
         return self._jobs[task.id]
 
-    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+    def identifier(self, task: AnyTask) -> str:
+        return task.id
+
+    def result(self, job: Job, trace: Trace) -> Any:
         earned = score(trace, "progress").as_json()
-        result = {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
-        return Episode(job.task.id, sample, self.settings.results_form, result, trace.end, cut)
+        return {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
 
 
 def with_fault(call: Call) -> Call:

@@ -50,9 +50,9 @@ def demonstrations(
             _in_world(Path(folder), fresh, at, dialect, carelessness, scenarios)
             for at in range(worlds)
         )
-        shown = list(itertools.chain.from_iterable(played))
+        traces = list(itertools.chain.from_iterable(played))
     for number in itertools.count():
-        yield keyed_random(fresh, "order", number).sample(shown, len(shown))
+        yield keyed_random(fresh, "order", number).sample(traces, len(traces))
 
 
 def drawn_from(random_seed: int) -> int:
@@ -75,8 +75,7 @@ def _in_world(
         tasks = [task(skeleton, environment, scenario, Validated(())) for scenario in scenarios]
         calls = [careless(environment, scenario, carelessness, rng) for scenario in scenarios]
         left = [
-            iter([*(dialect.write([call]) for call in made), dialect.answer(DONE)])
-            for made in calls
+            iter([*(dialect.write([call]) for call in way), dialect.answer(DONE)]) for way in calls
         ]
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
@@ -94,10 +93,10 @@ def careless(
     """The calls of the teacher, as they went in the scenario's own world."""
     instance = environment.reset(dict(scenario.state))
     results: dict[int, Result] = {}
-    made: list[Call] = []
+    calls: list[Call] = []
 
     def make(number: int, call: Call) -> None:
-        made.append(call)
+        calls.append(call)
         results[number] = instance.call(call)
 
     for request in _requests(environment, scenario.witness):
@@ -115,11 +114,11 @@ def careless(
                 for name, source in wanted.takes.items()
                 if source in request
             }
-            known = {name: source for name, source in wanted.takes.items() if source not in request}
-            wanted = WitnessCall(Call(wanted.call.name, {**wanted.call.arguments, **unread}), known)
+            takes = {name: source for name, source in wanted.takes.items() if source not in request}
+            wanted = WitnessCall(Call(wanted.call.name, {**wanted.call.arguments, **unread}), takes)
         if (call := _taken(wanted, results)) is not None:
             make(change, call)
-    return made
+    return calls
 
 
 def _requests(environment: Environment, witness: Sequence[WitnessCall]) -> Iterator[list[int]]:

@@ -16,7 +16,7 @@ class GeneratedEnvironments(Extension):
     def kinds(self, run: Any) -> Sequence[Any]:
         from rods.family.environments.kind import ScenarioKind
 
-        return [ScenarioKind(run)]
+        return [ScenarioKind()]
 
     def replayed(self, run: Any, task: Any) -> Sequence[Any]:
         from rods.family.environments.kind import replayed_scenario

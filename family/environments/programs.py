@@ -1,7 +1,6 @@
 """A world as a program (003 eq. 4): one file with imports, state, the environment, and a function
 for each tool and check, whoever writes its parts; and the plan of one whose parts models write."""
 
-import ast
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -12,9 +11,6 @@ from rods.environments import addressed
 
 HEAD, FOOT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"
-_REGISTERED = re.compile(
-    rf'\n\n({_IMPORTS})@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n'
-)
 
 
 def assemble(about: str, state: str, functions: Iterable[str]) -> str:
@@ -54,10 +50,10 @@ class PlannedTool:
     takes: Mapping[str, str]
 
     def __str__(self) -> str:
-        told = "; ".join(f"{name}: {about}" for name, about in self.takes.items())
+        parameters = "; ".join(f"{name}: {about}" for name, about in self.takes.items())
         does = (
             f"{'only reads' if self.reads else 'changes something'}. "
-            f"{self.about}{f' ({told})' if told else ''}"
+            f"{self.about}{f' ({parameters})' if parameters else ''}"
         )
         return f"{self.name}({', '.join(self.takes)}), group {self.group}, {does}"
 
@@ -105,37 +101,6 @@ class WorldProgram:
         for spec in self.plan.tools if self.tools else ():
             parts[spec.name] = tool(spec.group, spec.reads, self.tools[spec.name])
         return parts | {name: check(code) for name, code in self.checks.items()}
-
-
-def program_of(source: str, documentation: str) -> WorldProgram:
-    """The program whose file is `source`, with `{address}` for its address, and whose tasks have
-    this documentation; what its plan said of tables and parameters is not in there. Raises
-    ValueError for a file of another form."""
-    topic, *rules = documentation.split("\n- ")
-    before, foot, functions = source.partition(FOOT)
-    start = HEAD.partition("{about}")[2]
-    head, imports, state = before.partition(start)
-    if not (foot and imports and head == HEAD.partition("{about}")[0] + _about(topic)):
-        raise ValueError("the file has another form than worlds that models write")
-    plan = list[PlannedTool]()
-    tools = dict[str, str]()
-    checks = dict[str, str]()
-    unregistered, *parts = _REGISTERED.split(functions)
-    for imported, group, reads, function in zip(*(parts[at::4] for at in range(4)), strict=True):
-        code = imported + function
-        body = ast.parse(function).body
-        if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
-            raise ValueError("the file has more than tools and checks")
-        name = body[0].name
-        if group is None:
-            checks[name] = code
-        else:
-            tools[name] = code
-            plan.append(PlannedTool(name, group, reads == "True", "", {}))
-    program = WorldProgram(WorldPlan(topic, {}, tuple(rules), tuple(plan)), state, tools, checks)
-    if unregistered or program.source() != source:
-        raise ValueError("the file has more than tools and checks")
-    return program
 
 
 def _about(topic: str) -> str:

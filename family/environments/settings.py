@@ -17,8 +17,8 @@ class Writing(Section):
     tries: int = Field(3, ge=1)  # times one question is asked until its answer can be read
     # times that a world goes back to its model with what its controls found
     corrections: int = Field(3, ge=0)
-    # the endpoint that is asked for embeddings of topics, by name, and for nothing else; empty: all
-    # are tried, and where none offers them topics are compared by their words
+    # name of the endpoint asked for embeddings of topics; empty: all are tried, and where none
+    # offers them only equal topics are dropped
     embeddings: str = ""
     # cosine of the embeddings of two topics from which the later one is dropped
     alike: float = Field(0.85, gt=0, le=1)

@@ -7,7 +7,6 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -20,14 +19,12 @@ from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.environments.base import Environment, Parameter, Tool
 from rods.family.environments.checking.scenarios import Scenario
 from rods.family.environments.procedural import operations, skeletons
-from rods.family.environments.procedural.scenarios import draw_like, draw_scenario
+from rods.family.environments.procedural.scenarios import draw_scenario
 from rods.family.environments.programs import placed
 from rods.functions import made_by
 
 MOST_TOOLS = 24  # of its worlds
 TICKETS = 200  # states of a world that it knows again
-VARIANTS = 4  # scenarios that it writes like another one; as many more with the same tools
-ONLY = "what changes something is done by"  # stands where these are wanted
 WITHOUT_STATE = re.compile(
     r"\b(translate|calculate|summari[sz]e|rhyme|poem|capital of|how much is)\b", re.IGNORECASE
 )
@@ -42,15 +39,15 @@ def topic_filter(asked: Asked) -> Answer:
 def topic_inference(asked: Asked) -> Answer:
     """One of a few domains, by the words of the task."""
     skeleton = _skeleton(asked.fields["task"])
-    kept = skeletons.listed([skeletons.words(kind.plural) for kind in skeleton.kinds], "and")
+    plurals = skeletons.listed([skeletons.words(kind.plural) for kind in skeleton.kinds], "and")
     links = skeletons.words(skeleton.link.plural)
-    return {"description": f"The records of {skeleton.about}: {kept}, and {links} of these."}
+    return {"description": f"The records of {skeleton.about}: {plurals}, and {links} of these."}
 
 
 def world_plan(asked: Asked) -> Answer:
     skeleton = _skeleton(asked.fields["topic"])
-    known = {kind.plural: skeletons.words(kind.label) for kind in skeleton.kinds}
-    known[skeleton.link.plural] = "both ends, stage"
+    labels = {kind.plural: skeletons.words(kind.label) for kind in skeleton.kinds}
+    labels[skeleton.link.plural] = "both ends, stage"
     tools = [
         {
             "name": operation.name,
@@ -67,7 +64,7 @@ def world_plan(asked: Asked) -> Answer:
     ]
     tables = [
         {"name": name, "about": f"{about} and what else is known of each"}
-        for name, about in known.items()
+        for name, about in labels.items()
     ]
     return {"tables": tables, "rules": rules, "tools": tools}
 
@@ -84,11 +81,8 @@ def world_tool(asked: Asked) -> Answer:
 def planned(asked: Asked) -> operations.Operation:
     """The operation that a tool is asked for."""
     name = asked.fields["tool"].partition("(")[0]
-    return next(
-        operation
-        for operation in _tools(_skeleton(asked.fields["topic"]))
-        if operation.name == name
-    )
+    tools = _tools(_skeleton(asked.fields["topic"]))
+    return next(tool for tool in tools if tool.name == name)
 
 
 def world_tester(asked: Asked) -> Answer:
@@ -112,70 +106,59 @@ def world_checker(asked: Asked) -> Answer:
 
 
 def scenario_state(asked: Asked) -> Answer:
-    """A state; for a variant, one in which a task like the seed can begin, where it finds one."""
-    topic = _topic(asked)
     number = int(asked.fields["number"])
-    if TICKET.search(asked.fields["seed"]):
-        same = ONLY in asked.fields["shape"]
-        for more in range(VARIANTS):
-            with suppress(LookupError):
-                return {
-                    "state": dict(
-                        _scenario(topic, _variant(asked, (number + more) % VARIANTS, same)).state
-                    )
-                }
-    return {"state": skeletons.draw_state(_skeleton(topic), number % TICKETS, 0)}
+    return {"state": skeletons.draw_state(_skeleton(_topic(asked)), number % TICKETS, 0)}
 
 
 def scenario_task(asked: Asked) -> Answer:
     ticket = _ticket(asked)
     scenario = _scenario(_topic(asked), ticket)
     further = {
-        f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)
+        f"request {number}": text for number, text in enumerate(scenario.requests[1:], start=2)
     }
     return {
         "task": f"{' '.join(scenario.requests)} (ticket {ticket})",
         "query": f"{scenario.brief} (ticket {ticket})",
         "manner": "Says one thing at a time.",
         "knows": [
-            {"topic": topic, "words": told} for topic, told in {**scenario.knows, **further}.items()
+            {"topic": topic, "words": text} for topic, text in {**scenario.knows, **further}.items()
         ],
     }
 
 
 def scenario_checklist(asked: Asked) -> Answer:
-    scenario = _scenario(_topic(asked), int(TICKET.findall(asked.fields["task"])[-1]))
-    kept = list(map(_condition, scenario.guards))
-    wanted = asked.fields["kept"]
+    scenario = _named_scenario(asked)
     return {
         "conditions": list(map(_condition, scenario.checks)),
-        "kept": kept[: int(wanted)] if wanted else kept,
+        "kept": list(map(_condition, scenario.guards)),
     }
 
 
 def scenario_check(asked: Asked) -> Answer:
     topic = _topic(asked)
-    scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
+    scenario = _named_scenario(asked)
     wanted = (*scenario.checks, *scenario.guards)
     check = next(call for call in wanted if _condition(call) == asked.fields["condition"])
     operation = next(
-        known for known in operations.operations(_skeleton(topic)) if known.name == check.name
+        candidate
+        for candidate in operations.operations(_skeleton(topic))
+        if candidate.name == check.name
     )
-    given = [f"{name} = {value!r}" for name, value in check.arguments.items()]
-    body = "\n".join(f"    {line}" for line in ("db = world", *given, *operation.body))
+    assignments = [f"{name} = {value!r}" for name, value in check.arguments.items()]
+    body = "\n".join(f"    {line}" for line in ("db = world", *assignments, *operation.body))
     return {"code": f"def check(world: World) -> bool:\n{body}\n"}
 
 
 def scenario_solver(asked: Asked) -> Answer:
     """The next call of the way that it knows, after one that nobody needs."""
     topic = _topic(asked)
-    scenario = _scenario(topic, int(TICKET.findall(asked.fields["task"])[-1]))
-    made = [json.loads(line) for line in LINE.findall(asked.fields["calls"])]
+    scenario = _named_scenario(asked)
+    calls = [json.loads(line) for line in LINE.findall(asked.fields["calls"])]
     needless = next(operation for operation in _tools(_skeleton(topic)) if operation.role == "list")
     way = [Call(needless.name, {}), *(step.call for step in scenario.witness)]
-    if len(made) >= len(way):
+    if len(calls) >= len(way):
         return {"next": "finish", "arguments": {}}
-    return {"next": way[len(made)].name, "arguments": dict(way[len(made)].arguments)}
+    return {"next": way[len(calls)].name, "arguments": dict(way[len(calls)].arguments)}
 
 
 @cache
@@ -194,57 +177,42 @@ def _environment(topic: str) -> Environment:
     """The world of a topic, in this process: its code is this project's own."""
     with tempfile.TemporaryDirectory() as folder:
         place = placed(operations.assembled(_skeleton(topic)), Path(folder))
-        made: Environment = made_by(place, Environment, where="the stub's world")
-        return made
+        world: Environment = made_by(place, Environment, where="the stub's world")
+        return world
 
 
 @cache
 def _scenario(topic: str, ticket: int) -> Scenario:
     """Raises LookupError where the world takes none of what was drawn."""
-    of, number = divmod(ticket, TICKETS)
-    if of:
-        skeleton = _skeleton(topic)
-        environment = _environment(topic)
-        same = number >= VARIANTS
-        return draw_like(
-            skeleton, environment, _scenario(topic, of - 1), "asked", ticket, same=same
-        )[0]
     scenario = draw_scenario(_skeleton(topic), _environment(topic), ticket, 0)
     if scenario is None:
         raise LookupError(f"no scenario {ticket} of {topic}")
     return scenario
 
 
+def _named_scenario(asked: Asked) -> Scenario:
+    """The scenario whose ticket a task names."""
+    return _scenario(_topic(asked), int(TICKET.findall(asked.fields["task"])[-1]))
+
+
 def _topic(asked: Asked) -> str:
     return asked.fields["documentation"].partition("\n- ")[0]
 
 
-def _variant(asked: Asked, number: int, same: bool) -> int:
-    """The ticket of a variant of the seed that is shown."""
-    seed = int(TICKET.findall(asked.fields["seed"])[-1])
-    return (seed + 1) * TICKETS + number + (VARIANTS if same else 0)
-
-
 def _ticket(asked: Asked) -> int:
     """The number of the state in which a task begins."""
-    topic = _topic(asked)
-    begins = json.loads(asked.fields["state"])
-    if TICKET.search(asked.fields["seed"]):
-        for number in range(VARIANTS):
-            ticket = _variant(asked, number, ONLY in asked.fields["shape"])
-            with suppress(LookupError):
-                if _scenario(topic, ticket).state == begins:
-                    return ticket
+    skeleton = _skeleton(_topic(asked))
+    state = json.loads(asked.fields["state"])
     return next(
-        number
-        for number in range(TICKETS)
-        if skeletons.draw_state(_skeleton(topic), number, 0) == begins
+        number for number in range(TICKETS) if skeletons.draw_state(skeleton, number, 0) == state
     )
 
 
 def _condition(check: Call) -> str:
-    told = ", ".join(f"{skeletons.words(name)} {value}" for name, value in check.arguments.items())
-    return f"The check {skeletons.words(check.name)} holds for {told or 'all'}."
+    values = ", ".join(
+        f"{skeletons.words(name)} {value}" for name, value in check.arguments.items()
+    )
+    return f"The check {skeletons.words(check.name)} holds for {values or 'all'}."
 
 
 def _tool(document: dict[str, Any]) -> Tool:

@@ -18,7 +18,7 @@ from rods.errors import UserError, say
 from rods.family.environments.procedural.scenarios import CONFINED, Mode, grow
 from rods.family.environments.procedural.skeletons import draw_skeleton, topic_names
 from rods.family.environments.written import writing
-from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
+from rods.family.environments.written.record import CachedQuestioner, WritingRecord
 from rods.files import read_regular
 from rods.llm import Budget, Client
 from rods.tasks import OpenTask, Split, read_tasks, task_lines
@@ -34,7 +34,7 @@ LowestTier = Annotated[
 ]
 
 
-def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
+def options_of(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
     """What these options mean: the modes of tasks, and the sandbox in which worlds are
     controlled."""
     return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(
@@ -74,7 +74,7 @@ def generate_worlds(
         if unknown := set(named) - set(topic_names()):
             what = f"no topic is called {', '.join(sorted(unknown))}"
             raise UserError(what, where=option, remedy=f"there are {', '.join(topic_names())}")
-    modes, sandbox = made_so(mode, lowest_tier)
+    modes, sandbox = options_of(mode, lowest_tier)
     tasks: list[OpenTask] = []
     refused: dict[str, list[str]] = {}
     dropped: Counter[str] = Counter()
@@ -104,7 +104,7 @@ def generate_worlds(
             say(f"{grown.name} ({grown.skeleton.topic}): {len(grown.tasks)} tasks", aside=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
-    told = {
+    figures = {
         "worlds": worlds - len(refused),
         "refused": refused,
         "tasks": len(tasks),
@@ -116,11 +116,8 @@ def generate_worlds(
         f"{folder / 'tasks.jsonl'}"
     )
     if dropped:
-        lines.append(
-            f"  dropped: "
-            f"{', '.join(f'{count} {control}' for control, count in dropped.most_common())}"
-        )
-    print_result(as_json, told, lines)
+        lines.append(f"  dropped: {counts(dropped)}")
+    print_result(as_json, figures, lines)
     return 0 if tasks else 1
 
 
@@ -169,7 +166,7 @@ def write_worlds(
     logs.configure("rods", "warning")
     operation = read_config(config).operation
     texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
-    order = writing.WorldOrder(scenarios, *made_so(mode, lowest_tier))
+    order = writing.WorldOrder(scenarios, *options_of(mode, lowest_tier))
     named = operation.writing.embeddings
     writers = [host.giving_up for host in operation.endpoints if (host.name or host.model) != named]
     embedders = [
@@ -206,21 +203,22 @@ def write_worlds(
         written = asyncio.run(all_of_it(record))
     tasks = [task for world in written for task in world.tasks]
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
-    told = [
+    summaries = [
         {
             "topic": world.topic,
             "name": world.name,
             "reasons": world.reasons,
             "tasks": len(world.tasks),
+            "facts": world.facts,
+            "dropped": world.dropped,
         }
-        | {"facts": world.facts, "dropped": world.dropped}
         for world in written
     ]
-    print_result(as_json, told, _told(written, record, folder))
+    print_result(as_json, summaries, _lines(written, record, folder))
     return 0 if tasks else 1
 
 
-def _told(
+def _lines(
     written: Sequence[writing.WrittenWorld], record: WritingRecord, folder: Path
 ) -> Iterator[str]:
     for world in written:
@@ -231,17 +229,18 @@ def _told(
         )
         yield f"{world.topic[:80]}: {ended}"
         if world.dropped:
-            yield (
-                f"  scenarios dropped: "
-                f"{', '.join(f'{n} {why}' for why, n in world.dropped.most_common())}"
-            )
-    kept = [world for world in written if world.name]
-    tasks = sum(len(world.tasks) for world in kept)
-    yield f"{len(kept)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}"
+            yield (f"  scenarios dropped: {counts(world.dropped)}")
+    sound = [world for world in written if world.name]
+    tasks = sum(len(world.tasks) for world in sound)
+    yield f"{len(sound)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}"
     yield (
         f"  {record.requests} requests, {record.tokens} tokens; what was dropped and why: "
         f"{record.path}"
     )
+
+
+def counts(reasons: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
 
 
 def _texts(path: Path, *, tasks: bool) -> list[str]:

@@ -85,13 +85,15 @@ def select(
         for task in tasks
         if task.split not in HELD_OUT_SPLITS and task.environment.name not in barred
     ]
-    told = {
+    at_once = {
         task.id
         for task in trained
         if not isinstance(task, OpenTask) or isinstance(task.user, Script)
     }
-    given = [task for task in trained if mode is None or (task.id in told) == (mode == "told")]
-    names = sorted({task.environment.name for task in given})
+    candidates = [
+        task for task in trained if mode is None or (task.id in at_once) == (mode == "told")
+    ]
+    names = sorted({task.environment.name for task in candidates})
     if not names or len(names) < worlds:
         what = f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for"
         raise UserError(what, where="--worlds", remedy="ask for fewer, or generate more")
@@ -101,8 +103,8 @@ def select(
         scores = likeness(tasks)
         names.sort(key=lambda name: (-scores[name] if alike == "most" else scores[name], name))
     chosen = set(names[: worlds or None])
-    kept = {task.id for task in given if task.environment.name in chosen}
-    return [task for task in tasks if task.id in kept or task.split in HELD_OUT_SPLITS]
+    ids = {task.id for task in candidates if task.environment.name in chosen}
+    return [task for task in tasks if task.id in ids or task.split in HELD_OUT_SPLITS]
 
 
 def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:

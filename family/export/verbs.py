@@ -24,7 +24,6 @@ from rods.buffers.state import RunState, read_state
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
-from rods.environments.loading import LICENCES
 from rods.errors import RefusedError, UserError
 from rods.files import made_whole, unpacked_lines
 from rods.functions import named_function
@@ -54,9 +53,9 @@ def export(
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError("is not empty", where=str(folder), remedy="name a new folder")
     own = registry.having("format")
-    if format not in (known := ["jsonl", *own]):
+    if format not in (formats := ["jsonl", *own]):
         raise UserError(
-            f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(known)}"
+            f"{format!r} is no known format", where="--format", remedy=f"use {', '.join(formats)}"
         )
     counts: Mapping[str, int]
     tables = None if format in own and run.is_file() else _Tables(Run.open(run))
@@ -93,8 +92,12 @@ class _Tables:
             task = self.state.task(member.task_id)
             origin = "variant" if member.generated else "original"
             yield {
-                **{"task": task.id, "type": task.type, "environment": task.environment.name},
-                **{"origin": origin, "generation": member.generation, "record": task.as_json()},
+                "task": task.id,
+                "type": task.type,
+                "environment": task.environment.name,
+                "origin": origin,
+                "generation": member.generation,
+                "record": task.as_json(),
             }
 
     def variants(self) -> Iterator[Row]:
@@ -115,29 +118,30 @@ class _Tables:
                 )
         for record in self.state.records(EXPANDED):
             task = record["task"]
-            about = record["task"].get("provenance", {})
+            about = task.get("provenance", {})
             state, why = fates.get(record["seq"], ("staged", ""))
             self.models[about.get("model", "")] += 1
             self.prompts.update(f"{name} {mark}" for name, mark in about.get("prompts", {}).items())
             yield {
-                **{"task": task["id"], "type": task["type"]},
+                "task": task["id"],
+                "type": task["type"],
                 **{name: about.get(name, "") for name in ("seed", "root", "model")},
-                **{"state": state, "why": why, "generation": about.get("generation", 1)},
-                **{
-                    "picked": record["step"],
-                    "injected": injected.get(record["seq"]),
-                    "record": task,
-                },
+                "state": state,
+                "why": why,
+                "generation": about.get("generation", 1),
+                "picked": record["step"],
+                "injected": injected.get(record["seq"]),
+                "record": task,
             }
 
     def groups(self) -> Iterator[Row]:
         for step in RunState(self.run, strict=True).steps():
             for record in step.records:
                 with believed((record,)):
-                    known = (rollout["reward"] for rollout in record["rollouts"])
+                    every = (rollout["reward"] for rollout in record["rollouts"])
                     mean = (
                         fmean(rewards)
-                        if (rewards := [each for each in known if each is not None])
+                        if (rewards := [each for each in every if each is not None])
                         else None
                     )
                 yield {
@@ -169,8 +173,10 @@ class _Tables:
     def chats(self) -> Iterator[Row]:
         for row in self.traces():
             task = self.state.task(row["task"])
-            known = self.run.environments.load(task.environment.name).tools()
-            tools = [{"type": "function", "function": known[name].schema()} for name in task.tools]
+            by_name = self.run.environments.load(task.environment.name).tools()
+            tools = [
+                {"type": "function", "function": by_name[name].schema()} for name in task.tools
+            ]
             yield {
                 **{
                     name: row[name] for name in ("step", "slot", "rollout", "task", "end", "reward")
@@ -184,8 +190,8 @@ def _write(path: Path, rows: Iterable[Row]) -> int:
     count = 0
     with path.open("wb") as file:
         for row in rows:
-            told = {"record": orjson.dumps(row["record"]).decode()} if "record" in row else {}
-            file.write(orjson.dumps(row | told) + b"\n")
+            extra = {"record": orjson.dumps(row["record"]).decode()} if "record" in row else {}
+            file.write(orjson.dumps(row | extra) + b"\n")
             count += 1
     return count
 
@@ -194,10 +200,7 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     """The data card, with the header by which `datasets` finds the tables."""
     run = tables.run
     config = tables.run.config
-    licences = {
-        name: licence for more in LICENCES.providers().values() for name, licence in more.items()
-    }
-    licences |= registry.having("licence")
+    licences = registry.licences()
     unknown = "not known here: say it before you pass this on"
     facts = [
         ("policy", f"{config.policy.model or config.policy.kind}, dialect {config.policy.dialect}")

@@ -115,22 +115,22 @@ class FeedbackNotes:
         first = fixed.get("feedback")
         seqs = self._fold.seqs if first is None else (first["approved"], first["dropped"])
         texts = self._fold.in_force(seqs, in_place=self._in_place)
-        told = {
+        note = {
             "approved": seqs[0],
             "dropped": seqs[1],
             "texts": len(texts.texts),
             "version": texts.version,
         }
-        return {"feedback": told}
+        return {"feedback": note}
 
     def opened(self, closing: Mapping[str, Any]) -> Approved | None:
-        said = closing.get("feedback")
-        if said is None:
+        note = closing.get("feedback")
+        if note is None:
             return None
-        texts = self._fold.in_force((said["approved"], said["dropped"]), in_place=self._in_place)
-        if texts.version != said["version"]:
+        texts = self._fold.in_force((note["approved"], note["dropped"]), in_place=self._in_place)
+        if texts.version != note["version"]:
             raise Damage(
-                self._path / FEEDBACK, 0, f"its texts are not those of version {said['version']}"
+                self._path / FEEDBACK, 0, f"its texts are not those of version {note['version']}"
             )
         return texts
 

@@ -6,19 +6,20 @@ Whether a text is approved follows from the judge's four verdicts."""
 
 import asyncio
 import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from rods.analysis.containment import stems
-from rods.answers import read_forms
-from rods.asking import Question
+from rods.asking import Question, read_forms
 from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
@@ -27,7 +28,7 @@ from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Asker, Chance, Keyed
+from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.writers import Writers
 from rods.environments.base import Environment, Tool
 from rods.errors import InfrastructureError
@@ -119,8 +120,8 @@ class Correcting:
             self.open_at = math.inf
             return []
         mining: Any = state.folds[NAME]
-        known = (self._failure(mined, state) for mined in mining.due())
-        failures = [failure for failure in known if not self._closed(failure)]
+        candidates = (self._failure(mined, state) for mined in mining.due())
+        failures = [failure for failure in candidates if not self._closed(failure)]
         if self._writers.spent:  # nobody is asked any more, and nothing waits for it
             failures = [failure for failure in failures if failure.id in self._taken]
         self.open_at = min((failure.mined.due for failure in failures), default=math.inf)
@@ -165,8 +166,15 @@ class Correcting:
                     failure, f"{attempts} attempts: {case.objection if case else ''}"[:LONGEST]
                 )
                 return
-            facts = {"rollouts": mined.rollouts, "calls": mined.calls, "step": mined.due}
-            await self._record("asked", failure.id, number=number, **failure.names, **facts)
+            await self._record(
+                "asked",
+                failure.id,
+                number=number,
+                **failure.names,
+                rollouts=mined.rollouts,
+                calls=mined.calls,
+                step=mined.due,
+            )
             try:
                 await self._attempt(failure, number, environment, tool, seen)
             except _Objection as objection:
@@ -193,12 +201,12 @@ class Correcting:
         """One text, from the question to its end. Raises _Objection, EndpointError and
         BudgetSpent."""
         asker = self._writers.asker(NAME, failure.id)
-        question = Chance(self.config.random_seeds.daemon, "feedback", failure.id, number)
+        rng = partial(keyed_random, self.config.random_seeds.daemon, "feedback", failure.id, number)
         case = self.fold.cases[failure.id]
         objected = line({"answer": case.objected or "(nothing)", "why": case.objection})
-        told = OBJECTION.format(objected=objected) if case.objection else ""
+        objection = OBJECTION.format(objected=objected) if case.objection else ""
         try:
-            proposal = await propose(asker, question, environment, tool, failure.mined, told)
+            proposal = await propose(asker, rng, environment, tool, failure.mined, objection)
         except RequestRefused as error:
             raise _Objection("generator", str(error)) from error
         except (EndpointError, BudgetSpent) as error:
@@ -220,14 +228,11 @@ class Correcting:
             self._threads, lambda: sum(mends(environment, refused, remedy) for refused in seen)
         )
         if 2 * mended < len(seen):
-            why = (
-                f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} other "
-                f"worlds"
-            )
+            why = f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} worlds"
             raise _Objection("probe", why, text)
         try:
             opinion = await judge(
-                asker, question, environment, tool, failure.mined.pattern, text, remedy
+                asker, rng, environment, tool, failure.mined.pattern, text, remedy
             )
         except (EndpointError, BudgetSpent, ComposeError) as error:
             raise _Objection(
@@ -239,15 +244,24 @@ class Correcting:
             )
         if opinion.failed:
             raise _Objection("judge", f"fails {', '.join(opinion.failed)}: {opinion.reason}", text)
-        wrote = {"text": text, "category": proposal.category, "type": proposal.type}
-        tried = {"remedy": asdict(remedy), "probe": {"worlds": len(seen), "mended": mended}}
-        judged = {
+        verdict = {
             **opinion.verdicts,
             "reason": opinion.reason[:LONGEST],
             "consistent": opinion.consistent,
         }
-        made = {"judge": judged, "model": asker.backbone, "prompts": dict(asker.hashes)}
-        await self._record("approved", failure.id, number=number, **wrote, **tried, **made)
+        await self._record(
+            "approved",
+            failure.id,
+            number=number,
+            text=text,
+            category=proposal.category,
+            type=proposal.type,
+            remedy=asdict(remedy),
+            probe={"worlds": len(seen), "mended": mended},
+            judge=verdict,
+            model=asker.backbone,
+            prompts=dict(asker.hashes),
+        )
         log.info("feedback approved", text=text, attempts=number)
 
     def _faults(
@@ -273,10 +287,10 @@ class Correcting:
         self, failure: RepeatedFailure, environment: Environment, tool: Tool
     ) -> list[RefusedCall]:
         mined = failure.mined
-        given = (task for task in self.run.tasks if task.split == "train")
+        originals = (task for task in self.run.tasks if task.split == "train")
         others = [
             task
-            for task in given
+            for task in originals
             if task.environment.name == failure.environment and task.id not in mined.tasks
         ]
         rng = keyed_random(self.config.random_seeds.daemon, "feedback", failure.id, "worlds")
@@ -290,9 +304,9 @@ class Correcting:
         """Records what came of asking about a kind of failure: `asked` before each question,
         `unanswered` where no endpoint answered it, `objected`, `approved`, `given_up`. One call at
         a time."""
-        made = record(kind, failure=failure, **fields, time=round(time.time(), 3))
-        seq = await asyncio.to_thread(self._log.append, [made])
-        self.fold.apply(made, seq)
+        entry = record(kind, failure=failure, **fields, time=round(time.time(), 3))
+        seq = await asyncio.to_thread(self._log.append, [entry])
+        self.fold.apply(entry, seq)
 
     def _closed(self, failure: RepeatedFailure) -> bool:
         return (case := self.fold.cases.get(failure.id)) is not None and case.state != "open"
@@ -339,7 +353,7 @@ class Opinion:
 
 async def propose(
     asker: Asker,
-    given: Keyed,
+    rng: Callable[[str], random.Random],
     environment: Environment,
     tool: Tool,
     mined: MinedFailure,
@@ -367,13 +381,13 @@ async def propose(
         "objection": objection,
     }
     return await asker.ask_keyed(
-        given, Question("feedback", fields, FORMS["feedback"], read), "query_gen_failed"
+        rng, Question("feedback", fields, FORMS["feedback"], read), "query_gen_failed"
     )
 
 
 async def judge(
     asker: Asker,
-    given: Keyed,
+    rng: Callable[[str], random.Random],
     environment: Environment,
     tool: Tool,
     pattern: str,
@@ -394,7 +408,7 @@ async def judge(
     }[remedy.kind]
     fields = {**_about(environment, tool, pattern), "feedback": text, "remedy": advice}
     return await asker.ask_keyed(
-        given,
+        rng,
         Question("feedback_judge", fields, FORMS["feedback_judge"], read),
         "query_verify_no_tag",
     )
@@ -406,8 +420,12 @@ def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, s
         for other in environment.tools().values()
         if other.group == tool.group and other.name != tool.name
     ]
-    told = showing.signatures(others[:OTHERS]) or "(none)"
-    return {"tool": showing.schemas([tool]), "others": told, "pattern": line({"refusal": pattern})}
+    signatures = showing.signatures(others[:OTHERS]) or "(none)"
+    return {
+        "tool": showing.schemas([tool]),
+        "others": signatures,
+        "pattern": line({"refusal": pattern}),
+    }
 
 
 def _examples(asker: Asker, group: str) -> str:

@@ -118,10 +118,6 @@ PROVIDES = {
             "rods.family.feedback.verbs:list_cases",
             "List failures that agents were asked about, and what was approved.",
         ),
-        "env feedback show": (
-            "rods.family.feedback.verbs:show",
-            "Show everything on record about one of them.",
-        ),
         "env feedback drop": (
             "rods.family.feedback.verbs:drop",
             "Take an approved text out of force.",

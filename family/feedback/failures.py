@@ -36,7 +36,8 @@ READ = 1_000  # characters of a refusal that are looked at
 ROW = 3  # words of an argument in a row that no pattern has
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”|`[^`]*`|\[[^\]]*\]")
 _NAME = re.compile(
-    r"(?<!\S)\S*[^\W\d_][./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+|\b[^\W\d]*+\d++[^\W\d]\w*|\b[^\W\d]++\d\w*|\b[A-Z]{2,}\b"
+    r"(?<!\S)\S*[^\W\d_][./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+"
+    r"|\b[^\W\d]*+\d++[^\W\d]\w*|\b[^\W\d]++\d\w*|\b[A-Z]{2,}\b"
 )
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
@@ -87,22 +88,22 @@ def refusal_text(result: Result) -> str:
 def pattern(call: Call, result: Result) -> str:
     """The refusal of `call` without values, at most `PATTERN_LENGTH` characters."""
     text = " ".join(refusal_text(result)[:READ].split())
-    given = {
+    values = {
         name: value
         for name, value in call.arguments.items()
         if not isinstance(value, bool | list | dict | None)
     }
-    for name, value in sorted(given.items(), key=lambda pair: (-len(str(pair[1])), pair[0])):
+    for name, value in sorted(values.items(), key=lambda pair: (-len(str(pair[1])), pair[0])):
         if not is_small(value) and len(str(value)) <= READ:
             written = re.escape(" ".join(str(value).split()))
             text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)[:READ]
     for name, value in sorted(call.arguments.items()):
-        said = {
+        rows = {
             row
-            for given in _texts(value)
-            for row in _rows([word[0] for word in _WORD.finditer(given)])
+            for values in _texts(value)
+            for row in _rows([word[0] for word in _WORD.finditer(values)])
         }
-        text = _between_placeholders(text, partial(_without_rows, said, f"{{{name}}}"))
+        text = _between_placeholders(text, partial(_without_rows, rows, f"{{{name}}}"))
     for regex, placeholder in (
         (_QUOTED, "<text>"),
         (_NAME, "<name>"),
@@ -135,13 +136,13 @@ def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     )
 
 
-def _without_rows(said: Set[tuple[str, ...]], placeholder: str, text: str) -> str:
+def _without_rows(rows: Set[tuple[str, ...]], placeholder: str, text: str) -> str:
     """`text` with `placeholder` for every stretch of words whose rows were all `said`."""
-    words = list(_WORD.finditer(text)) if said else []
+    words = list(_WORD.finditer(text)) if rows else []
     inside = {
         at + more
         for at, row in enumerate(_rows([word[0] for word in words]))
-        if row in said
+        if row in rows
         for more in range(ROW)
     }
     for at in sorted(inside, reverse=True):
@@ -160,11 +161,11 @@ def shape(value: Any) -> str:
     return _JSON.get(type(value), "null")
 
 
-def failed_calls(made: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
+def failed_calls(pairs: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
     """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, as
     `FailedCall`."""
     kinds: dict[tuple[str, str], FailedCall] = {}
-    for call, result in made:
+    for call, result in pairs:
         if result.error != "tool":
             continue
         key = call.name, pattern(call, result)
@@ -219,12 +220,6 @@ class Mining(StepFold):
             : self._rules.texts
         ]
 
-    def __iter__(self) -> Any:
-        """All kinds, the commonest first."""
-        return iter(
-            sorted(self._found.values(), key=lambda kind: (-kind.rollouts, kind.tool, kind.pattern))
-        )
-
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
         return [asdict(kind) for kind in self._found.values()]
@@ -236,22 +231,22 @@ class Mining(StepFold):
 
     def _count(self, step: int, task: str, failed: Mapping[str, Any]) -> None:
         key = failed["tool"], failed["pattern"]
-        known = self._found.get(key)
-        if known is None:
+        kind = self._found.get(key)
+        if kind is None:
             if len(self._found) >= KEPT:
                 return
-            known = self._found[key] = MinedFailure(*key)
-        known.rollouts += 1
-        known.calls += failed.get("count", 1)
-        known.last = step
-        if task not in known.tasks and len(known.tasks) < self._rules.tasks + EXAMPLES:
-            known.tasks.append(task)
+            kind = self._found[key] = MinedFailure(*key)
+        kind.rollouts += 1
+        kind.calls += failed.get("count", 1)
+        kind.last = step
+        if task not in kind.tasks and len(kind.tasks) < self._rules.tasks + EXAMPLES:
+            kind.tasks.append(task)
         shapes = failed.get("shapes")
-        if shapes and shapes not in known.shapes and len(known.shapes) < EXAMPLES:
-            known.shapes.append(dict(shapes))
+        if shapes and shapes not in kind.shapes and len(kind.shapes) < EXAMPLES:
+            kind.shapes.append(dict(shapes))
         if (
-            not known.due
-            and known.rollouts >= self._rules.rollouts
-            and len(known.tasks) >= self._rules.tasks
+            not kind.due
+            and kind.rollouts >= self._rules.rollouts
+            and len(kind.tasks) >= self._rules.tasks
         ):
-            known.due = step
+            kind.due = step

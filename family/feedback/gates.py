@@ -26,11 +26,7 @@ from rods.tasks import AnyTask, Task
 LONGEST = 300
 SHORTEST = 20
 MOST_WORDS = 30  # of a text
-SAID = 3  # times that a word of more than three letters may be said
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
-# letters of values that may not be spelled by all words of a clause, and by the first of them
-WHOLE = 3
-EDGE = 4
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
 VERDICTS = {
     "solution_leakage": False,
@@ -43,9 +39,6 @@ ORDINARY = ("and", "the", "not", "for", "with")
 _FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:-]|(?<=[a-z])'s\b|(?<=s)'(?= ))*")
 _RUNS = re.compile(r"[.,;:-]{2,}|_{2,}|(?<=\w) (?=[.,;:])|[.,;:](?=\w)|-(?!\w)|(?<!\w)-")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
-_LETTERS = re.compile(r"[^\W_]")
-_ENDS = re.compile(r"[.;]")
-_CLAUSES = re.compile(r"[.,;:]")
 # Words of ranks and numbers where they are none: "at least", "look it up first.", "in order to".
 _IDIOMS = re.compile(
     r"(?i)\b(?:at (?:least|most)|(?<=has )a (?:maximum|minimum)|in order to|two(?= different)"
@@ -63,7 +56,6 @@ _DESCRIBED = r"(?! (?:returns|shows|lists|tells|gives|finds|does|may|can)\b)"
 _QUANTITY = re.compile(
     r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes) one(?! of))\b"
 )
-_AGAIN = re.compile(r"\b(\w+),? (?:and |or )?\1\b")
 _OPPOSITES = {
     "old": "new",
     "closed": "open",
@@ -98,66 +90,29 @@ class GroundTruthValues:
         self._values = [
             (value, Counter(map(stem, WORD.findall(value)))) for value in values.values()
         ]
-        short = {"".join(_LETTERS.findall(value)).casefold() for value in values.values()}
-        self._spelled = {word for word in short if len(word) >= WHOLE and word.isalpha()}
 
-    def told(self, text: str, shown: Sequence[str]) -> list[str]:
+    def leaks(self, text: str, passages: Sequence[str]) -> list[str]:
         """The words of `text` that tell values which none of `shown` tells: whole, in another form,
         or word by word, close together in whatever order and with whatever endings."""
-        said = Text.of(text)
+        whole = Text.of(text)
         words = list(WORD.finditer(text))
-        told = []
+        leaks = []
         stemmed = [stem(word[0]) for word in words]
-        known = [(Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in shown]
+        sources = [
+            (Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in passages
+        ]
         for value, parts in self._values:
             place = _together(parts, stemmed, APART)
-            if place is None and not said.contains_any_form(value):
+            if place is None and not whole.contains_any_form(value):
                 continue
             if not any(
                 passage.contains_any_form(value) or _together(parts, there, 0)
-                for passage, there in known
+                for passage, there in sources
             ):
-                told.append(
+                leaks.append(
                     text[words[place[0]].start() : words[place[1]].end()] if place else "something"
                 )
-        return told
-
-    def spelled(self, text: str) -> bool:
-        """Whether letters at a fixed place of successive words, or of every other or third one,
-        spell a value, forwards or backwards: all of those of a clause, of a sentence or of the
-        text, or so many of them that it is no chance. So do the first letters of sentences, and
-        capitals."""
-        folded = text.replace("'s", "s").casefold()
-        units = [WORD.findall(part) for ends in (_CLAUSES, _ENDS) for part in ends.split(folded)]
-        units.append([part[0] for part in map(WORD.findall, _ENDS.split(folded)) if part])
-        lines = {(0, "".join(filter(str.isupper, text)).casefold())}
-        for unit in (*units, WORD.findall(folded)):
-            for place, stride in itertools.product((0, 1, 2, -1, -2), (1, 2, 3)):
-                odd = 2 if stride > 1 else {0: -1, -1: 0}.get(place, 1)
-                lines |= {(odd, _letters(unit[first::stride], place)) for first in range(stride)}
-        return any(
-            _spells(line, value, odd)
-            for value in self._spelled
-            for odd, line in lines
-            if len(line) > 2
-        )
-
-
-def _spells(line: str, value: str, odd: int) -> bool:
-    """Whether a line is `value`, begins or ends with it, or holds it, the longer, the odder the
-    line."""
-    both = (value, value[::-1])
-    least = EDGE + odd
-    return (
-        (line in both and len(value) >= WHOLE + max(0, odd // 2 * 2))
-        or (len(value) >= least and (line.startswith(both) or line.endswith(both)))
-        or (len(value) > least and any(one in line for one in both))
-    )
-
-
-def _letters(words: Iterable[str], place: int) -> str:
-    """The letters at a place of each word, those of words that are too short left out."""
-    return "".join(word[place] for word in words if -len(word) <= place < len(word))
+        return leaks
 
 
 def feedback_faults(
@@ -191,22 +146,18 @@ def feedback_faults(
             plain = re.sub(
                 r"(?:, (?:and |or )?| and | or )".join(map(re.escape, values)) + "$", "", plain
             )
-    if odd := _odd(_IDIOMS.sub(lambda found: " " * len(found[0]), plain), tools, refusal):
+    if odd := _odd(_IDIOMS.sub(lambda match: " " * len(match[0]), plain), tools, refusal):
         some = ", ".join(map(repr, odd[:5]))
         return [f"these are neither plain words nor words of the tool's document: {some}"]
-    if (
-        fault := _singled_out(plain, tools, refusal)
-        or _ordered(text, named)
-        or _repeated(text, tools)
-    ):
+    if fault := _singled_out(plain, tools, refusal) or _ordered(text, named):
         return [fault]
-    if told := truth.told(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
-        some = " and ".join(map(repr, told[:3]))
+    if leaks := truth.leaks(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
+        some = " and ".join(map(repr, leaks[:3]))
         return [
             f"it says {some}, which may be a value of an argument and stands in no document: say "
             f"it otherwise"
         ]
-    return ["letters at fixed places of its words spell a value"] if truth.spelled(text) else []
+    return []
 
 
 def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:
@@ -221,9 +172,9 @@ def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:
             parameter.description for parameter in tool.parameters if parameter not in limited
         ]
     parts += () if limited else word_list("describing_words")
-    shown = _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
+    words = _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
     barred = word_list("barred_words").difference(_words(f"{refusal} {tools[0].description}"))
-    return (word_list("plain_words") | shown) - barred
+    return (word_list("plain_words") | words) - barred
 
 
 def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
@@ -232,7 +183,7 @@ def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
     stems = set(map(stem, words))
     barred = word_list("barred_words") - words
     names = {name for tool in tools for name in (tool.name, *tool.parameter_names)}
-    shown = set(_TOKEN.findall(" ".join([refusal, *(tool.description for tool in tools)])))
+    tokens = set(_TOKEN.findall(" ".join([refusal, *(tool.description for tool in tools)])))
 
     def admitted(match: re.Match[str]) -> bool:
         token = match[0]
@@ -241,10 +192,10 @@ def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
         word = token.casefold()
         if token in names or token in ("a", "s") or (opens and token == "A"):
             return True
-        written = token.islower() or token in shown or (opens and token[1:].islower())
+        written = token.islower() or token in tokens or (opens and token[1:].islower())
         form = word == (root := stem(word)) or word.endswith(_INFLECTED)
-        known = word in words or (form and root in stems and word not in barred)
-        return len(token) > 1 and token.isalpha() and written and known
+        is_word = word in words or (form and root in stems and word not in barred)
+        return len(token) > 1 and token.isalpha() and written and is_word
 
     return list(dict.fromkeys(match[0] for match in _TOKEN.finditer(text) if not admitted(match)))
 
@@ -252,8 +203,8 @@ def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
 def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
     """What `text` says of one of the values that a document lists; empty where it says nothing of
     any."""
-    said = set(map(stem, WORD.findall(text)))
-    known = set(
+    stems = set(map(stem, WORD.findall(text)))
+    allowed = set(
         map(
             stem,
             _words(
@@ -266,8 +217,8 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
         about = _words(parameter.name) if values else frozenset()
         nouns |= about
         meant = _words(" ".join([*values, *_GLOSS.findall(parameter.description)]))
-        hinted = said & {stem(word) for one in meant for word in (one, _OPPOSITES.get(one, one))}
-        if hinted - known or (hinted and said & set(map(stem, about))):
+        hinted = stems & {stem(word) for one in meant for word in (one, _OPPOSITES.get(one, one))}
+        if hinted - allowed or (hinted and stems & set(map(stem, about))):
             return (
                 f"it says some of what the document lists for {parameter.name}: say all, as it "
                 f"does, or none"
@@ -281,6 +232,9 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
         re.IGNORECASE,
     ):
         return "it tells a value by another one"
+    counted = _QUANTITY.search(text.casefold())
+    if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
+        return f"it tells a number by counting: {counted[0]!r}"
     return ""
 
 
@@ -292,32 +246,16 @@ def _ordered(text: str, named: Iterable[str]) -> str:
     return ""
 
 
-def _repeated(text: str, tools: Sequence[Tool]) -> str:
-    """What in `text` counts: words said over and over, numbers of things."""
-    words = Counter(stem(word) for word in WORD.findall(text) if len(word) > 3)
-    pairs = Counter(itertools.pairwise(WORD.findall(text.casefold())))
-    if (
-        max(words.values(), default=0) > SAID
-        or max(pairs.values(), default=0) > 2
-        or _AGAIN.search(text.casefold())
-    ):
-        return f"it says a word again and again; {SAID} times are allowed"
-    counted = _QUANTITY.search(text.casefold())
-    if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
-        return f"it tells a number by counting: {counted[0]!r}"
-    return ""
-
-
 def _choices(tools: Iterable[Tool]) -> list[tuple[Parameter, list[str]]]:
     """The arguments of which few values may be meant, so that a word or two can tell which: those
     whose documents list values, with these, and booleans."""
-    found = []
+    choices = []
     for parameter in (parameter for tool in tools for parameter in tool.parameters):
         listed = _CHOICE.search(parameter.description)
         values = list(map(str, documented(parameter))) or (listed[1].split(", ") if listed else [])
         if values or parameter.schema.get("type") == "boolean":
-            found.append((parameter, values))
-    return found
+            choices.append((parameter, values))
+    return choices
 
 
 def failing(verdicts: Mapping[str, bool]) -> tuple[str, ...]:
@@ -338,8 +276,8 @@ def _words(text: str) -> frozenset[str]:
 
 def _document(tool: Tool) -> str:
     """All that the document of `tool` says."""
-    said = (leaf for _, leaf in leaves(tool.schema(), keys=True))
-    return "\n".join(str(leaf) for leaf in said if not isinstance(leaf, bool) and leaf is not None)
+    texts = (leaf for _, leaf in leaves(tool.schema(), keys=True))
+    return "\n".join(str(leaf) for leaf in texts if not isinstance(leaf, bool) and leaf is not None)
 
 
 def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[int, int] | None:
@@ -426,7 +364,7 @@ def witnesses(
     if not (features.fork and features.deterministic):
         return []
     calls = [(task, task.goal_calls) for task in tasks if isinstance(task, Task)]
-    calling = [task for task, made in calls if any(call.name == tool.name for call in made)]
+    calling = [task for task, truth in calls if any(call.name == tool.name for call in truth)]
     rng.shuffle(calling)
     tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
     return list(itertools.islice((witness for witness in tried if witness is not None), WITNESSES))
@@ -476,25 +414,25 @@ def _witness(
     rng: random.Random,
 ) -> RefusedCall | None:
     calls = task.goal_calls
-    known = KnownValues()
+    values = KnownValues()
     for text in task.script:
-        known.add_text(text)
+        values.add_text(text)
     worlds = [environment.reset(task.state)]
     for call in calls:
         worlds.append(after := worlds[-1].fork())
-        known.add_all((*call.arguments.items(), *leaves(after.call(call).value)))
+        values.add_all((*call.arguments.items(), *leaves(after.call(call).value)))
     for place, call in enumerate(calls):
         if call.name != tool.name:
             continue
         spoilt = itertools.chain(
             ((worlds[place], changed) for changed in _reshaped(call, shapes, rng)),
             ((worlds[before], call) for before in range(place - 1, -1, -1)),
-            ((worlds[place], changed) for changed in _misplaced(call, known, rng)),
+            ((worlds[place], changed) for changed in _misplaced(call, values, rng)),
         )
         for world, tried in itertools.islice(spoilt, TRIES):
             result = world.fork().call(tried)
             if result.error == "tool" and pattern(tried, result) == words:
-                return RefusedCall(task.id, world, tried, known, calls)
+                return RefusedCall(task.id, world, tried, values, calls)
     return None
 
 
@@ -512,26 +450,26 @@ def _reshaped(
                 # here
                 own = wanted.replace(shape(value), value, 1) if shape(value) in wanted else wanted
                 rest = own.replace(value, "\0") if own is not wanted else own
-                made = re.sub(
+                text = re.sub(
                     "[a9]",
                     lambda gap: rng.choice(WORDS) if gap[0] == "a" else str(rng.randint(1, 99)),
                     rest,
                 )
-                yield _with(call, name, made.replace("\0", value))
+                yield _with(call, name, text.replace("\0", value))
 
 
-def _misplaced(call: Call, known: KnownValues, rng: random.Random) -> Iterator[Call]:
+def _misplaced(call: Call, values: KnownValues, rng: random.Random) -> Iterator[Call]:
     """The call with a value in an argument that belongs elsewhere, or nowhere."""
     for name, value in call.arguments.items():
         if isinstance(value, str):
             texts = [
-                other for _, other in known.values if isinstance(other, str) and other != value
+                other for _, other in values.values if isinstance(other, str) and other != value
             ]
             for text in (rng.choice(WORDS), *texts[:8]):
                 yield _with(call, name, text)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             others = [
-                other for _, other in known.values if type(other) is type(value) and other != value
+                other for _, other in values.values if type(other) is type(value) and other != value
             ]
             for number in (type(value)(99_999), type(value)(7), *others[:8]):
                 yield _with(call, name, number)

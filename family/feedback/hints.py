@@ -82,9 +82,9 @@ def hint(shown: Shown, call: Call, result: Result, *, brief: bool = False) -> st
     refusal = refusal_text(result)
     # what the environment itself has more to say
     explain = getattr(shown.environment, "explain", None)
-    told = explain(call, result) if callable(explain) else ""
-    told = told if isinstance(told, Advice) else Advice(str(told), "")
-    rule = told.brief if brief else told.sentence
+    advice = explain(call, result) if callable(explain) else ""
+    advice = advice if isinstance(advice, Advice) else Advice(str(advice), "")
+    rule = advice.brief if brief else advice.sentence
     missing = lookups(shown, call, refusal)
     if rule or missing:
         return f"{rule} {_said(missing, brief)}".strip()

@@ -14,12 +14,11 @@ from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
-from rods.buffers.state import read_state
 from rods.commands import Json
 from rods.console.output import RunFolder, print_result
 from rods.errors import RefusedError, UserError
 from rods.family.feedback.cases import FeedbackCase, FeedbackFold
-from rods.family.feedback.settings import DROPPED, FEEDBACK
+from rods.family.feedback.settings import DROPPED
 
 LONGEST = 300  # characters of a reason
 Failure = Annotated[str, Parameter(help="The id of a failure, or its first digits.")]
@@ -30,7 +29,7 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     """List the failures that agents were asked about: what was approved, given up, dropped, or is
     open."""
     listed = cases(Run.open(run))
-    told = {
+    listing = {
         "run": str(run),
         "counts": counts(listed),
         "failures": [asdict(case) for case in listed],
@@ -41,44 +40,7 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
             f"{case.failure[:8]}  {case.state.replace('_', ' '):8}  {case.tool}: {case.pattern}"
         )
         lines.append(f"          {case.text or case.why or case.objection}")
-    print_result(as_json, told, lines)
-
-
-def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
-    """Show everything on record about one failure: how often it was met, each attempt, and what
-    became of it."""
-    opened = Run.open(run)
-    case = find(opened, failure)
-    state = read_state(opened, strict=False)
-    records = [
-        {
-            key: value
-            for key, value in entry.items()
-            if key not in ("seq", "id", "crc", "mac", "failure")
-        }
-        for log in (FEEDBACK, DROPPED)
-        for entry in state.records(log)
-        if entry.get("failure") == case.failure
-    ]
-    mining: Any = state.folds.get("feedback", ())
-    met = next(
-        (mined for mined in mining if (mined.tool, mined.pattern) == (case.tool, case.pattern)),
-        None,
-    )
-    counts = (
-        {} if met is None else {"rollouts": met.rollouts, "calls": met.calls, "last_step": met.last}
-    )
-    lines = [
-        f"{case.failure}  {case.state.replace('_', ' ')}",
-        f"{case.environment}, {case.tool}: {case.pattern}",
-    ]
-    if counts:
-        lines.append(
-            "met by {calls} calls in {rollouts} rollouts, last in step {last_step}".format(**counts)
-        )
-    print_result(
-        as_json, {**asdict(case), "met": counts, "records": records}, lines, map(_line, records)
-    )
+    print_result(as_json, listing, lines)
 
 
 def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
@@ -96,28 +58,19 @@ def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = 
             writer.append(
                 [record("dropped", failure=case.failure, why=case.why, time=round(time.time(), 3))]
             )
-    told = f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"
-    print_result(as_json, asdict(case), told)
+    line = f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"
+    print_result(as_json, asdict(case), line)
 
 
 def _summary(counts: Mapping[str, Any]) -> str:
-    given = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
+    reasons = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
     states = "{approved} approved, {dropped} dropped, {open} open, {given_up} given up".format(
         **counts
     )
     return (
         f"{counts['failures']} failures, {counts['questions']} questions: "
-        f"{states}{f' ({given})' if given else ''}"
+        f"{states}{f' ({reasons})' if reasons else ''}"
     )
-
-
-def _line(record: dict[str, Any]) -> str:
-    kind = record["kind"].replace("_", " ")
-    if kind == "asked":
-        return f"  {record['number']}. asked"
-    by = f" by {record['by']}" if "by" in record else ""
-    said = [record[name] for name in ("text", "why") if record.get(name)]
-    return f"     {kind}{by}: {' — '.join(said)}"
 
 
 def cases(run: Run) -> list[FeedbackCase]:

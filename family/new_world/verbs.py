@@ -26,7 +26,4 @@ def init(folder: Annotated[Path, Parameter(help="The folder to make.")], /) -> N
     with contextlib.chdir(folder):  # which the tasks name their world from
         tasks = Path("tasks.jsonl")
         replace(tasks, rehashed(tasks, Environments())[1])
-    say(
-        f"{folder}: a world, 12 tasks and a run's configuration; {folder / 'README.md'} says how "
-        f"to go on"
-    )
+    say(f"{folder}: a world, 12 tasks and a run's configuration; read {folder / 'README.md'}")

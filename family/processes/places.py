@@ -44,8 +44,8 @@ class Process:
             self._pipe.send(orders)
         except OSError as error:
             raise LostWorker(self._fate()) from error
-        made: Sequence[Any] = await self._received()
-        return made
+        results: Sequence[Any] = await self._received()
+        return results
 
     async def renew(self) -> None:
         self.end()
@@ -69,10 +69,10 @@ class Process:
         pipe = self._pipe
         loop = asyncio.get_running_loop()
         assert pipe is not None, "renewed"
-        said = asyncio.Event()
-        loop.add_reader(pipe.fileno(), said.set)
+        ready = asyncio.Event()
+        loop.add_reader(pipe.fileno(), ready.set)
         try:
-            await said.wait()
+            await ready.wait()
         finally:
             loop.remove_reader(pipe.fileno())
         try:

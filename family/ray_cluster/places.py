@@ -50,9 +50,9 @@ def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
         what = f"no cluster of Ray at {address or 'this machine'}: {error}"
         raise UserError(what, where="operation.ray.address", remedy=remedy) from error
     # sent once a node, whose workers share its arrays
-    given = ray.put((run.path.absolute(), run.config, held_out))
+    shared = ray.put((run.path.absolute(), run.config, held_out))
     return [
-        Actor(given, operation.compute_memory_bytes)
+        Actor(shared, operation.compute_memory_bytes)
         for _ in range(operation.compute_places or _cores())
     ]
 
@@ -74,10 +74,10 @@ class Actor:
 
     async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
         try:
-            made: Sequence[Any] = await self._actor.make.remote(orders)
+            results: Sequence[Any] = await self._actor.make.remote(orders)
         except RayError as error:
             raise LostWorker(_line(error)) from error
-        return made
+        return results
 
     async def renew(self) -> None:
         self.end()

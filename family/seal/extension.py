@@ -46,11 +46,11 @@ class Seal(Extension):
         change = closing.get("evolved")
         if change is None:
             return None
-        said = "appears" if change["shown"] else "goes"
+        verb = "appears" if change["shown"] else "goes"
         share = (
             f"its labels made up {change['share']:.1%} of {change['labels']:,} in the last steps"
         )
-        return {**change, "reason": f"{change['component']} {said}: {share}"}
+        return {**change, "reason": f"{change['component']} {verb}: {share}"}
 
 
 EXTENSION = Seal()

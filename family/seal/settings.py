@@ -44,8 +44,8 @@ class SealStage(Section):
 
     @model_validator(mode="after")
     def _switches(self) -> "SealStage":
-        known = SEAL.get(self.interface)
-        if known is None:
+        preset = SEAL.get(self.interface)
+        if preset is None:
             if self.interface.startswith("seal"):
                 raise ValueError(
                     f"interface = {self.interface!r} is none; there are {', '.join(SEAL)}"
@@ -55,12 +55,11 @@ class SealStage(Section):
                     "without and evolve switch components of interface = seal-active or seal-full"
                 )
             return self
-        if strangers := [name for name in self.without if name not in known]:
+        if strangers := [name for name in self.without if name not in preset]:
             raise ValueError(f"{self.interface} has no {', '.join(strangers)} to be without")
         if not self.components:
             raise ValueError(
-                f"{self.interface} without all of its components shows everything as it is: leave "
-                f"it out"
+                f"{self.interface} without all of its components changes nothing: leave it out"
             )
         return self
 
@@ -77,7 +76,6 @@ class SealCurriculum(Section):
     def _hysteresis(self) -> "SealCurriculum":
         if self.evolve_below >= self.evolve_above:
             raise ValueError(
-                "evolve_below must lie below evolve_above, or a share between them switches every "
-                "step"
+                "evolve_below must lie below evolve_above, or shares between switch every step"
             )
         return self

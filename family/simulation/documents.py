@@ -8,20 +8,25 @@ known of what a tool does.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rods.analysis.schemas import tool_faults
+from rods.buffers.log.shapes import fault_of
 from rods.environments.base import Environment, Parameter, Tool
 from rods.errors import UserError, disk_error
-from rods.files import open_regular
+from rods.files import read_regular
 from rods.model_json import read_exact
 
 CATEGORIES = "categories.json"
-MAX_FILE = 1 << 20  # bytes of a file, characters of a listing's largest text
 DEEPEST = 32  # references inside of references
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,127}")
+
+EFFECT_KEYS = {"does", "entity", "sets", "touches"}
+EFFECT = fault_of({"does": "text", "entity?": "text", "sets?": "object", "touches?": ["text"]})
+FILE = fault_of({"category": "text", "entities?": {"*": "text"}, "tools": ["object"]})
+OBJECT = fault_of({"type": "text", "properties?": {"*": "object"}, "required?": ["text"]})
 
 # looks_up: nothing is changed, and equal calls give equal results. finds: a selection of things,
 # while lists gives all that match.
@@ -72,9 +77,7 @@ class ToolRepository:
 def read_folder(folder: Path) -> ToolRepository:
     """Raises UserError (what, where, what to do) for the first thing that is wrong with it."""
     categories = _read(folder / CATEGORIES)
-    if not isinstance(categories, dict) or not all(
-        isinstance(about, str) and about for about in categories.values()
-    ):
+    if fault_of({"*": "text"})(categories) or not all(categories.values()):
         remedy = 'write {"category": "what it is about"}'
         raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
     files = sorted(path for path in folder.glob("*.json") if path.name != CATEGORIES)
@@ -89,43 +92,37 @@ def read_folder(folder: Path) -> ToolRepository:
 def from_environment(environment: Environment) -> ToolRepository:
     """The environment's own tools; its API classes are the categories. What they do is known to the
     environment alone. Raises UserError for a document that is broken."""
-    given = environment.tools().items()
+    items = environment.tools().items()
     tools = [
-        _checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in given
+        _checked(SimulatedTool(tool, where=f"{environment.name}: {name}")) for name, tool in items
     ]
     return ToolRepository(_named(tools), {entry.tool.group: entry.tool.group for entry in tools})
 
 
 def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedTool]:
-    record = _object(_read(path), str(path))
-    category = record.get("category")
-    if not isinstance(category, str) or category not in categories:
+    record = _read(path)
+    if fault := FILE(record):
+        remedy = 'write {"category": …, "entities": {kind: key}, "tools": [{"name": …}]}'
+        raise UserError(f"is no file of tools ({fault.strip()})", where=str(path), remedy=remedy)
+    category = record["category"]
+    if category not in categories:
         remedy = f"name one of {', '.join(categories)}, or add it to {CATEGORIES}"
         raise UserError(
-            f"has the unknown category {str(category)[:80]!r}", where=str(path), remedy=remedy
+            f"has the unknown category {category[:80]!r}", where=str(path), remedy=remedy
         )
-    tools = record.get("tools")
-    entities = record.get("entities", {})
-    if not isinstance(tools, list) or not isinstance(entities, dict):
-        remedy = 'write "tools": [{"name": …}] and "entities": {kind: key}'
-        raise UserError(
-            "has no list of tools, or entities that are no object", where=str(path), remedy=remedy
-        )
-    for number, document in enumerate(tools):
+    for number, document in enumerate(record["tools"]):
         where = f"{path}: tools[{number}]"
-        _object(document, where)
         if not document.get("result"):
             remedy = "say what it returns, as JSON Schema; models that play it are held to that"
             raise UserError("has no result", where=f"{where} {document.get('name')}", remedy=remedy)
-        made = read_tool(
+        entry = read_tool(
             document, category, where, document.get("parameters"), document["result"], record
         )
-        effect = (
-            _effect(document["effect"], made.tool, entities, made.where)
-            if "effect" in document
-            else None
-        )
-        yield SimulatedTool(made.tool, effect, made.where)
+        if "effect" in document:
+            entities = record.get("entities", {})
+            effect = _effect(document["effect"], entry.tool, entities, f"{entry.where}: effect")
+            entry = replace(entry, effect=effect)
+        yield entry
 
 
 def read_tool(
@@ -144,53 +141,41 @@ def read_tool(
         remedy = "letters, digits and _ . / -, at most 128, not a digit first"
         raise UserError(f"has the name {str(name)[:80]!r}", where=where, remedy=remedy)
     where = f"{where} {name}"
-    if not isinstance(taken, dict) or taken.get("type") != "object":
-        remedy = 'give its parameters as {"type": "object", "properties": {…}, "required": […]}'
-        raise UserError(
-            "has parameters that are no JSON Schema of an object", where=where, remedy=remedy
-        )
-    taken = _object(_inlined(taken, root or taken, where), where)
-    properties = taken.get("properties", {})
-    required = taken.get("required", [])
-    if not isinstance(properties, dict) or not all(
-        isinstance(schema, dict) for schema in properties.values()
-    ):
-        raise UserError(
-            "has properties that are no schemas", where=where, remedy="give each parameter a schema"
-        )
-    if not isinstance(required, list) or (
-        lacking := [key for key in required if str(key) not in properties]
-    ):
-        what = (
-            f"requires {str(lacking[0])[:80]!r}"
-            if isinstance(required, list)
-            else f"requires {required!r}"
-        )
-        remedy = "declare the parameter, or drop it there"
-        raise UserError(f"{what}, which is not among its properties", where=where, remedy=remedy)
-    parameters = tuple(
-        _parameter(key, schema, key in required) for key, schema in properties.items()
-    )
+    schema = _schema("parameters", taken, root, where)
+    properties = schema.get("properties", {})
+    required = schema.get("required", [])
+    if lacking := [key for key in required if key not in properties]:
+        what = f"requires {lacking[0][:80]!r}, which is not among its properties"
+        raise UserError(what, where=where, remedy="declare the parameter, or drop it there")
+    parameters = tuple(_parameter(key, value, key in required) for key, value in properties.items())
+    returned = None if result is None else _schema("result", result, root, where)
     about = record.get("description")
-    returned = None if result is None else _inlined(result, root or _object(result, where), where)
-    if returned is not None and (
-        not isinstance(returned, dict) or returned.get("type") != "object"
-    ):
-        raise UserError(
-            "returns no object", where=where, remedy='give its result as {"type": "object", …}'
-        )
     about = " ".join(about.split()) if isinstance(about, str) else ""
     tool = Tool(name, category, about, parameters, bounded=False, result=returned)
     return _checked(SimulatedTool(tool, where=where))
 
 
+def _schema(
+    what: str, schema: Any, root: Mapping[str, Any] | None, where: str
+) -> Mapping[str, Any]:
+    """A schema of an object, with what it refers to written out. Raises UserError for any
+    other."""
+    whole: Any = _inlined(schema, root or schema, where)
+    fault = OBJECT(whole)
+    if fault or whole["type"] != "object":
+        remedy = 'write {"type": "object", "properties": {…}, "required": […]}'
+        note = f" ({fault.strip()})" if fault else ""
+        raise UserError(f"has no schema of an object as {what}{note}", where=where, remedy=remedy)
+    return dict(whole)
+
+
 def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
-    kept = {key: value for key, value in schema.items() if key not in ("description", "default")}
-    bare = _without_examples(kept)
+    rest = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    bare = _without_examples(rest)
     about = str(schema.get("description", ""))
     return Parameter(
-        name, bare, about, required, schema.get("default"), kept if bare != kept else {}
+        name, bare, about, required, schema.get("default"), rest if bare != rest else {}
     )
 
 
@@ -217,44 +202,34 @@ def _checked(entry: SimulatedTool) -> SimulatedTool:
     return entry
 
 
-def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) -> Effect:
+def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) -> Effect:
     """Raises UserError for an effect that the tool's own schemas cannot have."""
-    _object(record, where := f"{where}: effect")
-    does = record.get("does")
+    if EFFECT(record) or record["does"] not in DOES or record.keys() - EFFECT_KEYS:
+        remedy = (
+            f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": '
+            "[…]}"
+        )
+        raise UserError(f"is {str(record)[:120]}", where=where, remedy=remedy)
+    does = record["does"]
+    if does == "looks_up":
+        return Effect(does)
     entity = record.get("entity", "")
     sets = record.get("sets", {})
     touches = record.get("touches", [])
-    shaped = isinstance(sets, dict) and isinstance(touches, list) and isinstance(entity, str)
-    if does not in DOES or not shaped or record.keys() - {"does", "entity", "sets", "touches"}:
-        remedy = (
-            f'write {{"does": one of {", ".join(DOES)}, "entity": …, "sets": {{…}}, "touches": '
-            f"[…]}}"
-        )
-        raise UserError(f"is {str(record)[:120]}", where=where, remedy=remedy)
-    if does == "looks_up":
-        return Effect(does)
-    key = entities.get(entity)
-    if not isinstance(key, str):
+    if entity not in entities:
         remedy = 'declare it in "entities", with the field that names one'
-        raise UserError(
-            f"is of the unknown entity {str(entity)[:80]!r}", where=where, remedy=remedy
-        )
-    shown: Mapping[str, Any] = (tool.result or {}).get("properties", {})
-    arrays = {
-        name: schema
-        for name, schema in shown.items()
-        if isinstance(schema, dict) and "items" in schema
-    }
+        raise UserError(f"is of the unknown entity {entity[:80]!r}", where=where, remedy=remedy)
+    key = entities[entity]
+    properties: Mapping[str, Any] = (tool.result or {}).get("properties", {})
     items = {
         name: schema["items"]
-        for name, schema in arrays.items()
-        if isinstance(schema["items"], dict)
+        for name, schema in properties.items()
+        if isinstance(schema.get("items"), dict)
     }
     lists = [name for name, schema in items.items() if key in schema.get("properties", {})]
     if does in OF_MANY and len(lists) != 1:
         what = f"has no list of things with {key!r} in its result"
-        remedy = "return one array of such objects"
-        raise UserError(what, where=where, remedy=remedy)
+        raise UserError(what, where=where, remedy="return one array of such objects")
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     if does in OF_ONE and key not in required:
         raise UserError(
@@ -262,7 +237,7 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, Any], where: str) ->
             where=where,
             remedy="require the parameter that says which one",
         )
-    fields = items[lists[0]]["properties"] if does in OF_MANY else shown
+    fields = items[lists[0]]["properties"] if does in OF_MANY else properties
     if unknown := [name for name in (key, *sets, *touches) if name not in fields]:
         remedy = "return it, so that it can be compared"
         raise UserError(
@@ -288,28 +263,11 @@ def _named(tools: Iterable[SimulatedTool]) -> dict[str, SimulatedTool]:
 def _read(path: Path) -> Any:
     """The JSON value in a file. Raises UserError."""
     try:
-        with open_regular(path) as file:
-            data = file.read(MAX_FILE + 1)
+        return read_exact(read_regular(path).decode("utf-8"))
     except OSError as error:
         raise disk_error(error, path) from error
-    if len(data) > MAX_FILE:
-        remedy = "split it: a category may have several files"
-        raise UserError(f"is larger than {MAX_FILE:,} bytes", where=str(path), remedy=remedy)
-    try:
-        return read_exact(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        remedy = "save it as UTF-8"
-        raise UserError(
-            f"is not UTF-8 (byte {error.start})", where=str(path), remedy=remedy
-        ) from error
     except ValueError as error:
         raise UserError(f"is no JSON: {error}", where=str(path), remedy="correct it") from error
-
-
-def _object(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UserError(f"is {str(value)[:40]!r}", where=where, remedy="write a JSON object there")
-    return value
 
 
 def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -> Any:

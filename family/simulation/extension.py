@@ -25,20 +25,15 @@ class Simulation(Extension):
         batch = config.training.batch_tasks
         slots = self.slots(config)
         if 0 < drawn < 1 and not 0 < slots < batch:
-            made = (
-                f"source.drawn = {drawn} of training.batch_tasks = {batch} makes {slots} drawn "
-                f"tasks a step"
+            what = (
+                f"source.drawn = {drawn} of training.batch_tasks = {batch} is {slots} drawn tasks"
             )
-            raise ValueError(f"{made}: give a share that leaves both some, or 0 or 1")
+            raise ValueError(f"{what}: give a share that leaves both some, or 0 or 1")
         if drawn and any(stage.reward == "toolrl" for stage in config.curriculum.stages):
-            raise ValueError(
-                "the reward toolrl compares calls with a ground truth, which drawn tasks do not "
-                "have"
-            )
+            raise ValueError("the reward toolrl needs ground truth, which drawn tasks do not have")
         if drawn == 1 and config.pool.static:
             raise ValueError(
-                "pool.static waits until all tasks of the pool were visited, and source.drawn = 1 "
-                "has none"
+                "pool.static waits for visits to the pool, and with source.drawn = 1 none is made"
             )
 
     def check(self, config: Any, environments: Any) -> Sequence[Any]:
@@ -46,10 +41,7 @@ class Simulation(Extension):
             config.operation.players or config.operation.endpoints
         ):
             what = f'simulation.{modelled[0]} is "model", and no model is named that could play'
-            remedy = (
-                "give one [[operation.players]] with model and urls (docs/endpoints.md), or "
-                '"procedural"'
-            )
+            remedy = 'give one [[operation.players]] (docs/endpoints.md), or "procedural"'
             raise UserError(what, where="operation.players", remedy=remedy)
         if not config.source.drawn:
             return ()
@@ -91,24 +83,6 @@ class Simulation(Extension):
 
         verify_drawn(run, findings, replay=replay)
 
-    def varies(self, task: Any) -> bool:
-        from rods.family.simulation.generating import levels_of
-
-        return levels_of(task) is not None
-
-    def kinds(self, run: Any) -> Sequence[Any]:
-        from rods.family.simulation.variants import DrawnKind
-
-        return [DrawnKind(run.episode)]
-
-    def replayed(self, run: Any, task: Any) -> Sequence[Any] | None:
-        from rods.family.simulation.variants import replayed_drawn
-
-        job = run.episode(task)
-        environment = run.environments.load(task.environment.name)
-        steady = environment.features.deterministic and not job.waits
-        return replayed_drawn(environment, task, job) if steady else None
-
     def difficulty(self, task: Any) -> float | None:
         from rods.family.simulation.difficulty import share
 
@@ -123,21 +97,10 @@ PROVIDES = {
         "difficulty": DifficultyRules(),
         "simulation": SimulationSettings(),
     },
-    "environments": {
-        "repository": "rods.family.simulation.repository:environment",
-        "/": "rods.family.simulation.repository:of_folder",
-    },
-    "licences": {"repository": "Apache-2.0"},
     "logs": (DRAWN,),
     "record_keys": {"drawn": ("step", "slot", "difficulty")},
     "record_shapes": {
         "drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}
     },
     "stand_ins": "rods.family.simulation.stand_in",
-    "verbs": {
-        "data draw": (
-            "rods.family.simulation.verbs:draw_file",
-            "Draw tasks over the tools of a repository.",
-        )
-    },
 }

@@ -6,9 +6,8 @@ known to it. A task is a pure function of repository, levels, random seed, step 
 import random
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -27,12 +26,10 @@ from rods.environments.base import Tool
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import SimulatedTool, ToolRepository
-from rods.family.simulation.settings import DIMENSIONS
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 
-PHRASES = Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8")
-_SAID = tomllib.loads(PHRASES)
+_SAID = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8"))
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
 SHARED = 0.7  # share of the identifiers that a call has in common with an earlier one of the task
 TRIES = 20  # drawings of tools until one of them can be called
@@ -115,7 +112,7 @@ class _Fact:
     value: Any
     text: str
 
-    def told_in(self, text: Text) -> bool:
+    def stands_in(self, text: Text) -> bool:
         return any(
             text.contains_any_form(leaf)
             for _, leaf in leaves(self.value)
@@ -138,37 +135,6 @@ def draw_task(
     raise UserError(what, where="the tool repository", remedy=remedy)
 
 
-def draw_like(
-    repository: ToolRepository,
-    levels: Levels,
-    tools: Sequence[str],
-    calls: int,
-    rng: random.Random,
-    *,
-    same: bool,
-) -> DrawnTask | None:
-    """A task at `levels` over as many tools of each category as there are among `tools`: others, as
-    far as there are (`same`: just these), of which so many calls are expected; None where these
-    tools cannot be called so often. Raises KeyError for a tool that the repository lacks."""
-    offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
-    expected = _calls(offered, calls, rng)
-    return (
-        _with_user(repository, levels, offered, expected, rng) if len(expected) == calls else None
-    )
-
-
-def others(
-    repository: ToolRepository, tools: Sequence[str], rng: random.Random
-) -> list[SimulatedTool]:
-    """As many tools of each category as there are among `tools`; these themselves only where there
-    are too few others."""
-    chosen: list[SimulatedTool] = []
-    for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
-        within = rng.sample(repository.of(category), len(repository.of(category)))
-        chosen += sorted(within, key=lambda entry: entry.tool.name in tools)[:count]
-    return chosen
-
-
 def open_task(
     drawn: DrawnTask,
     environment: EnvironmentRef,
@@ -182,7 +148,7 @@ def open_task(
     follows from what was drawn."""
     turns, tool_turns, replies = drawn.levels.caps
     asked = int(bool(drawn.hidden))
-    known = {
+    origin = {
         "levels": asdict(drawn.levels),
         "category": drawn.category,
         "hidden": list(drawn.hidden),
@@ -197,30 +163,11 @@ def open_task(
         tools=drawn.tools,
         state={"random_seed": int(content_id(asdict(drawn))[:8], 16)},
         split=split,
-        provenance={**known, **provenance},
+        provenance={**origin, **provenance},
         # from a few paragraphs to one sentence (§2.3.1)
         system=said(f"system_{drawn.levels.system}"),
         limits=Limits(tool_turns, replies + asked),
     )
-
-
-def levels_of(task: AnyTask) -> Levels | None:
-    """The levels that a task was drawn with; None where it was not drawn: its user is none that is
-    played, nothing says which calls are expected, or its provenance holds no levels."""
-    if (
-        not isinstance(task, OpenTask)
-        or not isinstance(task.user, Persona)
-        or not isinstance(task.goal, Rubric)
-    ):
-        return None
-    kept = task.provenance.get("levels")
-    if (
-        not task.goal.calls
-        or not isinstance(kept, dict)
-        or kept.keys() != {field.name for field in fields(Levels)}
-    ):
-        return None
-    return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
 
 
 def said(section: str) -> str:
@@ -246,10 +193,10 @@ def _calls(tools: Sequence[SimulatedTool], count: int, rng: random.Random) -> li
     """`count` different calls in a sensible order, fewer where there are no more; of different
     tools if possible."""
     placed: list[tuple[int, Call]] = []
-    known: dict[str, Any] = {}  # identifiers by parameter
+    identifiers: dict[str, Any] = {}  # identifiers by parameter
     order = rng.sample(list(tools), len(tools))
     for entry in chain(order, order, order):
-        call = _call(entry, known, rng)
+        call = _call(entry, identifiers, rng)
         if call is None or any(call == other for _, other in placed):
             continue
         placed.append((_place(entry), call))
@@ -265,33 +212,33 @@ def _place(entry: SimulatedTool) -> int:
     return ORDER["removes"] if ends else ORDER[entry.effect.does]
 
 
-def _call(entry: SimulatedTool, known: dict[str, Any], rng: random.Random) -> Call | None:
+def _call(entry: SimulatedTool, identifiers: dict[str, Any], rng: random.Random) -> Call | None:
     """A call with drawn arguments; None where they do not conform, since a schema says more than is
     understood."""
     optional = [parameter for parameter in entry.tool.parameters if not parameter.required]
-    given = [
+    parameters = [
         parameter
         for parameter in entry.tool.parameters
         if parameter.required or rng.random() < OPTIONAL
     ]
-    if not given and optional:
-        given = [rng.choice(optional)]
+    if not parameters and optional:
+        parameters = [rng.choice(optional)]
     sampler = Sampler(rng)
     arguments = dict[str, Any]()
-    for parameter in given:
+    for parameter in parameters:
         schema = limits(parameter)
         shared = "pattern" in schema and _place(entry) < ORDER["removes"] and rng.random() < SHARED
-        value = known.get(parameter.name) if shared else None
+        value = identifiers.get(parameter.name) if shared else None
         if value is None or not fits(schema, value):
             value = sampler.value(parameter.name, schema)
         if not fits(schema, value):
             return None
         arguments[parameter.name] = value
         if "pattern" in schema:
-            known.setdefault(parameter.name, value)
+            identifiers.setdefault(parameter.name, value)
     # dates of one call go forward in the order of its parameters: first and last day, check-in and
     # check-out
-    dates = [parameter.name for parameter in given if parameter.schema.get("format") == "date"]
+    dates = [parameter.name for parameter in parameters if parameter.schema.get("format") == "date"]
     arguments |= zip(dates, sorted(arguments[name] for name in dates), strict=True)
     return Call(entry.tool.name, arguments)
 
@@ -317,31 +264,37 @@ def _with_user(
     opening = rng.choice(_SAID["openings"][levels.persona]["clear"])
     first = turns[0]
     # the facts of each call that the first query says: all, or half when it is somewhat ambiguous
-    shown = [list(known) for known in facts[: len(first)]]
+    first_facts = [list(of_call) for of_call in facts[: len(first)]]
     if levels.ambiguity:
-        halves = [sorted(rng.sample(range(len(known)), len(known) // 2)) for known in shown]
-        shown = [[known[at] for at in half] for known, half in zip(shown, halves, strict=True)]
+        halves = [
+            sorted(rng.sample(range(len(of_call)), len(of_call) // 2)) for of_call in first_facts
+        ]
+        first_facts = [
+            [of_call[at] for at in half] for of_call, half in zip(first_facts, halves, strict=True)
+        ]
 
     def query() -> str:
-        said = (_said(requests[call], shown[call]) for call in first)
-        return f"{context} {opening.format(request=', and then '.join(said))}"
+        parts = (_said(requests[call], first_facts[call]) for call in first)
+        return f"{context} {opening.format(request=', and then '.join(parts))}"
 
     def unshown() -> list[tuple[int, _Fact]]:
         """The facts that the first query leaves out, with the number of their call."""
-        return [(call, fact) for call in first for fact in facts[call] if fact not in shown[call]]
+        return [
+            (call, fact) for call in first for fact in facts[call] if fact not in first_facts[call]
+        ]
 
     if levels.ambiguity == 2:
-        shown = [[] for _ in first]
+        first_facts = [[] for _ in first]
         hint, wish, close = (rng.choice(choices) for choices in _SAID["vague"].values())
         text = f"{context} {hint.format(area=about[:1].lower() + about[1:])}, {wish} {close}"
     else:
         text = query()
-        while told := [part for part in unshown() if part[1].told_in(Text.of(text))]:
-            for call, fact in told:  # that another fact with the same value has told
-                shown[call].append(fact)
+        while repeats := [part for part in unshown() if part[1].stands_in(Text.of(text))]:
+            for call, fact in repeats:  # that another fact with the same value has told
+                first_facts[call].append(fact)
             text = query()
     heard = Text.of(text)
-    hidden = [fact.topic for _, fact in unshown() if not fact.told_in(heard)]
+    hidden = [fact.topic for _, fact in unshown() if not fact.stands_in(heard)]
     later = [
         ", and then ".join(_said(requests[call], facts[call]) for call in turn)
         for turn in turns[1:]
@@ -350,7 +303,7 @@ def _with_user(
     manner = _SAID["manner"][levels.persona]
     wanted = "; ".join(requests)
     intent = "; ".join(
-        _said(request, known) for request, known in zip(requests, facts, strict=True)
+        _said(request, of_call) for request, of_call in zip(requests, facts, strict=True)
     )
     return DrawnTask(
         levels=levels,
@@ -360,7 +313,7 @@ def _with_user(
         intent=f"The user wants the assistant to {intent}.",
         first_query=text,
         further=tuple(further),
-        knows={WANTED: wanted, **{fact.topic: fact.text for known in facts for fact in known}},
+        knows={WANTED: wanted, **{fact.topic: fact.text for of_call in facts for fact in of_call}},
         hidden=(WANTED, *hidden) if levels.ambiguity == 2 else tuple(hidden),
         manner=f"The user is {rng.choice(_SAID['people'])}. {manner['who']} The user "
         f"{rng.choice(manner['talks'])}.",
@@ -375,7 +328,7 @@ def _facts(
     name."""
     taken: set[str] = set()
     for call in calls:
-        known = []
+        facts = []
         for parameter in tools[call.name].parameters:
             if parameter.name not in call.arguments:
                 continue
@@ -389,8 +342,8 @@ def _facts(
                 )
             taken.add(topic)
             value = call.arguments[parameter.name]
-            known.append(_Fact(topic, label, value, _in_words(value, plain)))
-        yield known
+            facts.append(_Fact(topic, label, value, _in_words(value, plain)))
+        yield facts
 
 
 def _in_words(value: Any, plain: bool) -> str:
@@ -427,5 +380,5 @@ def _request(tool: Tool) -> str:
 
 
 def _said(request: str, facts: Sequence[_Fact]) -> str:
-    told = ", ".join(f"{fact.label} {fact.text}" for fact in facts)
-    return f"{request} ({told})" if told else request
+    details = ", ".join(f"{fact.label} {fact.text}" for fact in facts)
+    return f"{request} ({details})" if details else request

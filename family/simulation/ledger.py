@@ -25,22 +25,18 @@ Fields = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """What a simulated tool answers: a value, or a message why it has none. `not_found`: what was
-    asked for is not there; `refused`: anything else that it will not do. `reward`: what it gives
-    for the call, where it is asked to."""
+    asked for is not there; `refused`: anything else that it will not do."""
 
     status: Status
     value: Fields = field(default_factory=dict)
     message: str = ""
-    reward: float | None = None
 
     def result(self) -> Result:
         """As the policy is shown it."""
         if self.status == "ok":
-            return Result(
-                json.dumps(self.value, ensure_ascii=False), dict(self.value), reward=self.reward
-            )
-        said = {"error": self.message or self.status.replace("_", " ")}
-        return Result(json.dumps(said, ensure_ascii=False), said, "tool", self.reward)
+            return Result(json.dumps(self.value, ensure_ascii=False), dict(self.value))
+        body = {"error": self.message or self.status.replace("_", " ")}
+        return Result(json.dumps(body, ensure_ascii=False), body, "tool")
 
 
 @dataclass(slots=True)
@@ -146,7 +142,7 @@ class Ledger:
                 effect, {**self.stated(call), **answer.value}, changed=effect.does != "reads"
             )
 
-    def told(self) -> list[dict[str, Any]]:
+    def things(self) -> list[dict[str, Any]]:
         """The things that are known, for the model that plays the tools; what was met last comes
         last."""
         return [
@@ -158,9 +154,9 @@ class Ledger:
         """The fields that a call says a thing has or gets, and those that its tool always sets."""
         if (effect := self._effect(call)) is None:
             return {}
-        shown = self._shown(call, effect)
+        schemas = self._shown(call, effect)
         return {
-            **{name: value for name, value in call.arguments.items() if name in shown},
+            **{name: value for name, value in call.arguments.items() if name in schemas},
             **effect.sets,
         }
 
@@ -201,8 +197,8 @@ class Ledger:
             for name, thing in self._things.items()
         ]
         looked_up = [
-            [asked.decode(), said.status, said.value, said.message]
-            for asked, said in self._looked_up.items()
+            [asked.decode(), answer.status, answer.value, answer.message]
+            for asked, answer in self._looked_up.items()
         ]
         return copy.deepcopy({"things": things, "whole": self._whole, "looked_up": looked_up})
 
@@ -211,8 +207,8 @@ class Ledger:
         returns."""
         try:
             things = {
-                (str(kind), key): _Thing(dict(known), *flags)
-                for kind, key, known, *flags in state["things"]
+                (str(kind), key): _Thing(dict(fields), *flags)
+                for kind, key, fields, *flags in state["things"]
             }
             whole = {
                 str(kind): [dict(fields) for fields in filters]
@@ -270,12 +266,12 @@ class Ledger:
     def _filters(self, call: Call, effect: Effect) -> tuple[dict[str, Any], bool]:
         """The fields that everything in a list has to have, and whether these alone say what is in
         it."""
-        shown = self._shown(call, effect)
-        given = call.arguments.items()
+        schemas = self._shown(call, effect)
+        arguments = call.arguments.items()
         equal = {
             name: value
-            for name, value in given
-            if name in shown and isinstance(value, (str, int, float))
+            for name, value in arguments
+            if name in schemas and isinstance(value, (str, int, float))
         }
         return equal, effect.does == "lists" and len(equal) == len(call.arguments)
 
@@ -304,10 +300,10 @@ class Ledger:
         there = [fields for _, fields in self._of(effect.entity)]
         if any(name not in fields for fields in there for name in filters):
             return None
-        shown = self._shown(call, effect)
+        schemas = self._shown(call, effect)
         schema = self._tools[call.name].tool.result or {}
         items = [
-            {name: item[name] for name in shown if name in item}
+            {name: item[name] for name in schemas if name in item}
             for item in there
             if _matches(item, filters)
         ]
@@ -330,14 +326,11 @@ class Ledger:
             if not isinstance(key, (str, int)):
                 yield f"the result does not say the {effect.key} of what was created"
             if thing is not None and (thing.there or effect.key not in call.arguments):
-                yield (
-                    f"{effect.entity} {key} exists or existed already: what is created needs an id "
-                    f"of its own"
-                )
+                yield (f"{effect.entity} {key} exists or existed: what is created needs its own id")
             return
         unmoved = {
-            name: said
-            for name, said in value.items()
+            name: entry
+            for name, entry in value.items()
             if name not in stated and name not in effect.touches
         }
         if thing is not None:

@@ -8,17 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from rods.analysis.containment import Text
-from rods.answers import Unreadable
-from rods.asking import NoRoom, Question, Questioner, Unanswered, together
+from rods.asking import Question, Questioner, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Roles
-from rods.conversations import RUBRIC_LEVELS, Persona, UserText
+from rods.conversations import RUBRIC_LEVELS, Persona
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome
 from rods.episode.model_thread import ModelThread
-from rods.episode.users import named
 from rods.errors import InfrastructureError, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
@@ -35,15 +32,10 @@ from rods.worlds.pinned import OnlyCalled
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
-LEAST = 500  # characters of what was said below which no more of it is left out
 
 
 class Unusable(InfrastructureError):
     """A model has answered, and no try can be used."""
-
-
-class TooLong(Unusable):
-    """The question does not fit into what the model was served with."""
 
 
 class Models:
@@ -61,56 +53,24 @@ class Models:
     def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """What `question` comes to in the line's loop. Raises UserError where there is no line."""
         if self.line is None:
-            remedy = (
-                "let the command that plays open one (rods.buffers.run.run.Run.playing), or play "
-                "without models"
-            )
+            remedy = "open one around what plays (rods.buffers.run.run.Run.playing)"
             raise UserError(
                 "models play, and there is no line to them", where="[simulation]", remedy=remedy
             )
         return self.line.ask(question)
 
-    def answer(
-        self,
-        account: str,
-        past: Past,
-        put: Callable[[Past], Question[T]],
-        check: Check[T] = lambda answer: (),
-    ) -> tuple[T, str]:
-        """What the model says to what is `put` of the `past`, and of how much of it, "" for as much
-        as it has `room`: a quarter is left out as long as its server has no room. With what `check`
-        says against an answer, it is asked again. Raises InfrastructureError where no try can be
-        used, and UserError where a budget is spent."""
-        room = whole = max(len(past.conversation()), len(past.calls()))
-        while True:
-            question = put(past if room == whole else replace(past, room=room))
-            try:
-                answer = self.put(
-                    partial(self.ask, account=account, question=question, check=check)
-                )
-                break
-            except TooLong:
-                if (room := room * 3 // 4) < LEAST:
-                    raise
-        if room == whole:
-            return answer, ""
-        shown = (
-            f"shown {room} of {whole} characters of what was said or called: more does not fit its "
-            f"context"
-        )
-        log.warning(
-            "a player was not shown all of it", role=question.template, of=account, shown=shown
-        )
-        return answer, shown
+    def answer(self, account: str, question: Question[T], check: Check[T] = lambda answer: ()) -> T:
+        """What the model says. With what `check` says against an answer, it is asked again. Raises
+        InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        return self.put(partial(self.ask, account=account, question=question, check=check))
 
     async def ask(self, client: Client, account: str, question: Question[T], check: Check[T]) -> T:
-        """The same in the client's loop, for a question that is whole. Raises TooLong where it does
-        not fit."""
+        """The same in the client's loop."""
         fields = {name: text for name, text in question.fields.items() if name != "problem"}
         key = content_id([question.template, account, fields])
 
-        def read(given: dict[str, Any]) -> T:
-            meant = question.read(given)
+        def read(answer: dict[str, Any]) -> T:
+            meant = question.read(answer)
             if objections := check(meant):
                 # they name what a call has said
                 raise Unreadable(line({"objections": "; ".join(objections)}, LONGEST))
@@ -137,11 +97,10 @@ class Models:
                 of=account,
                 why=failed.why[:400],
             )
-            what = (
-                f"{question.template} gave no answer that can be used in {self.settings.tries} "
-                f"tries: {failed.why}"
-            )
-            raise (TooLong if isinstance(failed, NoRoom) else Unusable)(what) from failed
+            tries = self.settings.tries
+            raise Unusable(
+                f"{question.template} gave no usable answer in {tries} tries: {failed.why}"
+            ) from failed
         except BudgetSpent as spent:
             remedy = "raise it and start the same command again"
             raise UserError(
@@ -150,12 +109,12 @@ class Models:
 
     def hidden(self, role: Role) -> Collection[Information]:
         """What this role is not told."""
-        told = {
+        keys = {
             "simulated_tool": "tools_told",
             "simulated_user": "user_told",
             "simulated_verifier": "verifier_told",
         }
-        return set(TOLD[role]).difference(getattr(self.settings, told[role]))
+        return set(TOLD[role]).difference(getattr(self.settings, keys[role]))
 
 
 class ModelWorld(OnlyCalled):
@@ -183,77 +142,40 @@ class ModelWorld(OnlyCalled):
         return result
 
     def _result(self, call: Call, past: Past) -> Result:
-        refused = self.documents.refusal(call)
-        rewarding = self.models.settings.turn_rewards
-        if refused is not None:
-            return refused._replace(reward=-1.0) if rewarding else refused
+        if (refused := self.documents.refusal(call)) is not None:
+            return refused
         ledger = self.ledger
         answer = None if ledger is None else ledger.known(call)
         if answer is None:
-            told: dict[str, Any] = {
-                "known": () if ledger is None else ledger.told(),
-                "rewarding": rewarding,
-            }
-            told["hidden"] = self.models.hidden("simulated_tool")
-            against = (
-                (lambda given: ())
-                if ledger is None
-                else (lambda given: ledger.contradictions(call, given))
+            question = roles.ask_tool(
+                self.brief,
+                self.tools,
+                past,
+                call,
+                known=() if ledger is None else ledger.things(),
+                hidden=self.models.hidden("simulated_tool"),
             )
-            asked = partial(roles.ask_tool, self.brief, self.tools, call=call, **told)
-            given = self.models.answer(self.task.id, past, asked, against)
-            answer = given[0]
+            against = (
+                (lambda answer: ()) if ledger is None else partial(ledger.contradictions, call)
+            )
+            answer = self.models.answer(self.task.id, question, against)
         if ledger is not None:
-            ledger.record(call, replace(answer, reward=None))  # of this call, and of no later one
+            ledger.record(call, answer)
         return answer.result()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUser:
-    """A `rods.episode.users.User`: the personas of one task. What tells unasked what the first
-    query left out is asked for again."""
+    """A `rods.episode.users.User`: the personas of one task."""
 
     models: Models
     task: OpenTask
     tools: Sequence[Tool]
 
-    def __call__(self, persona: Persona, said: Exchange) -> UserText:
+    def __call__(self, persona: Persona, said: Exchange) -> str:
         hidden = self.models.hidden("simulated_user")
-        rewarding = self.models.settings.turn_rewards
-        asked = partial(
-            roles.ask_user, Errand.of(self.task), self.tools, hidden=hidden, rewarding=rewarding
-        )
-
-        def told(answer: UserText) -> list[str]:
-            # it knows nothing that it could tell, and the topics are none of its business
-            if "intent" in hidden:
-                return []
-            return [
-                f"nobody has asked for this yet: {topic}"
-                for topic in told_unasked(persona, said, answer.text)
-            ]
-
-        return self.models.answer(self.task.id, Past(said), asked, told)[0]
-
-
-def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
-    """The topics whose words `text` tells although they were left out so far and nobody asks for
-    them; what belongs to a further request is not left out. A question that names no topic, in
-    whatever words it is put, may be about any."""
-    answer = said[-1][1]
-    told = Text.of(text)
-    asked = named(persona, answer)
-    if "?" in answer and not asked:
-        return []
-    known = Text.of(" | ".join([*(text for text, _ in said), *persona.further]))
-    return [
-        topic
-        for topic, words in persona.knows.items()
-        if len(words) >= roles.SHORT
-        and told.contains_any_form(words)
-        and not known.contains_any_form(words)
-        and not ("?" in answer and topic in asked)
-    ]
+        question = roles.ask_user(Errand.of(self.task), self.tools, Past(said), hidden)
+        return self.models.answer(self.task.id, question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,19 +195,17 @@ class ModelVerifier:
         steps = [
             (number, step) for number, turn in enumerate(need.turns, start=1) for step in turn.steps
         ]
-        made = [
+        calls = [
             (turn, *pair)
             for turn, step in steps
             for pair in zip(step.calls, step.results, strict=True)
         ]
-        asked = partial(roles.ask_verifier, errand, self.tools, hidden=hidden)
-        opinion, shown = self.models.answer(self.task.id, Past(need.said, made), asked)
+        question = roles.ask_verifier(errand, self.tools, Past(need.said, calls), hidden)
+        opinion = self.models.answer(self.task.id, question)
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         partly = f"partly: {', '.join(opinion.partly)}" if opinion.partly else ""
         return Outcome(
-            opinion.verdict + 1,
-            RUBRIC_LEVELS,
-            (met, *filter(None, (partly, opinion.reason, shown))),
+            opinion.verdict + 1, RUBRIC_LEVELS, (met, *filter(None, (partly, opinion.reason)))
         )
 
 

@@ -15,7 +15,7 @@ from rods.buffers.run.runfolder import usage
 from rods.buffers.usage import UsageLog, players
 from rods.calls import Call
 from rods.config import Budgets
-from rods.conversations import Persona, Rubric, UserText
+from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
 from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
@@ -55,9 +55,7 @@ class SimulationPlayer(Models):
                 raise UserError(
                     f"its rubric cannot be judged without a model: {why}",
                     where=f"task {task.id}",
-                    remedy='let a model judge ([simulation] verifier = "model"), or judge its '
-                    "rollouts in a trainer of "
-                    "your own and report them (`rods trainer observe`, kind rubric)",
+                    remedy='let a model judge it ([simulation] verifier = "model")',
                 )
             parts["goal"] = ByRule(task, as_repository(environment).repository.tools)
         if modelled := self.modelled(task):
@@ -167,8 +165,8 @@ class RecordedWorld(OnlyCalled):
 
     def __init__(self, trace: Trace) -> None:
         steps = [step for turn in trace.turns for step in turn.steps]
-        made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-        self._left = [(call, result) for call, result in made if result.error != "unknown_tool"]
+        pairs = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
+        self._left = [(call, result) for call, result in pairs if result.error != "unknown_tool"]
 
     def call(self, call: Call) -> Result:
         if not self._left or self._left[0][0] != call:
@@ -177,21 +175,17 @@ class RecordedWorld(OnlyCalled):
 
 
 class RecordedUser:
-    """Says what the user of the trace said, and gives what it gave."""
+    """Says what the user of the trace said."""
 
     def __init__(self, trace: Trace) -> None:
         self.texts: list[str] = []
-        self.rewards = [turn.steps[-1].reward if turn.steps else None for turn in trace.turns]
         place = 1  # after the system message
         for turn in trace.turns:
             self.texts.append(trace.messages[place].content)
             place += 1 + sum(1 + bool(step.calls or step.error) for step in turn.steps)
 
-    def __call__(self, persona: Persona, said: Exchange) -> UserText:
-        return UserText(
-            self.texts[len(said)] if len(said) < len(self.texts) else "",
-            self.rewards[len(said) - 1],
-        )
+    def __call__(self, persona: Persona, said: Exchange) -> str:
+        return self.texts[len(said)] if len(said) < len(self.texts) else ""
 
 
 class RecordedOutcome:

@@ -11,10 +11,9 @@ import orjson
 
 from rods.analysis.containment import Text, leaves
 from rods.analysis.schemas import Checker, limits
-from rods.answers import AnswerForm, Schema, Unreadable, obj
-from rods.asking import Question
+from rods.asking import AnswerForm, Question, Schema, Unreadable, obj
 from rods.calls import Call
-from rods.conversations import RUBRIC_LEVELS, UserText
+from rods.conversations import RUBRIC_LEVELS
 from rods.environments.base import Result, Tool
 from rods.episode.engine import Exchange, NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
@@ -31,22 +30,17 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
     "simulated_user": ("intent", "persona"),
     "simulated_verifier": ("intent", "persona", "expected"),
 }
-SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
-# what a role may give for the policy's latest step (001 §2.2.2)
-WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}
-STEP: Schema = {"type": "string", "enum": list(WORTH)}
 MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
     """What has happened in an episode: what user and policy said to each other, and the calls, each
-    with its turn from 1 and its result. `room`: characters of either that a role is shown."""
+    with its turn from 1 and its result."""
 
     said: Exchange = ()
     made: Sequence[tuple[int, Call, Result]] = ()
-    room: int = ROOM
 
     def conversation(self) -> str:
         messages = [
@@ -55,11 +49,11 @@ class Past:
             for who, text in zip(("user", "assistant"), texts, strict=True)
             if text
         ]
-        return transcript(messages, self.room) or "(nothing yet)"
+        return transcript(messages) or "(nothing yet)"
 
     def calls(self) -> str:
         """Taken from what was called and returned; nothing that a text says is a call."""
-        made = [
+        records = [
             {
                 "turn": turn,
                 "call": call.name,
@@ -68,7 +62,7 @@ class Past:
             }
             for turn, call, result in self.made
         ]
-        return transcript(made, self.room) or "(none)"
+        return transcript(records) or "(none)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +77,9 @@ class Assessment:
 
 
 def ask_for_task(
-    repository: ToolRepository, tools: Sequence[Tool], levels: Levels, problem: str = ""
+    repository: ToolRepository, tools: Sequence[Tool], levels: Levels
 ) -> Question[DrawnTask]:
-    """A task over `tools`; `problem`: what was wrong with the last answer. Tools without a category
-    of the repository are not asked about."""
+    """A task over `tools`. Tools without a category of the repository are not asked about."""
     forms = [
         obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools
     ]
@@ -115,7 +108,7 @@ def ask_for_task(
             name: said(f"{name}_{min(2, getattr(levels, name))}")
             for name in ("turns", "persona", "ambiguity")
         },
-        "problem": problem,
+        "problem": "",
     }
 
     def read(answer: Mapping[str, Any]) -> DrawnTask:
@@ -130,17 +123,6 @@ def ask_for_task(
                 f"the first call needs {missing[0]!r}, which is neither said nor known"
             )
         query = Text.of(answer["first_query"])
-        manner = Text.of(answer["manner"])
-        values = [
-            leaf
-            for call in calls
-            for _, leaf in leaves(dict(call.arguments))
-            if isinstance(leaf, str)
-        ]
-        if told := [
-            leaf for leaf in values if len(leaf) >= SHORT and manner.contains_any_form(leaf)
-        ]:
-            raise Unreadable(f"manner tells {told[0]!r}, which belongs to the wish")
         return DrawnTask(
             levels=levels,
             category=tools[0].group,
@@ -157,7 +139,7 @@ def ask_for_task(
             criteria=CRITERIA[: levels.criteria + 1],
         )
 
-    return Question("simulated_task", fields, form, read, sections=("mend",) if problem else ())
+    return Question("simulated_task", fields, form, read)
 
 
 def ask_tool(
@@ -167,13 +149,10 @@ def ask_tool(
     call: Call,
     *,
     known: Sequence[Mapping[str, Any]] = (),
-    problem: str = "",
     hidden: Collection[Information] = (),
-    rewarding: bool = False,
 ) -> Question[ToolAnswer]:
-    """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the
-    last answer contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool
-    also says what the call is worth. Raises KeyError for a call of none of `tools`."""
+    """What `call` returns. `known` is what was shown before (`Ledger.things`), empty for the
+    paper's stateless tools. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = AnswerForm(
@@ -181,7 +160,6 @@ def ask_tool(
             "status": {"type": "string", "enum": ["ok", "not_found", "refused"]},
             "result": result,
             "message": {"type": "string", "maxLength": 400},
-            **({"step": STEP} if rewarding else {}),
         },
         optional=frozenset({"message"}),
         guiding=frozenset({"result"}),
@@ -190,45 +168,33 @@ def ask_tool(
     fields, sections = _briefed("simulated_tool", task, tools, past, hidden)
     named = [leaf for _, leaf in leaves(dict(call.arguments))]
     # what it asks for
-    shown = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
-    fields |= {"calls": past.calls(), "known": transcript(shown, past.room // 4)}
-    fields |= {"call": line(call.as_json()), "result": _json(result), "problem": problem}
+    things = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
+    fields |= {"calls": past.calls(), "known": transcript(things, ROOM // 4)}
+    fields |= {"call": line(call.as_json()), "result": _json(result), "problem": ""}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
-        reward = WORTH.get(answer.get("step", ""))
         if answer["status"] != "ok":
-            return ToolAnswer(
-                answer["status"], message=answer.get("message", "").strip(), reward=reward
-            )
+            return ToolAnswer(answer["status"], message=answer.get("message", "").strip())
         if fault := Checker(result).fault(answer["result"]):
             raise Unreadable(f"result {fault}")
-        return ToolAnswer("ok", answer["result"], reward=reward)
+        return ToolAnswer("ok", answer["result"])
 
-    asked = {"known": bool(known), "reward": rewarding, "mend": bool(problem)}
-    added = (*sections, *(name for name, wanted in asked.items() if wanted))
+    added = (*sections, "known") if known else sections
     return Question("simulated_tool", fields, form, read, sections=added)
 
 
 def ask_user(
-    task: Errand,
-    tools: Sequence[Tool],
-    past: Past,
-    hidden: Collection[Information] = (),
-    *,
-    rewarding: bool = False,
-) -> Question[UserText]:
-    """What the user says next; "" ends the conversation. It is shown what it has heard: no calls.
-    `rewarding`: it also says what the latest answer is worth."""
+    task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = ()
+) -> Question[str]:
+    """What the user says next; "" ends the conversation. It is shown what it has heard: no
+    calls."""
     fields, sections = _briefed("simulated_user", task, tools, past, hidden)
-    form = AnswerForm(
-        {"message": {"type": "string", "maxLength": 2_000}, **({"step": STEP} if rewarding else {})}
-    )
-    added = (*sections, "reward") if rewarding else sections
+    form = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
 
-    def read(answer: Mapping[str, Any]) -> UserText:
-        return UserText(str(answer["message"]).strip(), WORTH.get(answer.get("step", "")))
+    def read(answer: Mapping[str, Any]) -> str:
+        return str(answer["message"]).strip()
 
-    return Question("simulated_user", fields, form, read, sections=added)
+    return Question("simulated_user", fields, form, read, sections=sections)
 
 
 def ask_verifier(
@@ -255,7 +221,7 @@ def ask_verifier(
 
     def read(answer: Mapping[str, Any]) -> Assessment:
         met, partly = (
-            tuple(name for name in words if answer[name] == found) for found in ("met", "partly")
+            tuple(name for name in words if answer[name] == level) for level in ("met", "partly")
         )
         judged = verdict(len(met), len(words), answer["severe"] == "yes", len(partly))
         return Assessment(judged, met, partly, answer["reason"])
@@ -290,7 +256,7 @@ def _briefed(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The fields that roles share, and the sections that say what this one is told. What it is not
     told is left out of the fields, too."""
-    told = tuple(section for section in TOLD[role] if section not in hidden)
+    sections = tuple(section for section in TOLD[role] if section not in hidden)
     # the wish in its details
     knows = {"knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())}
     every = {
@@ -300,8 +266,8 @@ def _briefed(
     }
     fields = {"tools": _documents(tools), "conversation": past.conversation()}
     for name in TOLD[role]:
-        fields |= every[name] if name in told else dict.fromkeys(every[name], "")
-    return fields, told
+        fields |= every[name] if name in sections else dict.fromkeys(every[name], "")
+    return fields, sections
 
 
 def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...]:

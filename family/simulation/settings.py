@@ -27,13 +27,11 @@ class SimulationSettings(Section):
     # tools=model: answers that contradict earlier ones are refused; false: the paper's stateless
     ledger: bool = True
     # what a model that plays tools is told of the task (001 eq. 7)
-    tools_told: tuple[Information, ...] = ("intent",)
-    user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
+    tools_told: tuple[Literal["intent"], ...] = ("intent",)
+    # and the user (eq. 8)
+    user_told: tuple[Literal["intent", "persona"], ...] = ("intent", "persona")
     # and the verifier (eq. 10)
     verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")
-    # models that play tools and user also say what each step was worth, for the hook turn_level
-    # (001 E.1)
-    turn_rewards: bool = False
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
 
     @property
@@ -44,21 +42,6 @@ class SimulationSettings(Section):
             for name in ("tools", "user", "verifier", "generator")
             if getattr(self, name) == "model"
         )
-
-    @model_validator(mode="after")
-    def _known(self) -> "SimulationSettings":
-        for name in ("tools", "user", "verifier"):
-            may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
-            if beyond := [
-                section for section in getattr(self, f"{name}_told") if section not in may
-            ]:
-                raise ValueError(
-                    f"{name}_told has {beyond[0]!r}, which that role is never told: "
-                    f"{', '.join(may)}"
-                )
-        if self.turn_rewards and not {"tools", "user"} <= set(self.by_model):
-            raise ValueError('turn_rewards are given by models: tools = "model", user = "model"')
-        return self
 
 
 class TaskSource(Section):

@@ -164,14 +164,14 @@ def guarded_generator(run: Run) -> Generator:
     first = generator(config, run.players)
 
     def generate(wanted: Sequence[Wanted]) -> Sequence[AnyTask]:
-        made = list(first(wanted))
+        tasks = list(first(wanted))
         for attempt in range(1, TRIES):
             if not (
                 matching := [
-                    place for place, task in enumerate(made) if contamination(task, held_out)
+                    place for place, task in enumerate(tasks) if contamination(task, held_out)
                 ]
             ):
-                return made
+                return tasks
             random_seed = keyed_random(
                 config.random_seeds.drawn, "drawn again", attempt
             ).getrandbits(63)
@@ -179,7 +179,7 @@ def guarded_generator(run: Run) -> Generator:
                 [wanted[place] for place in matching]
             )
             for place, task in zip(matching, again, strict=True):
-                made[place] = task
+                tasks[place] = task
         what = f"{TRIES} drawings of a task match guarded ones"
         raise UserError(
             what, where="[source]", remedy="draw from another repository, or guard fewer benchmarks"

@@ -5,7 +5,7 @@ were expected, or else against the wish."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -28,8 +28,6 @@ STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")
 LEFT = re.compile(r"what happened before leaves one answer: (\{.*\})")
 IN_NO_LIST = "that would have shown it"
 WISH = "The user wants the assistant to "  # before the parts of a drawn task's intent
-# of tools and users: what a step is worth
-REWARD = load("simulated_tool").sections["reward"].partition("(")[2]
 
 
 def errand(asked: Asked) -> Answer:
@@ -83,7 +81,7 @@ def tool(asked: Asked) -> Answer:
     problem = fields["problem"]
     with suppress(ValueError):
         problem = json.loads(problem)["objections"]
-    shown = _lines(fields["known"])
+    entries = _lines(fields["known"])
     ids = [value for name, value in call.arguments.items() if name.endswith("id")]
     if left := LEFT.search(problem):
         value = json.loads(left[1])
@@ -92,27 +90,28 @@ def tool(asked: Asked) -> Answer:
         name for name, form in schema["properties"].items() if "properties" in form.get("items", {})
     ]
     if any(
-        entry.get("there") is False and any(key in ids for key in entry.values()) for entry in shown
+        entry.get("there") is False and any(key in ids for key in entry.values())
+        for entry in entries
     ):
         return _absent()
     if IN_NO_LIST in problem and not lists:
         return _absent()
-    things = [thing for entry in shown for thing in entry.values() if isinstance(thing, dict)]
+    things = [thing for entry in entries for thing in entry.values() if isinstance(thing, dict)]
     sampler = Sampler(asked.chance)
     value = dict[str, Any]()
-    said = {name: read_json(text) for name, text in STATED.findall(problem)}
+    corrections = {name: read_json(text) for name, text in STATED.findall(problem)}
     own = next((name for name in schema["properties"] if name.endswith("id")), "")
     new = own not in call.arguments  # what has no id yet is made by this call
     named = [thing for thing in things if not new and any(key in thing.values() for key in ids)]
     for name, form in schema["properties"].items():
-        candidates = [said, call.arguments, *reversed(named)]
-        known = [
+        candidates = [corrections, call.arguments, *reversed(named)]
+        values = [
             candidate[name]
             for candidate in candidates
             if name in candidate and fits(form, candidate[name])
         ]
-        if known:
-            value[name] = known[0]
+        if values:
+            value[name] = values[0]
         elif name in lists:
             value[name] = list(
                 _items(form["items"], call, things, sampler, only_known="list" in problem)
@@ -126,17 +125,17 @@ def user(asked: Asked) -> Answer:
     """As the user that needs no model: it tells what it is asked for. Asked nothing, it makes its
     next request, the next part of its wish, and ends when it has no more."""
     fields = asked.fields
-    said = _said(asked.fields["conversation"])
+    talk = _said(asked.fields["conversation"])
     knows = dict(line.split(": ", 1) for line in fields["knows"].splitlines() if ": " in line)
-    last = [text for speaker, text in said if speaker == "assistant"][-1:]
-    heard = " ".join(text for speaker, text in said if speaker == "user")
+    last = [text for speaker, text in talk if speaker == "assistant"][-1:]
+    heard = " ".join(text for speaker, text in talk if speaker == "user")
     # names all of them and asks for none
     heard = heard.replace(knows.get(WANTED, "\n"), "").casefold()
     wishes = fields["intent"].removeprefix(WISH).removesuffix(".").split("; ")
-    made = [
+    places = [
         place for place, wish in enumerate(wishes) if wish.partition(" (")[0].casefold() in heard
     ]
-    further = wishes[max(made, default=0) + 1 :][:1]  # a vague first message speaks of the first
+    further = wishes[max(places, default=0) + 1 :][:1]  # a vague first message speaks of the first
     texts = tuple(f"Good. Now please {wish}." for wish in further)
     return {
         "message": procedural_user(Persona("-", "-", knows, further=texts), [("-", "".join(last))])
@@ -148,29 +147,29 @@ def verdict(asked: Asked) -> Answer:
     severe."""
     fields = asked.fields
     lines = _lines(fields["calls"])
-    said = _said(fields["conversation"])
-    made = [Call(record["call"], record["arguments"]) for record in lines]
-    given = [
-        *(text for speaker, text in said if speaker == "user"),
+    talk = _said(fields["conversation"])
+    calls = [Call(record["call"], record["arguments"]) for record in lines]
+    texts = [
+        *(text for speaker, text in talk if speaker == "user"),
         *(str(record["result"]) for record in lines),
     ]
-    heard = Text.of("\n".join([fields["intent"], fields["knows"], *given]))
+    heard = Text.of("\n".join([fields["intent"], fields["knows"], *texts]))
     expected = [Call.from_json(json.loads(line)) for line in fields["expected"].splitlines()]
     if expected:
-        done = [call in made for call in expected]
+        done = [call in calls for call in expected]
     else:  # it is not told of them, so what was wished for decides, if that is told
         done = [
-            all(heard.contains_any_form(value) for value in _values(call)) for call in made
+            all(heard.contains_any_form(value) for value in _values(call)) for call in calls
         ] or [False]
-    replies = len(made) + sum(speaker == "assistant" for speaker, _ in said)
+    replies = len(calls) + sum(speaker == "assistant" for speaker, _ in talk)
     met = {
         "intent": all(done),
         "expected_tools": all(done),
         "no_hallucination": all(
-            heard.contains_any_form(value) for call in made for value in _values(call)
+            heard.contains_any_form(value) for call in calls for value in _values(call)
         ),
-        "no_redundancy": len(made) <= len(done) and len(set(map(str, made))) == len(made),
-        "efficiency": len(made) <= len(done) and replies <= 2 * len(done) + 2,
+        "no_redundancy": len(calls) <= len(done) and len(set(map(str, calls))) == len(calls),
+        "efficiency": len(calls) <= len(done) and replies <= 2 * len(done) + 2,
     }
     names = [line.partition(":")[0] for line in fields["criteria"].splitlines()]
     verdicts = {name: "met" if met.get(name, True) else "missed" for name in names}
@@ -188,7 +187,7 @@ def _items(
     """What stands in a list: things of that form that are known and are what was asked for, and one
     or two more."""
     fields = schema["properties"]
-    given = {
+    arguments = {
         name: value
         for name, value in call.arguments.items()
         if name in fields and fits(fields[name], value)
@@ -196,30 +195,15 @@ def _items(
     for thing in things:
         if (
             all(name in thing for name in schema.get("required", fields))
-            and given.items() <= thing.items()
+            and arguments.items() <= thing.items()
         ):
             yield {name: thing[name] for name in fields if name in thing}
     for _ in range(0 if only_known else sampler.rng.randint(1, 2)):
-        yield {name: sampler.value(name, form) for name, form in fields.items()} | given
+        yield {name: sampler.value(name, form) for name, form in fields.items()} | arguments
 
 
 def _ok(value: Mapping[str, Any]) -> Answer:
     return {"status": "ok", "result": dict(value)}
-
-
-def valued(play: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
-    """With what the step is worth, where the request asks for that: a call that succeeds, and an
-    answer after which nothing is left to say, are good; what a tool has to turn down is bad."""
-
-    def played(asked: Asked) -> Answer:
-        answer = play(asked)
-        if REWARD not in asked.question:
-            return answer
-        if "status" in answer:
-            return {**answer, "step": "good" if answer["status"] == "ok" else "bad"}
-        return {**answer, "step": "neutral" if answer["message"] else "good"}
-
-    return played
 
 
 def _absent() -> Answer:
@@ -255,7 +239,7 @@ def _level(dimension: str, text: str) -> int:
 
 ROLES = {
     "simulated_task": Role(errand),
-    "simulated_tool": Role(valued(tool)),
-    "simulated_user": Role(valued(user)),
+    "simulated_tool": Role(tool),
+    "simulated_user": Role(user),
     "simulated_verifier": Role(verdict),
 }

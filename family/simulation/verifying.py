@@ -45,10 +45,10 @@ class ByRule:
         criteria = self.task.goal.criteria
         expected = self.task.goal.calls
         steps = [step for turn in need.turns for step in turn.steps]
-        made = [pair for step in steps for pair in zip(step.calls, step.results, strict=True)]
-        objections = dict(self._objections(expected, made, [text for text, _ in need.said]))
+        pairs = [pair for step in steps for pair in zip(step.calls, step.results, strict=True)]
+        objections = dict(self._objections(expected, pairs, [text for text, _ in need.said]))
         missed = [name for name in criteria if objections[name]]
-        severe = self._severe(expected, made)
+        severe = self._severe(expected, pairs)
         why = [f"{name} is missed: {objections[name]}" for name in missed] + (
             [f"severe: {severe}"] if severe else []
         )
@@ -56,10 +56,10 @@ class ByRule:
         return Outcome(judged + 1, RUBRIC_LEVELS, ("; ".join(why) or "all criteria are met",))
 
     def _objections(
-        self, expected: Sequence[Call], made: Made, said: Sequence[str]
+        self, expected: Sequence[Call], pairs: Made, texts: Sequence[str]
     ) -> Iterator[tuple[str, str]]:
         """What speaks against each criterion; empty where nothing does."""
-        done = [call for call, result in made if result.error is None]
+        done = [call for call, result in pairs if result.error is None]
         wanted = next(
             (call for call in expected if not any(self._serves(past, call) for past in done)), None
         )
@@ -68,14 +68,14 @@ class ByRule:
             (call for call in expected if not any(_equal(past, call) for past in done)), None
         )
         yield "expected_tools", f"{exact} was not carried out as it is" if exact else ""
-        yield "no_hallucination", next(self._invented(made, said), "")
-        failed = next((call for call, result in made if result.error is not None), None)
-        places = enumerate(made)
+        yield "no_hallucination", next(self._invented(pairs, texts), "")
+        failed = next((call for call, result in pairs if result.error is not None), None)
+        places = enumerate(pairs)
         twice = next(
             (
                 call
                 for place, (call, _) in places
-                if any(_equal(call, past) for past, _ in made[:place])
+                if any(_equal(call, past) for past, _ in pairs[:place])
             ),
             None,
         )
@@ -83,8 +83,8 @@ class ByRule:
             "no_redundancy",
             f"{failed} failed" if failed else f"{twice} was made twice" if twice else "",
         )
-        many = len(made) > len(expected) + SPARE
-        yield "efficiency", f"{len(made)} calls, {len(expected)} are expected" if many else ""
+        many = len(pairs) > len(expected) + SPARE
+        yield "efficiency", f"{len(pairs)} calls, {len(expected)} are expected" if many else ""
 
     def _serves(self, call: Call, expected: Call) -> bool:
         """Whether `call` does what is expected as far as its tool requires values."""
@@ -104,11 +104,11 @@ class ByRule:
             for name in names
         )
 
-    def _invented(self, made: Made, said: Sequence[str]) -> Iterator[str]:
+    def _invented(self, pairs: Made, texts: Sequence[str]) -> Iterator[str]:
         """Every tool that was not offered, and every value that nobody gave."""
         knows = self.task.user.knows.values() if isinstance(self.task.user, Persona) else ()
-        sources = [Text.of(" | ".join([*said, *knows]))]
-        for call, result in made:
+        sources = [Text.of(" | ".join([*texts, *knows]))]
+        for call, result in pairs:
             if call.name not in self.task.tools:
                 yield f"there is no tool {call.name}"
                 continue
@@ -128,11 +128,11 @@ class ByRule:
                 Text.shown(result.text) if result.value is None else Text.holding(result.value)
             )
 
-    def _severe(self, expected: Sequence[Call], made: Made) -> str:
+    def _severe(self, expected: Sequence[Call], pairs: Made) -> str:
         """What was done that nobody asked for, or that nothing was done that somebody has; else
         empty."""
         served = False
-        for call, result in made:
+        for call, result in pairs:
             if result.error is not None:
                 continue
             effect = self.tools[call.name].effect if call.name in self.tools else None

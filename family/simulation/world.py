@@ -65,20 +65,20 @@ class RepositoryEnvironment:
             return Result(
                 f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds"
             )
-        known = {parameter.name: parameter for parameter in tool.parameters}
+        by_name = {parameter.name: parameter for parameter in tool.parameters}
         if missing := [
             name
-            for name, parameter in known.items()
+            for name, parameter in by_name.items()
             if parameter.required and name not in call.arguments
         ]:
             return Result(f"missing arguments: {', '.join(missing)}", None, "bad_arguments")
-        if unknown := [name for name in call.arguments if name not in known]:
+        if unknown := [name for name in call.arguments if name not in by_name]:
             return Result(f"unknown arguments: {', '.join(unknown)}"[:400], None, "bad_arguments")
         for name, value in call.arguments.items():
             if name not in (checkers := self._checkers[call.name]):
-                checkers[name] = Checker(limits(known[name]))
+                checkers[name] = Checker(limits(by_name[name]))
             if fault := checkers[name].fault(value):
-                kind = known[name].schema.get("type")
+                kind = by_name[name].schema.get("type")
                 wrong_type = kind is not None and not fits({"type": kind}, value)
                 return Result(f"{name} {fault}", None, "bad_arguments" if wrong_type else "bounds")
         return None
@@ -86,22 +86,22 @@ class RepositoryEnvironment:
     def drawable(self, schema: Mapping[str, Any], name: str, group: str) -> dict[str, Any]:
         """A result's schema with the examples that parameters of its category have under the same
         names."""
-        made = dict(schema)
-        if isinstance(made.get("properties"), Mapping):
-            made["properties"] = {
-                key: self.drawable(form, key, group) for key, form in made["properties"].items()
+        form = dict(schema)
+        if isinstance(form.get("properties"), Mapping):
+            form["properties"] = {
+                key: self.drawable(inner, key, group) for key, inner in form["properties"].items()
             }
-        if isinstance(made.get("items"), Mapping):
-            made["items"] = self.drawable(made["items"], name, group)
-        plain = made.get("type") == "string" and not made.keys() & {
+        if isinstance(form.get("items"), Mapping):
+            form["items"] = self.drawable(form["items"], name, group)
+        plain = form.get("type") == "string" and not form.keys() & {
             "enum",
             "pattern",
             "format",
             "examples",
         }
         if plain and (words := self._words.get((group, name))):
-            made["examples"] = words
-        return made
+            form["examples"] = words
+        return form
 
 
 class RepositoryWorld:
@@ -171,33 +171,35 @@ class RepositoryWorld:
         effect = entry.effect
         asked = canonical(call.as_json()).decode()
         stated = self.ledger.stated(call)
-        shown: Mapping[str, Any] = schema.get("properties", {})
+        properties: Mapping[str, Any] = schema.get("properties", {})
         if effect is None or effect.does == "looks_up":
-            drawn = self._fields(shown, asked, attempt)
+            drawn = self._fields(properties, asked, attempt)
             return {
                 **drawn,
                 **{name: value for name, value in call.arguments.items() if name in drawn},
             }
         if effect.does in OF_MANY:
-            others = {name: form for name, form in shown.items() if name != effect.items}
-            items = self._items(call, effect, shown[effect.items]["items"]["properties"], attempt)
+            others = {name: form for name, form in properties.items() if name != effect.items}
+            items = self._items(
+                call, effect, properties[effect.items]["items"]["properties"], attempt
+            )
             return {**self._fields(others, asked, attempt), effect.items: list(items)}
         if effect.does == "creates":
-            return {**self._fields(shown, asked, attempt), **stated}
+            return {**self._fields(properties, asked, attempt), **stated}
         key = call.arguments[effect.key]
-        touched = {name: shown[name] for name in effect.touches - stated.keys()}
+        touched = {name: properties[name] for name in effect.touches - stated.keys()}
         return (
-            self._thing(effect, key, shown)
+            self._thing(effect, key, properties)
             | self._fields(touched, effect.entity, key, asked)
             | stated
         )
 
     def _items(
-        self, call: Call, effect: Effect, shown: Mapping[str, Any], attempt: int
+        self, call: Call, effect: Effect, properties: Mapping[str, Any], attempt: int
     ) -> Iterator[dict[str, Any]]:
         """What a list holds: the known things that match it, then some that were not met before."""
         for key, _ in self.ledger.matching(call):
-            yield self._thing(effect, key, shown)
+            yield self._thing(effect, key, properties)
         asked = canonical(call.as_json()).decode()
         stated = {
             name: value for name, value in self.ledger.stated(call).items() if name != effect.key
@@ -205,24 +207,26 @@ class RepositoryWorld:
         for number in range(
             self._random("items", asked, attempt).randint(0 if attempt else 1, ITEMS)
         ):
-            drawn = self._fields({effect.key: shown[effect.key]}, asked, number, attempt)
-            yield self._thing(effect, drawn[effect.key], shown) | stated
+            drawn = self._fields({effect.key: properties[effect.key]}, asked, number, attempt)
+            yield self._thing(effect, drawn[effect.key], properties) | stated
 
-    def _thing(self, effect: Effect, key: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def _thing(self, effect: Effect, key: Any, properties: Mapping[str, Any]) -> dict[str, Any]:
         """A thing as it is known, and drawn as far as it is not."""
-        known = self.ledger.fields(effect.entity, key)
+        fields = self.ledger.fields(effect.entity, key)
         drawn = self._fields(
-            {name: form for name, form in shown.items() if name not in known}, effect.entity, key
+            {name: form for name, form in properties.items() if name not in fields},
+            effect.entity,
+            key,
         )
-        whole = {**known, **drawn, effect.key: key}
-        return {name: whole[name] for name in shown}
+        whole = {**fields, **drawn, effect.key: key}
+        return {name: whole[name] for name in properties}
 
-    def _fields(self, shown: Mapping[str, Any], *about: str | int) -> dict[str, Any]:
+    def _fields(self, properties: Mapping[str, Any], *about: str | int) -> dict[str, Any]:
         """Values of fields, each keyed by what it is about and by its name: no field depends on
         which others there are."""
         return {
             name: Sampler(self._random("field", name, *about)).value(name, form)
-            for name, form in shown.items()
+            for name, form in properties.items()
         }
 
     def _random(self, purpose: str, *about: str | int) -> random.Random:
@@ -231,7 +235,7 @@ class RepositoryWorld:
 
 def _document(entry: SimulatedTool) -> list[Any]:
     effect = entry.effect
-    told = effect and [
+    effects = effect and [
         effect.does,
         effect.entity,
         effect.key,
@@ -244,7 +248,7 @@ def _document(entry: SimulatedTool) -> list[Any]:
         for parameter in entry.tool.parameters
         if parameter.bounds
     }
-    return [entry.tool.group, entry.tool.schema(), entry.tool.result, bounds, told]
+    return [entry.tool.group, entry.tool.schema(), entry.tool.result, bounds, effects]
 
 
 def _examples(repository: ToolRepository) -> dict[tuple[str, str], list[Any]]:
@@ -253,9 +257,9 @@ def _examples(repository: ToolRepository) -> dict[tuple[str, str], list[Any]]:
     for entry in repository.tools.values():
         for parameter in entry.tool.parameters:
             for example in limits(parameter).get("examples", ()):
-                known = examples.setdefault((entry.tool.group, parameter.name), [])
-                if example not in known:
-                    known.append(example)
+                values = examples.setdefault((entry.tool.group, parameter.name), [])
+                if example not in values:
+                    values.append(example)
     return examples
 
 

@@ -109,26 +109,26 @@ def _imitable(
 ) -> list[Trace]:
     """The episodes of a teacher without a fault; says how many have one, and which."""
     traces = taught(folder, list(tasks.values()), dialect)
-    kept = []
+    sound = []
     left_out = Counter[str]()
     for trace in traces:
         why = fault(
             trace, least, sum(extension.held(tasks[trace.task]) for extension in extensions())
         )
         if why is None:
-            kept.append(trace)
+            sound.append(trace)
         else:
             left_out[why] += 1
-    told = (
+    note = (
         f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})"
         if left_out
         else ""
     )
-    say(f"{len(kept)} of {len(traces)} episodes of the teacher are imitated{told}", aside=True)
-    if not kept:
+    say(f"{len(sound)} of {len(traces)} episodes of the teacher are imitated{note}", aside=True)
+    if not sound:
         remedy = "let the teacher play the training tasks of --config"
         raise UserError("no episode to imitate", where=str(folder), remedy=remedy)
-    return kept
+    return sound
 
 
 def _train(
@@ -177,7 +177,7 @@ def _train(
     rng = keyed_random(config.random_seeds.policy, "sft")
     steps = max(1, math.ceil(passes * math.ceil(len(fitting) / size)))
 
-    def said(step: int, of: int, loss: float) -> None:
+    def progress(step: int, of: int, loss: float) -> None:
         if step in (1, of) or step % 10 == 0:
             say(f"step {step} of {of}: loss {loss:.3f}", aside=True)
 
@@ -189,7 +189,7 @@ def _train(
         "warm_up": max(1, steps // 10),
         "micro_batch": config.operation.micro_batch,
     }
-    fit(model, batches, optimizer, **counts, progress=said, bf16=engine.bf16)
+    fit(model, batches, optimizer, **counts, progress=progress, bf16=engine.bf16)
     with explained("cannot write the policy", out, remedy), made_whole(out) as part:
         model.save_pretrained(part)
         chat.tokenizer.save_pretrained(part)
@@ -216,9 +216,9 @@ def encode_rounds(chat: "Chat", trace: Trace) -> "list[Encoded]":
     rounds = []
     for index, message in enumerate(trace.messages):
         if message.role == "assistant":
-            shown = chat.prompt(trace.messages[:index])
+            prompt = chat.prompt(trace.messages[:index])
             written = [*chat.tokens(message.content), chat.tokenizer.eos_token_id]
-            rounds.append(([*shown, *written], [0] * len(shown) + [1] * len(written)))
+            rounds.append(([*prompt, *written], [0] * len(prompt) + [1] * len(written)))
     return rounds
 
 

@@ -28,19 +28,17 @@ from cyclopts.types import PositiveInt
 
 import rods
 from rods import logs, model_json
-from rods.answers import obj
+from rods.asking import obj
 from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, Operation, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
-from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError, say
 from rods.family.trials.filesystem import check_folder
 from rods.functions import named_function
 from rods.llm.client import Client
 from rods.llm.connections import Key, read_key, read_reply, reason
 from rods.llm.records import Completion, Request
-from rods.players import Players
 
 ENOUGH_FILES = 4096
 # seconds for an answer; a server that has just started takes long over the first one
@@ -69,17 +67,15 @@ Writer = Annotated[
     Parameter(
         negative=(),
         help="URL and MODEL: have this language model write variants, and print how many seeds "
-        "gave one, beside known "
-        "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL "
-        "and the defaults.",
+        "gave one. Data, pipeline and the endpoint's settings are those of --config; without it "
+        "BFCL and the defaults.",
     ),
 ]
 Rated = Annotated[
     tuple[str, str, PositiveInt] | None,
     Parameter(
         negative=(),
-        help="URL, MODEL, CALLS: how many tokens it reads and writes a second with so many in "
-        "flight.",
+        help="URL, MODEL, CALLS: tokens that it reads and writes a second, so many in flight.",
     ),
 ]
 Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
@@ -111,8 +107,8 @@ def doctor(
     """
     if rate is not None:
         endpoint = _endpoint(*rate[:2], "--rate", config)
-        found = asyncio.run(_measured(endpoint, rate[2]))
-        print_result(as_json, found, tomli_w.dumps(found).splitlines())
+        rates = asyncio.run(_measured(endpoint, rate[2]))
+        print_result(as_json, rates, tomli_w.dumps(rates).splitlines())
         return EXIT_OK
     if synthesis is not None:
         return _synthesis(
@@ -132,19 +128,15 @@ def doctor(
         wanted = read_config(config)
         parts |= check_endpoints(wanted)
         if not wanted.operation.endpoints:
-            outside = Players(Environments(), wanted).outside
-            writes = wanted.pipeline.author == "llm"
-            plays = outside and not wanted.operation.players
-            needed = bool(writes or plays)
-            does = "write" if writes else "play"
-            text = (
-                f"none, and a language model is to {does}"
-                if needed
-                else "none: only a model that writes needs one"
-            )
-            remedy = "name one (docs/endpoints.md)" if needed else ""
+            missing = wanted.pipeline.author == "llm"
+            text = "none, and a model is to write" if missing else "none, and none has to write"
             parts["endpoints"] = [
-                Finding("operation.endpoints", False if needed else None, text, remedy)
+                Finding(
+                    "operation.endpoints",
+                    False if missing else None,
+                    text,
+                    "name one (docs/endpoints.md)",
+                )
             ]
     facts = {part: [finding.as_json() for finding in findings] for part, findings in parts.items()}
     lines = (
@@ -164,9 +156,9 @@ def _endpoint(url: str, model: str, option: str, file: Path | None) -> Endpoint:
     except ValueError as error:
         raise UserError(str(error), where=option, remedy="give URL and MODEL") from None
     operation = read_config(file).operation if file is not None else Operation()
-    given = (*operation.endpoints, *(operation.rollout_servers if option == "--rate" else ()))
-    known = [*(same for same in given if same.model == model), *given][:1]
-    return known[0].model_copy(update=asked) if known else Endpoint.model_validate(asked)
+    endpoints = (*operation.endpoints, *(operation.rollout_servers if option == "--rate" else ()))
+    nearest = [*(same for same in endpoints if same.model == model), *endpoints][:1]
+    return nearest[0].model_copy(update=asked) if nearest else Endpoint.model_validate(asked)
 
 
 async def _measured(endpoint: Endpoint, calls: int) -> dict[str, float]:
@@ -225,13 +217,11 @@ def _synthesis(endpoint: Endpoint, seeds: int, keep: Path, file: Path | None, as
     if any(finding.ok is False for finding in findings):
         print_lines(map(str, findings))
         return EXIT_FAILED
-    made = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
-    say(f"kept in {made.path}: the same command goes on after a stop", aside=True)
-    asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
-    figures = synthesis.SynthesisTrial(made).as_json()
-    print_result(
-        as_json, figures, synthesis.yield_table({endpoint.model: figures, **synthesis.REFERENCES})
-    )
+    run = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
+    say(f"kept in {run.path}: the same command goes on after a stop", aside=True)
+    asyncio.run(synthesis.synthesise(run, watch=synthesis.telling()))
+    figures = synthesis.SynthesisTrial(run).as_json()
+    print_result(as_json, figures, synthesis.lines(figures))
     return EXIT_OK if figures["accepted"] else EXIT_FAILED
 
 
@@ -288,7 +278,6 @@ async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) ->
                 findings += await (_answers(client) if rolls_out is None else _tokens(client))
                 if rolls_out is not None and rolls_out.operation.weight_transfer == "disk":
                     findings += [await _weights(base) for base in servers]
-                findings.append(await _queue(servers[0]))
     except UserError as error:
         findings.append(Finding("settings", False, error.what, error.remedy))
     return findings
@@ -301,9 +290,11 @@ async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> li
     try:
         status, content = await _get(f"{base}/models", endpoint.connect_seconds, key.headers())
     except UNREACHED as error:
-        said = f"{base}: {reason(error, key)}"
+        complaint = f"{base}: {reason(error, key)}"
         return [
-            Finding("reachable", False, said, "is the server running, and is this its address?")
+            Finding(
+                "reachable", False, complaint, "is the server running, and is this its address?"
+            )
         ]
     seconds = time.monotonic() - began
     if status in (401, 403):
@@ -398,21 +389,15 @@ async def _weights(base: str) -> Finding:
     """Whether weights can be loaded in place. Nothing is loaded."""
     server = base.removesuffix("/v1")
     try:
-        version, _ = await _get(f"{server}/weight_info")
-        loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc")
+        status, _ = await _get(f"{server}/weight_info")
     except UNREACHED as error:
         return Finding(
             "weights", False, f"{server}: {reason(error, Key())}", "see the server's log"
         )
-    if version == 200:
+    if status == 200:
         return Finding("weights", True, f"{server} takes them, and says which it has")
-    if loads == 404:
-        return Finding(
-            "weights", False, f"{server} does not take them", "start it with VLLM_SERVER_DEV_MODE=1"
-        )
-    return Finding(
-        "weights", None, f"{server} takes them; an older vLLM, so that its restart goes unnoticed"
-    )
+    remedy = "serve with vLLM 0.22 or later and VLLM_SERVER_DEV_MODE=1"
+    return Finding("weights", False, f"{server} does not take them", remedy)
 
 
 def _structured(bound: Completion | str) -> Finding:
@@ -429,24 +414,8 @@ def _structured(bound: Completion | str) -> Finding:
             fault = f"the schema was not kept: {bound.text[:80]!r}"
         except ValueError as error:
             fault = f"the answer is no JSON ({error}): {bound.text[:80]!r}"
-    remedy = (
-        "set structured = false, or serve with a grammar backend; unconstrained answers fail more "
-        "often"
-    )
+    remedy = "set structured = false, or serve with a grammar backend"
     return Finding("structured output", False, fault, remedy)
-
-
-async def _queue(server: str) -> Finding:
-    """Whether the server tells how long its own queue is."""
-    with suppress(*UNREACHED):
-        status, content = await _get(f"{server.removesuffix('/v1')}/metrics")
-        if status == 200 and b"vllm:num_requests_waiting" in content:
-            return Finding("queue", True, "the server tells how many calls wait in it")
-    return Finding(
-        "queue",
-        None,
-        "the server does not tell its queue's length: concurrency follows latency alone",
-    )
 
 
 async def _asked(client: Client, request: Request) -> Completion | str:

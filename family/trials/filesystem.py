@@ -14,7 +14,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from rods.buffers.log.disk import sync_folder
 from rods.errors import Finding, UserError, disk_error
 
 NETWORK = frozenset(
@@ -24,7 +23,6 @@ VOLATILE = frozenset({"tmpfs", "ramfs"})
 ENOUGH = 1_000_000_000  # bytes free
 SLOW = 0.05  # seconds a sync
 SYNCS = 15
-APART = 2.0  # seconds
 
 
 def check_folder(folder: Path) -> list[Finding]:
@@ -33,12 +31,14 @@ def check_folder(folder: Path) -> list[Finding]:
     try:
         place = tempfile.TemporaryDirectory(dir=folder, prefix=".probe.")
     except OSError as error:
-        known = disk_error(error, folder)
+        problem = disk_error(error, folder)
         return [
-            Finding("writing", False, known.what if isinstance(known, UserError) else str(known))
+            Finding(
+                "writing", False, problem.what if isinstance(problem, UserError) else str(problem)
+            )
         ]
     with place as inside:
-        tried = [probe(Path(inside)) for probe in (_locks, _renames, _times, _syncs)]
+        tried = [probe(Path(inside)) for probe in (_locks, _syncs)]
         return [_kind(folder), *tried, _room(folder)]
 
 
@@ -49,13 +49,12 @@ def _kind(folder: Path) -> Finding:
             "file system", None, f"{name}: nothing outlives a reboot", "put the run on a disk"
         )
     if name in NETWORK:
-        text = (
-            f"{name}, a network file system: what is special about these was only simulated in the "
-            f"project's tests "
-        )
-        text += "(bytes and names that arrive late, no flock, locks of lost machines)"
         return Finding(
-            "file system", None, text, "run trainer and daemon on one machine if you can"
+            "file system",
+            None,
+            f"{name}, a network file system: what is special about these was only simulated in the "
+            "project's tests (bytes and names that arrive late, no flock, locks of lost machines)",
+            "run trainer and daemon on one machine if you can",
         )
     return Finding("file system", True, f"{name}, of this machine")
 
@@ -88,61 +87,6 @@ def _locks(inside: Path) -> Finding:
         "locks",
         True,
         "flock excludes and is given back; whether other machines see it, heartbeats tell",
-    )
-
-
-def _renames(inside: Path) -> Finding:
-    """A replaced file shows the new content under its name, and the old one to who has it open; a
-    renamed one keeps its inode, by which readers of a log know its parts again."""
-    path = inside / "file"
-    fresh = inside / "file.tmp"
-    path.write_bytes(b"old")
-    fresh.write_bytes(b"new")
-    inode = fresh.stat().st_ino
-    with path.open("rb") as reader:
-        fresh.replace(path)
-        try:
-            sync_folder(inside)
-        except Exception as error:  # noqa: BLE001 — the probe's question
-            return Finding(
-                "renames", False, f"a folder cannot be synced ({error})", "use another file system"
-            )
-        kept = reader.read()
-        now = path.read_bytes()
-    if (kept, now) == (b"old", b"new") and path.stat().st_ino == inode:
-        return Finding("renames", True, "replace a file in one piece, and keep its inode")
-    return Finding(
-        "renames",
-        False,
-        f"show {now!r} and, to an open reader, {kept!r}",
-        "use another file system",
-    )
-
-
-def _times(inside: Path) -> Finding:
-    """How far apart two changes of a file have to be for its time of change to tell, by which
-    snapshots know the parts of a log again; and how far the clock that stamps files is from this
-    machine's."""
-    path = inside / "changed"
-    began = time.monotonic()
-    path.write_bytes(b"1")
-    first = path.stat().st_mtime_ns
-    ahead = path.stat().st_mtime - time.time()
-    while path.stat().st_mtime_ns == first:
-        if time.monotonic() - began > APART:
-            text = f"two changes of a file within {APART:.0f} s have the same one"
-            return Finding(
-                "times of change",
-                None,
-                text,
-                "delete snapshots/ after a log was repaired or restored",
-            )
-        path.write_bytes(b"2")
-    text = f"they tell apart what is {1000 * (time.monotonic() - began):.1f} ms apart"
-    return Finding(
-        "times of change",
-        True,
-        f"{text}; the clock of the files is {ahead:+.1f} s from this machine's",
     )
 
 

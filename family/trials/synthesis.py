@@ -20,8 +20,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import orjson
-
 from rods import logs
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.creation import create_run
@@ -55,10 +53,6 @@ from rods.worlds.sources import load_tasks
 
 BATCH = 20  # tasks a step at most, all of which are picked
 SOLVED = (0, 1) * 2  # of its turns, by the rollouts of a group: they disagree
-# The yields of two known models, by name, as `--json` prints them: to lay another one's beside.
-REFERENCES: dict[str, dict[str, Any]] = orjson.loads(
-    Path(__file__).with_suffix(".json").read_bytes()
-)
 UNFIT = re.compile(r"[^\w.-]+")
 
 
@@ -161,12 +155,12 @@ async def synthesise(
 def telling() -> Callable[[Service], None]:
     """A watch for people: says on standard error how many seeds are left, whenever that has
     changed."""
-    said = 0
+    left = 0
 
     def tell(service: Service) -> None:
-        nonlocal said
-        if said != (said := len(service.log.state.unfinished)):
-            say(f"{said} seeds are being written for or wait", aside=True)
+        nonlocal left
+        if left != (left := len(service.log.state.unfinished)):
+            say(f"{left} seeds are being written for or wait", aside=True)
 
     return tell
 
@@ -241,8 +235,24 @@ class SynthesisTrial:
             "tokens_per_variant": a_variant(tokens),
             "seconds_per_variant": a_variant(sum(spent.busy.values()), 1),
             "failures": dict(sorted(failed.items())),
-            "stages": {stage: _stage(made) for stage, made in calls.items()},
+            "stages": {stage: _stage(usages) for stage, usages in calls.items()},
         }
+
+
+def lines(figures: Mapping[str, Any]) -> Iterator[str]:
+    """The yield in words."""
+    yield (
+        f"{figures['finished']} of {figures['seeds']} seeds of {figures['data']} are finished: "
+        f"{figures['executable']} came to a ground truth that runs, {figures['accepted']} to a "
+        f"variant"
+    )
+    if figures["accepted"]:
+        yield (
+            f"a variant took {figures['calls_per_variant']} calls, "
+            f"{figures['tokens_per_variant']} tokens and {figures['seconds_per_variant']} s"
+        )
+    for failure, count in figures["failures"].items():
+        yield f"  {count} × {failure}"
 
 
 def _stage(calls: list[Record]) -> dict[str, Any]:
@@ -255,46 +265,3 @@ def _stage(calls: list[Record]) -> dict[str, Any]:
         },
         "seconds": round(fmean(call["seconds"] for call in calls), 2),
     }
-
-
-def yield_table(yields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yields side by side, a column a model, in Markdown; a seed may fail often."""
-    every = list(yields.values())
-    yield from _heads("", *yields)
-    yield _row("seeds", *(f"{trial['finished']} of {trial['data']}" for trial in every))
-    for name, key in (("a ground truth runs", "executable"), ("a variant is accepted", "accepted")):
-        yield _row(
-            name, *(f"{100 * trial[key] / max(1, trial['finished']):.0f} %" for trial in every)
-        )
-    for name in ("calls", "tokens", "seconds"):
-        figures = (trial[f"{name}_per_variant"] for trial in every)
-        yield _row(f"{name} a variant", *("–" if figure is None else figure for figure in figures))
-    yield ""
-    yield from _heads("failures for each 100 seeds", *yields)
-    for failure in sorted({failure for trial in every for failure in trial["failures"]}):
-        counts = (
-            100 * trial["failures"].get(failure, 0) / max(1, trial["finished"]) for trial in every
-        )
-        yield _row(f"`{failure}`", *(f"{count:.0f}" for count in counts))
-    yield ""
-    yield from _heads("stage: calls, tokens in and out, seconds each", *yields)
-    for stage in dict.fromkeys(stage for trial in every for stage in trial["stages"]):
-        yield _row(stage, *(_calls(trial["stages"].get(stage)) for trial in every))
-
-
-def _calls(stage: Mapping[str, Any] | None) -> str:
-    if stage is None:
-        return "–"
-    cut = f" ({stage['cut']} cut)" if stage["cut"] else ""
-    return (
-        f"{stage['calls']}{cut}, {stage['tokens_in']} + {stage['tokens_out']}, "
-        f"{stage['seconds']:.1f}"
-    )
-
-
-def _heads(*names: str) -> list[str]:
-    return [_row(*names), "|" + "---|" * len(names)]
-
-
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"

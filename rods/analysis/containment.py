@@ -17,7 +17,10 @@ QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"|“([^“”]+)”")
 # Signs and units belong to a number ("-3", "$5", "20%", "5km", "3pm", "2nd"); ranges, dates and
 # times have several ("5-7", "2024-05-04", "10:30"). A comma groups thousands or separates. "1.2.3",
 # "v2" and "file_4" have none.
-_UNITS = "st|nd|rd|th|am|pm|km|cm|mm|mi|m|kg|g|lbs?|oz|l|ml|mph|kmh|psi|hrs?|h|mins?|secs?|s|kb|mb|gb|usd|eur|k"
+_UNITS = (
+    "st|nd|rd|th|am|pm|km|cm|mm|mi|m|kg|g|lbs?|oz|l|ml|mph|kmh|psi|hrs?|h|mins?|secs?|s|kb|mb|gb"
+    "|usd|eur|k"
+)
 NUMBER = re.compile(
     r"(?<!\w)(?<!\w\.)(?:(?<![\w)\]])([-+−]))?"
     r"(\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\.)\.\d+)"

@@ -92,7 +92,7 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
             and key_of(parameter.default) == key_of(value)
         ):
             return Flow("default")
-        said = [text.contains_exact(value) for text in texts[:turn]]
+        in_texts = [text.contains_exact(value) for text in texts[:turn]]
         producer = next(
             (output.position for output in reversed(outputs) if output.brought(argument, value)),
             None,
@@ -100,10 +100,10 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
         if producer is not None:
             # looked up in this very turn, so hardly remembered from an earlier text; unless no call
             # served that then
-            asked_before = bool(turn) and not task.calls[turn - 1] and said[-1]
-            if (producer[0] == turn and not asked_before) or is_small(value) or not any(said):
+            asked_before = bool(turn) and not task.calls[turn - 1] and in_texts[-1]
+            if (producer[0] == turn and not asked_before) or is_small(value) or not any(in_texts):
                 return Flow("result", producer)
-        if any(said):
+        if any(in_texts):
             return Flow("earlier")
         if mention := next(
             (output.position for output in reversed(outputs) if output.mentions(value)), None

@@ -72,12 +72,12 @@ def shows(
     if not environment.features.fork:
         return False
     world = environment.reset(state)
-    known = KnownValues()
+    pool = KnownValues()
     for call in calls:
-        known.add_all((*call.arguments.items(), *leaves(world.call(call).value)))
+        pool.add_all((*call.arguments.items(), *leaves(world.call(call).value)))
     for text in texts:
-        known.add_text(text)
-    tries = attempts(world, plausible(tools, known, SHOWN))
+        pool.add_text(text)
+    tries = attempts(world, plausible(tools, pool, SHOWN))
     return any(Output((0, 0), tried.call, tried.result).has(name, value) for tried in tries)
 
 
@@ -91,8 +91,8 @@ def world_before(environment: Environment, task: Task, turn: int, index: int = 0
 
 def visible(environment: Environment, task: Task, turn: int) -> list[Tool]:
     """The tools that the policy can call in `turn`, as far as the environment knows them."""
-    known = environment.tools()
-    return [known[name] for name in task.tools_at(turn) if name in known]
+    by_name = environment.tools()
+    return [by_name[name] for name in task.tools_at(turn) if name in by_name]
 
 
 def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
@@ -105,14 +105,14 @@ def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
             yield Tried(call, result, fork)
 
 
-def plausible(tools: Iterable[Tool], known: KnownValues, most: int) -> Iterator[Call]:
-    """At most `most` calls of each bounded tool with arguments from `known`, the likeliest
+def plausible(tools: Iterable[Tool], pool: KnownValues, most: int) -> Iterator[Call]:
+    """At most `most` calls of each bounded tool with arguments from `pool`, the likeliest
     first."""
     for tool in (tool for tool in tools if tool.bounded):
         choices: list[list[tuple[int, Any]]] = []
         wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
         for parameter in tool.parameters:
-            ranked = list(enumerate(options(parameter, known, min(wide, most))))
+            ranked = list(enumerate(options(parameter, pool, min(wide, most))))
             choices.append(ranked if parameter.required else [(0, _ABSENT), *ranked])
         for chosen in itertools.islice(_likeliest(choices), most):
             values = zip(tool.parameter_names, chosen, strict=True)
@@ -141,14 +141,14 @@ def _likeliest(choices: Sequence[Sequence[tuple[int, Any]]]) -> Iterator[tuple[A
         yield from of_sum(total, 0)
 
 
-def options(parameter: Parameter, known: KnownValues, most: int) -> list[Any]:
+def options(parameter: Parameter, pool: KnownValues, most: int) -> list[Any]:
     """At most `most` values for `parameter`: of its own name, then of a name akin to it, then any
     of its type."""
     kind = parameter.schema.get("type")
     if kind == "boolean":
         return [True, False]
     listed = documented(parameter)
-    fits = [(name, value) for name, value in known.values if _fits(kind, value)]
+    fits = [(name, value) for name, value in pool.values if _fits(kind, value)]
     if listed and kind == "string":
         keys = {key_of(value) for value in listed}
         first = [value for _, value in fits if key_of(value) in keys]
@@ -157,7 +157,7 @@ def options(parameter: Parameter, known: KnownValues, most: int) -> list[Any]:
     ranked += [value for name, value in fits if name and akin(name, parameter.name)]
     ranked += [value for name, value in fits if not name] + [value for _, value in fits]
     if kind == "array":
-        ranked += [[value] for _, value in known.values if isinstance(value, str)]
+        ranked += [[value] for _, value in pool.values if isinstance(value, str)]
     return _distinct(ranked, most)
 
 

@@ -210,12 +210,13 @@ def distance(a: Profile, b: Profile) -> float:
     """How unlike two profiles are: 0 for equal shapes, at most 1, symmetric, rounded to 12
     decimals.
 
-        0.3 · Σ_t |a_t − b_t| / Σ_t max(a_t, b_t)       a_t = 1 + calls of turn t, 0 past the last turn
+        0.3 · Σ_t |a_t − b_t| / Σ_t max(a_t, b_t)
       + 0.4 · mean over 3 rounds of 1 − J(labels_a, labels_b)
       + 0.15 · |depth_a − depth_b| / max(depth_a, depth_b)
       + 0.15 · (1 − J(sources_a, sources_b))
 
-    J is the Jaccard index of multisets, Σ min / Σ max. In round 0 a node's label is its API class
+    a_t is 1 + the calls of turn t, 0 past the last turn. J is the Jaccard index of multisets,
+    Σ min / Σ max. In round 0 a node's label is its API class
     (a variant calls other functions); each further round adds the sorted labels that feed it and
     that it feeds, and whether the flow stays inside the turn (Weisfeiler-Lehman: two different
     graphs may count as equal). Exact edit distance would take seconds on ten calls."""

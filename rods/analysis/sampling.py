@@ -72,12 +72,14 @@ class Sampler:
         if "enum" in schema:
             return self.rng.choice(list(schema["enum"]))
         checker = Checker(schema)
-        known = [
+        candidates = [
             (field, value) for field, value in self.seen if "type" in schema and checker.fits(value)
         ]
-        if known and self.rng.random() < 0.8:
-            related = [(field, value) for field, value in known if akin(field, name)]
-            return self.rng.choice(related if related and self.rng.random() < 0.7 else known)[1]
+        if candidates and self.rng.random() < 0.8:
+            related = [(field, value) for field, value in candidates if akin(field, name)]
+            return self.rng.choice(related if related and self.rng.random() < 0.7 else candidates)[
+                1
+            ]
         if examples := [example for example in schema.get("examples", ()) if checker.fits(example)]:
             return self.rng.choice(examples)
         kind = schema.get("type", "string")
@@ -112,8 +114,8 @@ class Sampler:
             )
         if schema.get("format") == "date":
             return (FIRST_DAY + timedelta(days=self.rng.randrange(DAYS))).isoformat()
-        if made := self._of_pattern(schema.get("pattern", "")):
-            return made
+        if text := self._of_pattern(schema.get("pattern", "")):
+            return text
         word = self.rng.choice(WORDS)
         shortest = schema.get("minLength", 0)
         longest = schema.get("maxLength", 40)
@@ -122,7 +124,7 @@ class Sampler:
     def _of_pattern(self, pattern: str) -> str:
         """A text of a simple pattern: literal characters, classes such as `[A-Z0-9]{4}`, and
         choices such as `([01][0-9]|2[0-3])`; "" for any other."""
-        made = ""
+        text = ""
         inside = pattern.removeprefix("^").removesuffix("$")
         while inside:
             if part := _EITHER.match(inside):
@@ -136,9 +138,9 @@ class Sampler:
                 chosen = "".join(self.rng.choice(choices) for _ in range(int(part["count"] or 1)))
             if part is None or not chosen:
                 return ""
-            made = made + chosen
+            text = text + chosen
             inside = inside[part.end() :]
-        return made
+        return text
 
 
 def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:

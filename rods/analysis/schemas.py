@@ -105,9 +105,9 @@ def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Everything wrong with a schema: what is often wrong with its remedy, else in the words of the
     library."""
-    known = list(_schema_faults(schema))
-    yield from known
-    if not known and (broken := Checker(schema).broken):
+    faults = list(_schema_faults(schema))
+    yield from faults
+    if not faults and (broken := Checker(schema).broken):
         yield f"has a schema that is none: {broken}", "correct it: JSON Schema, draft 2020-12"
 
 
@@ -172,26 +172,34 @@ class Checker:
         return _inside(self.schema, error.schema_path[:-1])
 
     def _told(self, error: ValidationError, whole: Any) -> str:
+        kind: Any = error.kind
+        if kind.name == "anyOf":  # as the first of the schemas would say it
+            return self._told(min(kind.context[0], key=_rank), whole)
         place = "".join(
             f"at {part}: " if isinstance(part, int) else f"in {part}: "
             for part in error.instance_path
         )
+        return place + self.said(error, whole)
+
+    def said(self, error: ValidationError, whole: Any) -> str:
+        """What one error says of the value that is at fault in `whole`, as the rest of a
+        sentence."""
         kind: Any = error.kind  # its fields depend on the keyword
         keyword = kind.name
         schema = self.at(error)
         value = _inside(whole, error.instance_path)
-        told = f"breaks its schema: {error.message}"
+        message = f"breaks its schema: {error.message}"
         if keyword == "const":
-            told = f"must be {schema['const']!r}"
+            message = f"must be {schema['const']!r}"
         elif keyword == "type":
-            told = f"must be of type {schema['type']}"
+            message = f"must be of type {schema['type']}"
         elif keyword == "enum":
-            told = (
+            message = (
                 f"must be one of {', '.join(map(str, schema['enum'][:40]))}, not "
                 f"{str(value)[:80]!r}"
             )
         elif keyword in ("minimum", "maximum"):
-            told = (
+            message = (
                 f"must lie between {schema.get('minimum', value)} and "
                 f"{schema.get('maximum', value)}"
             )
@@ -199,17 +207,15 @@ class Checker:
             size = len(value)
             what = keyword[3:]
             unit = "characters" if what == "Length" else "elements"
-            told = (
+            message = (
                 f"has {size} {unit}, allowed are {schema.get(f'min{what}', 0)} to "
                 f"{schema.get(f'max{what}', size)}"
             )
         elif keyword == "required":
-            told = f"lacks {kind.property!r}"
+            message = f"lacks {kind.property!r}"
         elif keyword == "additionalProperties":
-            told = f"has an unknown field {kind.unexpected[0][:80]!r}"
-        elif keyword == "anyOf":  # as the first of the schemas would say it
-            return self._told(min(kind.context[0], key=_rank), whole)
-        return place + told
+            message = f"has an unknown field {kind.unexpected[0][:80]!r}"
+        return message
 
 
 def fits(schema: Mapping[str, Any], value: Any) -> bool:

@@ -97,12 +97,12 @@ def random_chooser(rng: random.Random) -> Chooser:
     said."""
 
     def choose(choice: Choice) -> Any:
-        known = [value for value in choice.values if meant(value) in choice.earlier]
+        earlier = [value for value in choice.values if meant(value) in choice.earlier]
         topic = choice.scene.narrative.get("topic")
         if choice.thematic and topic in choice.values and rng.random() < THEMATIC:
             return topic
-        if known and rng.random() < REPEAT:
-            return rng.choice(known)
+        if earlier and rng.random() < REPEAT:
+            return rng.choice(earlier)
         return rng.choice(choice.values)
 
     return choose
@@ -184,7 +184,7 @@ class _Binder:
         for self.place, self.recipe in enumerate(recipes):
             self.offset = len(bound)
             bound += self._recipe_bound()
-        written = [canonical(made.call.as_json()) for made in bound]
+        written = [canonical(bound_call.call.as_json()) for bound_call in bound]
         for index, call in enumerate(written):
             if call in written[:index]:
                 name = bound[index].call.name
@@ -227,7 +227,7 @@ class _Binder:
                 )
             self.calls.append((call, result))
             self.made.append(BoundCall(call, result, flows, self.recipe.name, self.slots))
-        given: dict[str, _Thing] = {}
+        things: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
             value, flow = self._value(gift.value, len(self.made), "")
             old = self.things.get(kind)
@@ -237,11 +237,11 @@ class _Binder:
                 if gift.noun in self.slots
                 else str(self.chosen.get(gift.noun, gift.noun))
             )
-            given[kind] = _Thing(value, flow, noun, self.turn, alone)
+            things[kind] = _Thing(value, flow, noun, self.turn, alone)
         for kind in self.recipe.ends:
             self.things.pop(kind, None)
-        self.things |= given
-        self.touched |= {kind: thing.value for kind, thing in given.items()}
+        self.things |= things
+        self.touched |= {kind: thing.value for kind, thing in things.items()}
         return self.made
 
     def _failed(self, type: ErrorType, detail: str, tool: str, **where: Any) -> ComposeError:

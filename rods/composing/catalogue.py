@@ -145,17 +145,17 @@ class Recipe:
         """The kinds of things and the facts without which it cannot come."""
         return self.needs.union(self.when)
 
-    def fits(self, given: Set[str]) -> bool:
-        """Whether it can come now, when `given` are the kinds of things and the facts so far."""
-        return self.wants <= given and given.isdisjoint(self.unless)
+    def fits(self, at_hand: Set[str]) -> bool:
+        """Whether it can come now, when `at_hand` are the kinds of things and the facts so far."""
+        return self.wants <= at_hand and at_hand.isdisjoint(self.unless)
 
-    def depths_over(self, given: Mapping[str, int]) -> list[int]:
+    def depths_over(self, thing_depths: Mapping[str, int]) -> list[int]:
         """The depth that each step reaches: 1 + the deepest call whose result feeds it, that of a
-        thing as `given`."""
+        thing as in `thing_depths`."""
         reached: list[int] = []
         for step in self.steps:
             fed = [
-                *(given.get(kind, 0) for kind in step.takes_up),
+                *(thing_depths.get(kind, 0) for kind in step.takes_up),
                 *(reached[place] for place in step.fed_by),
             ]
             reached.append(1 + max(fed, default=0))
@@ -269,7 +269,7 @@ class Scene:
 Domain = Callable[[Scene], Sequence[Any]]
 
 
-def _nothing(*given: Any) -> tuple[()]:
+def _nothing(*arguments: Any) -> tuple[()]:
     return ()
 
 

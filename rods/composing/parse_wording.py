@@ -113,7 +113,8 @@ class _Reader:
         if turn and not self.task.calls[turn - 1]:
             self.vague = asked != RETURN_SENTENCE
             supplies = _supply(self.catalogue).match(asked) if self.vague else None
-            asked = f"{self.task.script[turn - 1]} {asked[supplies.end() :].strip() if supplies else ''}".rstrip()
+            rest = asked[supplies.end() :].strip() if supplies else ""
+            asked = f"{self.task.script[turn - 1]} {rest}".rstrip()
         self.text = plain(asked)
         self.furthest = 0
         self.scenes: dict[int, Scene] = {}
@@ -197,15 +198,15 @@ class _Reader:
 
     def _left(self, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
         """The words outside `spans` that no frame, link or story has."""
-        kept = list(self.text)
+        letters = list(self.text)
         for begin, end in spans:
-            kept[begin:end] = " " * (end - begin)
+            letters[begin:end] = " " * (end - begin)
         story = (
             WORD.findall(plain(str(value))) for value in (*self.narrative.values(), *self.wanted)
         )
-        known = _common_words(self.catalogue).union(*story)
+        ordinary = _common_words(self.catalogue).union(*story)
         return tuple(
-            word for word in dict.fromkeys(WORD.findall("".join(kept))) if word not in known
+            word for word in dict.fromkeys(WORD.findall("".join(letters))) if word not in ordinary
         )
 
 
@@ -223,13 +224,13 @@ def _values(
                 fits = bool(value == source.value)
             elif isinstance(source, FromResult):
                 result = results[source.step]
-                told = source.of(result.value)
+                in_result = source.of(result.value)
                 # a padded world may give a result without that path; then its text has to say the
                 # value
                 fits = (
                     Text.shown(result.text).contains_exact(value)
-                    if told is ABSENT
-                    else bool(value == told)
+                    if in_result is ABSENT
+                    else bool(value == in_result)
                 )
             else:
                 slot = source.slot if isinstance(source, FromUser) else source.kind
@@ -341,10 +342,10 @@ class _PhraseFinder:
     def _after(self, words: Iterable[str], position: int) -> list[int]:
         """The ends of those of `words` that stand at `position` as whole words."""
         ends = []
-        for said in map(plain, words):
-            end = position + len(said)
-            runs_on = said[-1:].isalnum() and self.text[end : end + 1].isalnum()
-            if self.text.startswith(said, position) and not runs_on:
+        for phrase in map(plain, words):
+            end = position + len(phrase)
+            runs_on = phrase[-1:].isalnum() and self.text[end : end + 1].isalnum()
+            if self.text.startswith(phrase, position) and not runs_on:
                 ends.append(end)
         return ends
 

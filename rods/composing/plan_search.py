@@ -95,17 +95,17 @@ class Table:
         self.used.update(recipe.tools)
         start = self.sizes[turn]
         self.sizes[turn] += len(recipe.steps)
-        given: dict[str, tuple[int, Position]] = {}
+        things: dict[str, tuple[int, Position]] = {}
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, FromResult):
-                given[kind] = (reached[gift.value.step], (turn, start + gift.value.step))
+                things[kind] = (reached[gift.value.step], (turn, start + gift.value.step))
             elif isinstance(gift.value, FromEarlierRecipe):
-                given[kind] = self.things[gift.value.kind]
+                things[kind] = self.things[gift.value.kind]
             else:
-                given[kind] = (0, (turn, start))
+                things[kind] = (0, (turn, start))
         for kind in recipe.ends:
             self.things.pop(kind, None)
-        self.things |= given
+        self.things |= things
         for fact in recipe.makes:
             self.things[fact] = (0, (turn, start))
 
@@ -129,10 +129,10 @@ class Prefix:
 
     def then(self, recipe: Recipe, turn: int) -> "Prefix":
         """The sequence with `recipe` in `turn` behind it."""
-        if (known := self.after.get((turn, recipe))) is None:
-            known = self.after[turn, recipe] = Prefix(self.table.copy())
-            known.table.add(recipe, turn)
-        return known
+        if (prefix := self.after.get((turn, recipe))) is None:
+            prefix = self.after[turn, recipe] = Prefix(self.table.copy())
+            prefix.table.add(recipe, turn)
+        return prefix
 
 
 @dataclass(slots=True)
@@ -236,7 +236,7 @@ class PlanSample:
         so all are weighed; otherwise by rejection sampling, which weighs only what it draws."""
         choice = self.rng.choice
         chance = self.rng.random
-        given = self.table.things.keys()
+        at_hand = self.table.things.keys()
         if self.shape.edges is not None:
             if (weighed := self.prefix.weighed.get((turn, room))) is None:
                 weighed = self.prefix.weighed[turn, room] = self._weighed(
@@ -247,7 +247,7 @@ class PlanSample:
         classes = self._classes(turn, chosen)
         for _ in range(DRAWS):
             recipe = choice(recipes)
-            if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
+            if len(recipe.steps) > room or recipe in chosen or not recipe.fits(at_hand):
                 continue
             drawn = chance() * TAKE_UP
             # a weight is at most this, and most draws fail it already
@@ -263,10 +263,10 @@ class PlanSample:
     ) -> tuple[Sequence[Recipe], Sequence[float]]:
         """The recipes of at most `room` calls that fit, and their weights added up; none where all
         weigh nothing."""
-        given = self.table.things.keys()
+        at_hand = self.table.things.keys()
         classes = self._classes(turn, chosen)
         short = [recipe for recipe in recipes if len(recipe.steps) <= room and recipe not in chosen]
-        fitting = [recipe for recipe in short if recipe.fits(given)]
+        fitting = [recipe for recipe in short if recipe.fits(at_hand)]
         wired = self._wiring(fitting, turn)
         weights = [
             likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired
@@ -340,21 +340,21 @@ class PlanSample:
         """What the shape wanted, why most fillings were `missed`, and the nearest recipe for the
         turn at fault (else the fullest) with what keeps it out. `recipes` are those that might
         come."""
-        told = ""
+        text = ""
         classes_of = self.shape.classes
         if classes_of is not None:
             wanted = (
                 ", ".join(f"{count} {name}" for name, count in sorted(turn.items()))
                 for turn in classes_of
             )
-            told = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
+            text = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
         if most := missed.most_common(2):
-            told += (
+            text += (
                 f"; of {missed.total()} plans "
                 f"{' and '.join(f'{count} {why}' for (_, why), count in most)}"
             )
         if not self.catalogue.recipes:
-            return told
+            return text
         turn = most[0][0][0] if most else -1
         if turn < 0:
             turn = max(range(len(self.shape.counts)), key=self.shape.counts.__getitem__)
@@ -370,16 +370,16 @@ class PlanSample:
         nearest = min(self.catalogue.recipes.values(), key=apart)
         own = [tool for tool in dict.fromkeys(nearest.tools) if tool in self.avoid]
         if nearest not in recipes:
-            kept = "is blocked, short in a long context, or calls a class that the seed does not"
+            fault = "is blocked, short in a long context, or calls a class that the seed does not"
         elif len(nearest.steps) > self.shape.counts[turn] + 1:
-            kept = f"has {len(nearest.steps)} calls"
+            fault = f"has {len(nearest.steps)} calls"
         elif own:
-            kept = f"calls the seed's own {', '.join(own)}: write one of other tools"
+            fault = f"calls the seed's own {', '.join(own)}: write one of other tools"
         elif nearest.needs and not turn:
-            kept = f"takes up {', '.join(sorted(nearest.needs))}, which nothing gives before"
+            fault = f"takes up {', '.join(sorted(nearest.needs))}, which nothing gives before"
         else:
-            kept = "does not bring the depth and the edges alone"
-        return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
+            fault = "does not bring the depth and the edges alone"
+        return f"{text}; nearest for turn {turn} is the recipe {nearest.name}, which {fault}"
 
     def same(self, wanted: Sequence[tuple[str, ...]], blocked: frozenset[str]) -> list[Turn]:
         """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges
@@ -414,18 +414,18 @@ class PlanSample:
         return min(fitting)[2]
 
     def _decompositions(
-        self, tools: tuple[str, ...], given: frozenset[str], blocked: frozenset[str]
+        self, tools: tuple[str, ...], at_hand: frozenset[str], blocked: frozenset[str]
     ) -> list[Turn]:
-        """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `given` are
-        the things at hand."""
+        """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `at_hand`
+        are the things that there are."""
         if not tools:
             return [()]
         ways: list[Turn] = []
         for name, recipe in self.catalogue.recipes.items():
-            fits = tools[: len(recipe.steps)] == recipe.tools and recipe.fits(given)
+            fits = tools[: len(recipe.steps)] == recipe.tools and recipe.fits(at_hand)
             if not fits or name in blocked or blocked.intersection(recipe.tools):
                 continue
-            after = (given - set(recipe.ends)) | set(recipe.gives) | set(recipe.makes)
+            after = (at_hand - set(recipe.ends)) | set(recipe.gives) | set(recipe.makes)
             rests = self._decompositions(tools[len(recipe.steps) :], after, blocked)
             ways += [(recipe, *rest) for rest in rests if recipe not in rest]
             if len(ways) >= WAYS:
@@ -474,18 +474,18 @@ def deniable(
         new = [not used.issuperset(recipe.tools) for recipe in chosen]
         if not fair:
             return any(new)
-        given: set[str] = set()
+        things: set[str] = set()
         for own, recipe in zip(new, chosen, strict=True):
-            if not own and recipe.needs.isdisjoint(given):
+            if not own and recipe.needs.isdisjoint(things):
                 return False
-            given.update(recipe.gives)
+            things.update(recipe.gives)
         return True
     if type == "miss_param":
         vague = catalogue.book.vague
-        said = chosen[:1] if fair else chosen
+        recipes = chosen[:1] if fair else chosen
         return any(
             catalogue.family(domain) in vague
-            for recipe in said
+            for recipe in recipes
             for domain in recipe.user_slots.values()
         )
     return False

@@ -39,10 +39,10 @@ def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) ->
                     name: _flow(source, start, things) for name, source in step.arguments.items()
                 }
                 calls.append(Node(turn, len(calls), step.tool, groups[step.tool], flows))
-            given = {kind: _flow(gift.value, start, things) for kind, gift in recipe.gives.items()}
+            gifts = {kind: _flow(gift.value, start, things) for kind, gift in recipe.gives.items()}
             things = {
                 kind: flow for kind, flow in things.items() if kind not in recipe.ends
-            } | given
+            } | gifts
         nodes.append(tuple(calls))
     return Profile(type, tuple(nodes))
 
@@ -160,6 +160,6 @@ def plan(
             break
     if not fitting:
         why = sample().unplanned(recipes, missed)
-        told = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
-        raise ComposeError("no_pattern", told)
+        what = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
+        raise ComposeError("no_pattern", what)
     return sample().planned(min(fitting)[2], narrative)

@@ -68,8 +68,8 @@ class RecipeTables:
 
     @property
     def book(self) -> catalogue.PhraseBook:
-        said = {entry.name: getattr(self, entry.name) for entry in fields(catalogue.PhraseBook)}
-        return catalogue.PhraseBook(**{**said, "longest": self.longest or LONGEST})
+        parts = {entry.name: getattr(self, entry.name) for entry in fields(catalogue.PhraseBook)}
+        return catalogue.PhraseBook(**{**parts, "longest": self.longest or LONGEST})
 
     def catalogue(
         self, environment: str, *, domains: Mapping[str, catalogue.Domain], **rest: Any
@@ -314,8 +314,8 @@ class TableReader:
             self._fault(f"{key}.gives", "must be a table", 'write gives = { kind = "source/noun" }')
         steps = tuple(self._step(text, f"{key}.steps") for text in entry["steps"])
         phrases = tuple(phrase for line in entry["phrases"] for phrase in alternatives(line))
-        given = {kind: self._gift(text, f"{key}.gives.{kind}") for kind, text in gives.items()}
-        return catalogue.Recipe(name, steps, phrases, given, **facts, short=short)
+        gifts = {kind: self._gift(text, f"{key}.gives.{kind}") for kind, text in gives.items()}
+        return catalogue.Recipe(name, steps, phrases, gifts, **facts, short=short)
 
     def _step(self, text: str, key: str) -> catalogue.RecipeStep:
         tool, _, rest = text.strip().partition(" ")
@@ -485,13 +485,13 @@ class TableReader:
             name: read_entry(value, f"{table}.{name}") for name, value in self._table(table).items()
         }
 
-    def _only(self, value: Any, key: str, known: Sequence[str] | None) -> Table:
+    def _only(self, value: Any, key: str, keys: Sequence[str] | None) -> Table:
         """`value`, if it is a table with none but `known` keys."""
         if not isinstance(value, dict):
             self._fault(key, f"must be a table, not {value!r}", f"write [{key}]")
-        if known is not None and (unknown := [name for name in value if name not in known]):
+        if keys is not None and (unknown := [name for name in value if name not in keys]):
             place = f"{key}.{unknown[0]}" if key else unknown[0]
-            self._fault(place, "is no key of this table", f"use one of {', '.join(known)}")
+            self._fault(place, "is no key of this table", f"use one of {', '.join(keys)}")
         return value
 
     def _fault(self, key: str, what: str, remedy: str) -> NoReturn:

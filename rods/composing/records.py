@@ -46,16 +46,16 @@ class ComposeError(Exception):
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def as_json(self) -> dict[str, Any]:
-        told = {
+        content = {
             "type": self.type,
             "function": self.function,
             "turn": self.turn,
             "detail": self.detail,
         }
         return (
-            told
+            content
             if self.functions in ((), (self.function,))
-            else {**told, "functions": list(self.functions)}
+            else {**content, "functions": list(self.functions)}
         )
 
 
@@ -106,5 +106,5 @@ class Draft:
 
     def functions(self, turns: Iterable[int] | None = None) -> list[str]:
         """The recipes whose calls stand in `turns` (None: in all)."""
-        shown = range(len(self.turns)) if turns is None else turns
-        return list(dict.fromkeys(bound.recipe for turn in shown for bound in self.turns[turn]))
+        numbers = range(len(self.turns)) if turns is None else turns
+        return list(dict.fromkeys(bound.recipe for turn in numbers for bound in self.turns[turn]))

@@ -7,13 +7,16 @@ supplies it and asks for whatever else it serves. The plan decides which turns h
 provenance of the task:
 
     {"plan": {…},                              the plan, with its narrative
-     "flows": [[{argument: {"source": …, "origin": [turn, call]}}, …], …],     as in `flows.Flow`, one per call
-     "results": [[text, …], …],                what every call gave from the task's own initial state
+     "flows": [[{argument: {"source": …, "origin": [turn, call]}}, …], …],
+                                               as in `flows.Flow`, one for each call
+     "results": [[text, …], …],                what every call gave from the task's own state
      "recipes": [[name, …], …],                the recipe of every call
-     "traits": [[…], …]                        per turn: "multi" (several calls), "lookup" (a read feeds a later call),
-                                               "swap" (arguments easily swapped), "sibling" (a tool easily taken for
+     "traits": [[…], …],                       of each turn: "multi" (several calls), "lookup" (a
+                                               read feeds a later call), "swap" (arguments easily
+                                               swapped), "sibling" (a tool easily taken for
                                                another), "answer" (no call is right)
-     "missing": [{"turn": t, "tool": name} or {"turn": t, "argument": name, "value": …, "domain": …}, …]}"""
+     "missing": [{"turn": t, "tool": name} or
+                 {"turn": t, "argument": name, "value": …, "domain": …}, …]}"""
 
 import random
 import re
@@ -55,11 +58,11 @@ def apply(
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
         if type == "miss_func":
-            told = sought(
+            looking = sought(
                 environment, script[turn], (bound.call.name for bound in draft.turns[turn + 1])
             )
             choices = (
-                removable(catalogue, draft, turn + 1, told)
+                removable(catalogue, draft, turn + 1, looking)
                 if fair
                 else [missable(catalogue, draft, turn + 1)]
             )
@@ -159,15 +162,16 @@ def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
 
 
 def removable(
-    catalogue: Catalogue, draft: Draft, turn: int, told: Collection[str] = frozenset()
+    catalogue: Catalogue, draft: Draft, turn: int, looked_for: Collection[str] = frozenset()
 ) -> list[list[str]]:
     """The tools to hold out until `turn` so that nothing of it can be done before, one of each
     list. A recipe whose first acting call takes a result that is not to be had, or needs a tool
     that is held out already, has no list.
 
     The tool is that of the recipe's first acting call, else of a look-up before it, or of any where
-    all only look up, and besides each look-up before it that is `told`: that the request asks for
-    by itself; no earlier turn uses it. Raises ComposeError("no_pattern") when a recipe has none."""
+    all only look up, and besides each look-up before it that is `looked_for`: that the request
+    asks for by itself; no earlier turn uses it. Raises ComposeError("no_pattern") when a recipe has
+    none."""
     before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
     calls = draft.turns[turn]
     idle = catalogue.lookups | catalogue.common
@@ -178,7 +182,7 @@ def removable(
         acting = next((place for place in places if calls[place].call.name not in idle), None)
         needed = places if acting is None else range(request.start, acting + 1)
         names = list(dict.fromkeys(calls[place].call.name for place in needed))
-        looking = [name for name in names if name in told and name in idle]
+        looking = [name for name in names if name in looked_for and name in idle]
         if not before.isdisjoint(looking):
             detail = (
                 f"{' and '.join(looking)} can be done before, and {request.recipe.name} asks for it"
@@ -221,7 +225,7 @@ def _blurred(
     request = script[turn]
     book = catalogue.book
     before = [bound for calls in draft.turns[:turn] for bound in calls]
-    known = [
+    texts_before = [
         Text.of(" ".join(script[: turn - 1])),
         *(Text.shown(bound.result.text) for bound in before),
     ]
@@ -231,16 +235,16 @@ def _blurred(
         for slot in recipe.slots.values():
             if slot.thing or catalogue.family(slot.domain) not in book.vague or not slot.fills:
                 continue
-            had = any(text.contains_exact(slot.text) for text in known)
+            had = any(text.contains_exact(slot.text) for text in texts_before)
             if len(_word(slot.text).findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
                 choices.append((slot, draft.turns[turn][recipe.start + step].call, parameter))
     if fair:
         tools = environment.tools()
-        made = [bound.call for bound in before]
+        calls_before = [bound.call for bound in before]
         groups = {tools[bound.call.name].group for calls in draft.turns for bound in calls}
         usable = [tool for tool in tools.values() if tool.group in groups]
-        show = partial(shows, environment, draft.state, made, script[: turn - 1], usable)
+        show = partial(shows, environment, draft.state, calls_before, script[: turn - 1], usable)
         hidden = [
             (slot, call, name)
             for slot, call, name in choices
@@ -287,14 +291,14 @@ def padded(
 ) -> tuple[dict[str, Any], list[list[str]]]:
     """A longer world in which the same calls still succeed and results still hold what later calls
     take from them; and these results. Raises ComposeError("vm_exec_failed") when they do not."""
-    given = (
+    values = (
         str(value)
         for calls in draft.turns
         for bound in calls
         for value in bound.call.arguments.values()
     )
     spoken = frozenset(
-        word for text in (*script, *given) for word in re.findall(r"\w+", text.lower())
+        word for text in (*script, *values) for word in re.findall(r"\w+", text.lower())
     )
     state = catalogue.pad(draft, spoken, rng)
     try:
@@ -343,9 +347,9 @@ def _shown(
     spare = [name for name in names if name not in wanted]
     rng.shuffle(spare)
     wanted |= set(spare[: max(0, catalogue.shown - len(wanted))])
-    shown = [name for name in tools if name in wanted]
+    in_order = [name for name in tools if name in wanted]
     return tuple(
-        sorted(shown, key=lambda name: present.index(tools[name].group)) if present else shown
+        sorted(in_order, key=lambda name: present.index(tools[name].group)) if present else in_order
     )
 
 
@@ -354,11 +358,11 @@ def _settled(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, An
     only one before."""
     flows = dict(bound.flows)
     for name, flow in bound.flows.items():
-        said = [
+        mentions = [
             Text.of(text).contains_exact(bound.call.arguments[name]) for text in script[: turn + 1]
         ]
-        if flow.source in ("user", "earlier") and any(said):
-            flows[name] = Flow("user" if said[-1] else "earlier")
+        if flow.source in ("user", "earlier") and any(mentions):
+            flows[name] = Flow("user" if mentions[-1] else "earlier")
     return {name: flow.as_json() for name, flow in flows.items()}
 
 

@@ -121,17 +121,19 @@ def parted(
     story = _story(catalogue.book, draft)
     book = catalogue.book
     narrative = {**draft.plan.narrative, "intent": "@"}
-    told = (
+    story_lines = (
         ()
         if story is None
         else (*book.openings, *book.resumes, *story.opening, *story.later, *story.closing)
     )
     leads = (
         re.escape(line.format_map(narrative)).replace("@", "[^.!?]+")
-        for line in (*book.links, *told)
+        for line in (*book.links, *story_lines)
     )
     lead = max(
-        (found[0] for one in leads if (found := re.match(one, text, re.I))), key=len, default=""
+        (match[0] for pattern in leads if (match := re.match(pattern, text, re.I))),
+        key=len,
+        default="",
     )
     first = _turn(catalogue, asked[:1], lead, holistic=False, fit=False, rng=rng)
     return first, _turn(catalogue, asked[1:], "", holistic=False, fit=False, rng=rng)

@@ -52,8 +52,7 @@ class Config(Section):
     """A whole run; `Config` has the sections of extensions, too. `sync` is free (the default) or
     lockstep (reproducible)."""
 
-    # what keys are set to that the file leaves out: rods-paper: the paper's form (docs/paper.md);
-    # empty: these defaults
+    # sets the keys that the file leaves out; rods-paper: docs/paper.md
     preset: Literal["", "rods-paper"] = ""
     sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
     data: Data = Data()

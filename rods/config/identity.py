@@ -18,9 +18,8 @@ from rods.tasks import TaskType
 class Data(Section):
     """Which tasks a run starts with."""
 
-    # `desk`, `desk-small`, `desk-regions` and `desk-regions-rare` (docs/nano.md), `desk-personas`
-    # (users are played), `desk-personas-mute` (in training they know nothing: a control), `bfcl`, a
-    # JSONL file (beside the configuration's), or `none`: all tasks are drawn
+    # `desk`, `desk-small`, `desk-regions`, `desk-regions-rare` (docs/nano.md), `desk-personas`,
+    # `desk-personas-mute` (users are played), `bfcl`, a JSONL file, or `none`: all tasks are drawn
     tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
@@ -43,8 +42,7 @@ class PolicySettings(Section):
     observe`)."""
 
     kind: Literal["nano", "transformers", "simulated", "external"] = "nano"  # see above
-    # kind=transformers: a folder with weights and tokenizer (relative to the configuration file);
-    # external: its name
+    # kind=transformers: a folder with weights and tokenizer; external: its name
     model: str = ""
     # the text form of calls: 000, Hermes/Qwen, nano's
     dialect: Literal["tags", "hermes", "compact"] = "compact"
@@ -52,9 +50,8 @@ class PolicySettings(Section):
     lora_rank: int = Field(0, ge=0)
     # kind=nano: share of flawed turns in the warm start's demonstrations
     carelessness: float = Field(0.6, ge=0, le=1)
-    # kind=nano: share of the demonstrations whose flawed turns fail with a visible error, are told
-    # what may help, as in training (rods/interfaces), and then go right; 0: none, and no
-    # demonstration has hints
+    # kind=nano: share of demonstrations whose flawed turns fail visibly, are told what may help,
+    # and then go right
     recoveries: float = Field(0.0, ge=0, le=1)
     # kind=nano: the warm start's demonstrations are of desk, or of worlds drawn by chance
     # ("generated"), and no run has one of these worlds
@@ -65,9 +62,7 @@ class PolicySettings(Section):
     skill: float = 0.3
     # kind=simulated: skill gained in a step whose groups all disagree
     growth: float = Field(0.002, ge=0)
-    # kind=simulated: conversations of drawn tasks are really played, each expected call made, and
-    # the user asked for what it leaves out, with the chance that skill gives; false: what they earn
-    # is drawn
+    # kind=simulated: conversations of drawn tasks are really played; false: what they earn is drawn
     plays: bool = False
 
     @model_validator(mode="after")
@@ -90,8 +85,8 @@ class Rollouts(Section):
     rollouts_per_task: int = Field(16, ge=1)
     temperature: float = Field(1.0, gt=0)  # of sampling in training
     top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
-    # rounds, at most, in which a step rolls out groups of other tasks in place of those whose
-    # rollouts were all rewarded alike (DAPO, arXiv 2503.14476); all are observations; 0: none
+    # most rounds in which a step rolls out other tasks in place of groups with equal rewards (DAPO,
+    # arXiv 2503.14476); 0: none
     refill: int = Field(0, ge=0)
     max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
     max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
@@ -110,20 +105,17 @@ class Training(Section):
     optimizer: Literal["adamw", "muon"] = "adamw"
     kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none
     passes: int = Field(1, ge=1)  # optimizer passes over each rollout batch
-    # from the second pass on the ratio of new to old probabilities is clipped at 1 − this
+    # from the second pass on, new to old probabilities are clipped at 1 − this
     clip_low: float = Field(0.2, gt=0)
     clip_high: float = Field(0.28, gt=0)  # and at 1 + this
-    # the mean over all tokens of the batch (DAPO), or over rollouts of the mean over their tokens
-    # (GRPO as published)
+    # mean over all tokens of the batch (DAPO), or over rollouts of their means (GRPO as published)
     loss: Literal["token", "rollout"] = "token"
-    # what a reward is compared with: its group's mean (GRPO), the rest of its group (RLOO), or the
-    # batch's mean (003)
+    # a reward is compared with the mean of its group (GRPO), of the rest of it (RLOO), or of the
+    # batch (003)
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = "group"
-    # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr.
-    # GRPO)
+    # what it is divided by: a standard deviation, or nothing (Dr. GRPO)
     advantage_scale: Literal["group", "batch", "none"] = "group"
-    # rollouts of a vLLM: the loss is weighted by the trainer's probabilities over vLLM's, by tokens
-    # or whole rollouts
+    # loss of vLLM rollouts, weighted by probabilities here over those of vLLM
     engine_correction: Literal[
         "none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
     ] = "token_truncate"
@@ -139,7 +131,7 @@ class Training(Section):
 
 @partial(extended, name="Stage", door=STAGE)
 class Stage(Section):
-    """One stage of the curriculum (004 §4); `Stage` has the keys of extensions, too."""
+    """One stage of the curriculum (004 §4)."""
 
     # which tasks are trained on
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
@@ -147,13 +139,12 @@ class Stage(Section):
     reward: EpisodeReward = "progress"
     # which system prompt of the tags dialect (000 Appendix G)
     prompt: Literal["plain", "resourceful"] = "plain"
-    # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of
-    # its components (002 §3.3, Appendix D); package.module:factory: your own (rods/interfaces);
-    # never in validation and evaluation
+    # what the policy is shown: seal-active, seal-full (002 §3.3), or package.module:factory
+    # (rods/interfaces); empty: all as it is; never in evaluation
     interface: str = ""
     expand: bool = True  # selection, injection and retirement run only where true
-    # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000
-    # Remark 3.1)
+    # its end: epochs, or a plateau of the validation score with stable gradient norms (000 Remark
+    # 3.1)
     until: Literal["epochs", "plateau"] = "epochs"
     # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
     epochs: int = Field(0, ge=0)
@@ -167,7 +158,7 @@ class Stage(Section):
 
 @partial(extended, name="Curriculum", door=CURRICULUM)
 class Curriculum(Section):
-    """The stages, and what ends them; `Curriculum` has the keys of extensions, too."""
+    """The stages, and what ends them."""
 
     stages: tuple[Stage, ...] = (Stage(),)
     # an epoch that changes mean validation progress by less is a plateau (004 §4)
@@ -201,12 +192,9 @@ class Zones(Section):
     boundary_high: float = Field(0.85, ge=0, le=1)  # above: mastered
     # groups kept per task; the zone reads the latest group, drift the last few
     window: int = Field(8, ge=1)
-    # what a task's zone and variance are read from: its latest group, or all rollouts of its
-    # window, for PPO-style training with one or few rollouts a task (004 Appendix K)
+    # zone and variance of the latest group, or of all rollouts of the window (004 Appendix K)
     probe: Literal["group", "window"] = "group"
-    # groups of a step count for no zone where their weights lacked more than so many of the updates
-    # before it, which only an asynchronous trainer's do (`policy_step`); the default is a window's
-    # groups
+    # groups whose weights lacked more updates than this count for no zone (asynchronous trainers)
     max_staleness: int = Field(8, ge=0)
 
     @model_validator(mode="after")
@@ -220,10 +208,8 @@ class Selection(Section):
     """Which tasks become seeds (004 §3.2)."""
 
     seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
-    # proxy: 4·r̄·(1−r̄) of the reward; variance: its variance; advantage: that of the advantage
-    # estimates that are trained on (004 Appendix K), which ranks as variance does unless a hook, a
-    # trainer of your own or another reward tells more: the estimators here only shift and scale a
-    # batch's rewards; random: any active task, whatever it earned (004 Appendix R)
+    # ranks by proxy, 4·r̄·(1−r̄); by variance of the reward; by variance of the advantage estimates
+    # (004 Appendix K); random: any active task (004 Appendix R)
     order: Literal["proxy", "variance", "advantage", "random"] = "proxy"
     # which reward finds the boundary (004 Appendix R)
     boundary: Literal["progress", "binary"] = "progress"
@@ -242,8 +228,7 @@ class Selection(Section):
     exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
     # a seed's generation must lie below, originals are 0; 0: no limit
     max_generation: int = Field(2, ge=0)
-    # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all of
-    # them, in order
+    # sync=free: steps whose seeds wait, the newest served first; 0: all, in order
     queue_steps: int = Field(2, ge=0)
 
     def quota_per_group(self) -> int:
@@ -282,14 +267,11 @@ class PoolRules(Section):
 class PipelineSettings(Section):
     """The five stages (004 §3.3, Appendices D–G) and their switches."""
 
-    # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of
-    # operation.endpoints)
+    # who writes: rules (procedural) or the models of operation.endpoints (llm)
     author: Literal["procedural", "llm"] = "procedural"
-    # author=llm: plans and worlds are made of the environment's own recipes where it has any;
-    # false: of tools alone
+    # author=llm: plans and worlds of the environment's own recipes; false: of tools alone
     recipes: bool = True
-    # author=llm: where plans are of tools alone, a model may write functions of several of them;
-    # 004 Appendix D
+    # author=llm: models may write functions of several tools (004 Appendix D)
     high_level: bool = False
     # author=llm: several turns a call, or one turn as in 004
     calls: Literal["batched", "per_turn"] = "batched"

@@ -35,13 +35,11 @@ class Endpoint(Section):
     read_seconds: float = Field(300.0, gt=0)  # from a request to the end of its answer
     # one call's failed attempts and the waits between them, no pauses
     retry_seconds: float = Field(900.0, ge=0)
-    # calls are given up when the endpoint is gone for so long; 0: the author's wait, those of
-    # episodes `retry_seconds`
+    # calls are given up after so long an outage; 0: they wait, those of episodes `retry_seconds`
     patience_seconds: float = Field(0.0, ge=0)
     # median call above which fewer calls in flight are tried
     slow_seconds: float = Field(60.0, gt=0)
-    # tokens added to an answer's where a role asks for thinking, or once the model was seen to
-    # think before it answers
+    # tokens added where a role asks for thinking, or the model was seen to think
     thinking_tokens: int = Field(8192, ge=0)
     # answers are constrained by JSON Schema where a stage has one; false: never
     structured: bool = True
@@ -92,8 +90,7 @@ class Sandbox(Section):
     lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"
     # processes an environment; each has a second one waiting behind it
     workers: int = Field(2, ge=1)
-    # processes of all environments together, those that wait among them: whoever was asked the
-    # longest ago leaves
+    # processes of all environments together, spare ones included
     processes: int = Field(32, ge=1)
     seconds: float = Field(1.0, gt=0)  # a call may take
     memory_bytes: int = Field(512 << 20, ge=64 << 20)  # address space of a process
@@ -106,48 +103,42 @@ class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
     workers: int = Field(64, ge=1)  # seeds in flight in the daemon
-    # where the procedural author and the gates of what models write compute: "threads" of the
-    # daemon, "processes" beside it, or "ray" (docs/scale.md)
+    # where authors and gates compute: "threads" of the daemon, "processes", or "ray"
+    # (docs/scale.md)
     compute: str = "threads"
     # processes, or actors; 0: one a core of this machine, or of the cluster
     compute_places: int = Field(0, ge=0)
     compute_seconds: float = Field(600.0, gt=0)  # an order may take; its worker is then ended
     compute_memory_bytes: int = Field(0, ge=0)  # address space of each; 0: no limit
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
-    # how long the trainer waits for the daemon (lockstep, static pool) since its heartbeat last
-    # said that it got on: a record, a request, a tool tried
+    # the trainer waits so long for a daemon that does not get on (lockstep, static pool)
     deadline_seconds: float = Field(600.0, gt=0)
     # after a signal to stop, a step is interrupted; 0: it is taken to its end
     grace_seconds: float = Field(0.0, ge=0)
     # daemon: leave after so long without a living trainer; 0: stay
     idle_exit_seconds: float = Field(0.0, ge=0)
-    # a checkpoint is also due so long after the latest, or after 20 times as long as that one took;
-    # 0: by steps alone
+    # a checkpoint is also due after so long, or 20 times its own duration; 0: by steps alone
     checkpoint_seconds: float = Field(120.0, ge=0)
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
     steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
     # from where on events are logged
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    # what the trainer reports each step to; each needs its package, and a start goes on in the run
-    # that it has there
+    # trackers that each step is reported to; each needs its package
     report_to: tuple[Literal["wandb", "trackio", "mlflow", "tensorboard"], ...] = ()
     # a log's live part is closed above so many bytes; 0: never
     log_part_bytes: int = Field(16_000_000, ge=0)
     trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
     trace_every: int = Field(10, ge=1)  # steps between traced ones
     threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
-    # bf16: matrix products in bfloat16, weights and optimizer in float32; auto: where a GPU is good
-    # at it, but for nano
+    # bf16: matrix products in bfloat16; auto: where a GPU is good at it
     precision: Literal["auto", "float32", "bf16"] = "auto"
     micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
     # those that play tools, users and verifiers; none: those that write play, too
     players: tuple[Endpoint, ...] = ()
-    # the vLLM server that rolls out the policy, at most one (several addresses are replicas); none:
-    # the trainer does
+    # the vLLM server that rolls out the policy, at most one; none: the trainer does
     rollout_servers: tuple[Endpoint, ...] = ()
-    # how that server gets each step's weights: a folder, or NCCL between GPUs (needs vLLM beside
-    # the trainer too)
+    # how that server gets weights: a folder, or NCCL between GPUs
     weight_transfer: Literal["disk", "nccl"] = "disk"
     # weight_transfer=disk: where, on a disk that both see under one path; empty: in the run
     weights_folder: str = ""

@@ -109,9 +109,6 @@ class Result(NamedTuple):
     #: type), `bounds` (over a declared limit), `tool` (refused by the world); of the machinery:
     #: `hidden_tool` (held out in this turn), `timeout`, `too_large`, `infrastructure`
     error: str | None = None
-    #: what whoever plays the tool gives for the call, −1 to 1 (001 §2.2.2); the policy does not see
-    #: it
-    reward: float | None = None
 
 
 Results = Sequence[Sequence[Result]]  # of a task's calls, one sequence a turn

@@ -1,8 +1,8 @@
-"""Finds environments by name: one that a folder of rods/worlds declares by its short name or by the
-ending of what describes it (`rods.environments.registry`), or a user's own:
+"""Finds environments by name: one that a folder declares by its short name or by the ending of what
+describes it (`rods.environments.registry`), or a user's own:
 `package.module:factory`, `file.py:factory`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from rods.environments import addressed, registry
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.extension import Door
 from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 # environments by name, or, from "/" or "." on, by how a name ends: `module:function` that makes
 # one, of the name where it is found by its ending (001). Tasks from anywhere may name them: none
 # runs code that the name leads to
-ENVIRONMENTS: Door[Mapping[str, str]] = Door("environments")
-LICENCES: Door[Mapping[str, str]] = Door("licences")  # of their data, by name, for data cards (001)
 
 
 class Environments(AbstractContextManager["Environments"]):
@@ -67,8 +64,6 @@ class Environments(AbstractContextManager["Environments"]):
     def _make(self, name: str) -> Environment:
         where = f"environment {name!r}"
         known = registry.environments()
-        for more in ENVIRONMENTS.providers().values():
-            known |= more
         endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
         confined = (
             self.sandbox is not None and name in self.sandbox.environments

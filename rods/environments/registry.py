@@ -1,5 +1,6 @@
-"""What the folders of rods/worlds bring, as their declarations (world.toml) say. A folder is known
-by this file alone; its code is imported when something of it is asked for by name."""
+"""What the folders of rods/worlds and of rods/family bring to worlds, as their declarations
+(world.toml) say. A folder is known by this file alone; its code is imported when something of it is
+asked for by name."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,14 +15,17 @@ from rods.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class WorldPackage:
-    """What world.toml says of a folder of rods/worlds. Functions and classes are named
-    "package.module:name"."""
+    """What world.toml says of a folder. Functions and classes are named "package.module:name"."""
 
     name: str  # of the folder
     environment: str = ""  # makes the environment whose short name is the folder's
     # makes an environment of the file or folder that it is named by: where the name ends in
     described: str = ""
     ending: str = ""  # this
+    # further environments by name, or, from "/" or "." on, by how a name ends, with what makes one
+    # (of the name where it is found by its ending). Tasks from anywhere may name them: none runs
+    # code that the name leads to
+    environments: Mapping[str, str] = field(default_factory=dict)
     # worlds from outside that `added` describes, by `rods env add --kind`, and what each is
     kinds: Mapping[str, str] = field(default_factory=dict)
     added: str = ""
@@ -36,7 +40,7 @@ class WorldPackage:
     verdict: str = ""
     # the key of a state that alone makes tasks near duplicates (rods.gates.similarity)
     scenario: str = ""
-    licence: str = ""  # of the tasks that come along
+    licence: str = ""  # of the data of its environments
     doctor: str = ""  # tries what it needs of this machine, and gives a Finding for `rods doctor`
     # of `rods`: function and line of help, by verb
     verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -44,10 +48,12 @@ class WorldPackage:
 
 @cache
 def worlds() -> Mapping[str, WorldPackage]:
-    """The folders of rods/worlds that declare something, by name in the order of the alphabet."""
+    """The folders that declare something, by name: those of rods/worlds first, each in the order of
+    the alphabet."""
     return {
         name: WorldPackage(name, **fields)
-        for name, fields in declared("rods.worlds", "world.toml").items()
+        for package in ("rods.worlds", "rods.family")
+        for name, fields in declared(package, "world.toml").items()
     }
 
 
@@ -62,15 +68,27 @@ def declared(package: str, file: str) -> Mapping[str, dict[str, Any]]:
 
 
 def having(what: str) -> dict[str, Any]:
-    """What each folder of rods/worlds that declares `what` says of it, by the folder's name."""
+    """What each folder that declares `what` says of it, by the folder's name."""
     return {name: said for name, world in worlds().items() if (said := getattr(world, what))}
 
 
 def environments() -> dict[str, str]:
     """What makes an environment, by its name, or by the ending of the names of what describes
     one."""
-    return having("environment") | {
-        world.ending: world.described for world in worlds().values() if world.described
+    makers = having("environment")
+    for world in worlds().values():
+        makers |= world.environments
+        makers |= {world.ending: world.described} if world.described else {}
+    return makers
+
+
+def licences() -> dict[str, str]:
+    """Of the data of environments, by their names."""
+    return {
+        name: world.licence
+        for world in worlds().values()
+        if world.licence
+        for name in (world.name, *world.environments)
     }
 
 

@@ -8,11 +8,11 @@ unknown tools and runaway steps become observations or named ends."""
 
 import itertools
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rods.calls import Call
-from rods.conversations import Limits, Persona, Script, UserText
+from rods.conversations import Limits, Persona, Script
 from rods.dialects import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
@@ -77,9 +77,8 @@ class NeedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class NeedUser:
-    """Asks what the played user says next (a `UserText`, or its text alone); empty: it ends the
-    conversation. `said` is what it has seen of it: its own texts, and the answers without calls and
-    results."""
+    """Asks what the played user says next; empty: it ends the conversation. `said` is what it has
+    seen of it: its own texts, and the answers without calls and results."""
 
     said: Exchange
 
@@ -130,33 +129,28 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class StepTrace:
     """One reply and what came of it. `error`: the dialect's complaint about malformed text;
-    `in_call`: only what stands inside a call is malformed. `reward`: what whoever plays tools or
-    user gives for it, of several calls their mean."""
+    `in_call`: only what stands inside a call is malformed."""
 
     text: str
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
     error: str | None = None
     in_call: bool = False
-    reward: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         calls = [call.as_json() for call in self.calls]
-        more = known(in_call=self.in_call or None, reward=self.reward)
-        results = [
-            {"text": r.text, "error": r.error, **known(reward=r.reward)} for r in self.results
-        ]
+        more = known(in_call=self.in_call or None)
+        results = [{"text": result.text, "error": result.error} for result in self.results]
         return {"text": self.text, "calls": calls, "results": results, "error": self.error, **more}
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "StepTrace":
         calls = tuple(Call.from_json(call) for call in record["calls"])
         results = tuple(
-            Result(r["text"], error=r["error"], reward=r.get("reward")) for r in record["results"]
+            Result(result["text"], error=result["error"]) for result in record["results"]
         )
         in_call = record.get("in_call", False)
-        reward = record.get("reward")
-        return StepTrace(record["text"], calls, results, record["error"], in_call, reward)
+        return StepTrace(record["text"], calls, results, record["error"], in_call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +228,7 @@ class Trace:
 
 
 Request = NeedText | NeedCalls | NeedUser | NeedVerdict | NeedOutcome
-Answer = Reply | Sequence[Result] | UserText | str | Verdict | Outcome | None
+Answer = Reply | Sequence[Result] | str | Verdict | Outcome | None
 
 
 @dataclass(slots=True)
@@ -327,9 +321,7 @@ class Episode:
                 end = ended
                 break
             self._said[-1] = text, self.dialect.parse(steps[-1].text).answer or ""
-            text, reward = yield from _next_text(task.user, self._said)
-            if reward is not None:
-                self._turns[-1] = TurnTrace((*steps[:-1], replace(steps[-1], reward=reward)))
+            text = yield from _next_text(task.user, self._said)
         outcome: Outcome | None = None
         if end != "infrastructure":
             outcome = yield NeedOutcome(
@@ -377,9 +369,7 @@ class Episode:
                 else Result(f"no tool named {call.name}", error="unknown_tool")
                 for call, there in zip(parsed.calls, visible, strict=True)
             )
-            given = [result.reward for result in results if result.reward is not None]
-            reward = sum(given) / len(given) if given else None
-            steps.append(StepTrace(reply.text, parsed.calls, results, reward=reward))
+            steps.append(StepTrace(reply.text, parsed.calls, results))
             if any(result.error == "infrastructure" for result in results):
                 return "infrastructure"
             seen: list[Result] = []
@@ -390,11 +380,11 @@ class Episode:
         return "step_limit"
 
 
-def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, UserText]:
+def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, str]:
     """What the user says after `said`; empty where the conversation is over."""
     if isinstance(user, Script):
-        return UserText(user.texts[len(said)] if len(said) < len(user.texts) else "")
+        return user.texts[len(said)] if len(said) < len(user.texts) else ""
     if len(said) == user.turns:
-        return UserText("")
-    answer: UserText | str = yield NeedUser(tuple(said))
-    return UserText(answer) if isinstance(answer, str) else answer
+        return ""
+    text: str = yield NeedUser(tuple(said))
+    return text

@@ -7,12 +7,12 @@ it is satisfied with any answer. What its intent hides it never says unasked."""
 from collections.abc import Callable
 
 from rods.analysis.containment import stems
-from rods.conversations import Persona, UserText
+from rods.conversations import Persona
 from rods.episode.engine import Exchange
 
 # The persona and what was said so far → the user's next text; empty where it ends the conversation.
 # May raise InfrastructureError, which ends the episode and never counts as the policy's failure.
-User = Callable[[Persona, Exchange], UserText | str]
+User = Callable[[Persona, Exchange], str]
 NOTHING_TO_ADD = "I have nothing to add to that."  # to a question about nothing that it knows
 SAID_ALREADY = "As I said:"
 

@@ -32,15 +32,15 @@ def check(
     tasks that it must not teach. Raises InfrastructureError when the run broke for reasons that are
     not the task's."""
     results, unsound = replayed(environment, task)
-    known = all(call.name in environment.tools() for turn in task.calls for call in turn)
-    shape = profile_of(environment, task, results) if results is not None and known else None
+    tools_exist = all(call.name in environment.tools() for turn in task.calls for call in turn)
+    shape = profile_of(environment, task, results) if results is not None and tools_exist else None
     asked: list[tuple[Gate, list[Reason]]] = [
         ("replay", unsound if gates.replay else []),
         ("tools", tools(environment, task) if gates.tools else []),
         ("arguments", arguments(task, gates) if gates.arguments else []),
         ("leaks", leaks(environment, task) if gates.leaks else []),
     ]
-    if results is not None and known:
+    if results is not None and tools_exist:
         fair = gates.fair_blanks
         catalogue = lexicon(environment).catalogue
         misjudged = (

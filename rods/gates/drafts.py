@@ -36,12 +36,14 @@ def judge(
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
-    shown: list[Text] = []  # what the calls so far gave
+    result_texts: list[Text] = []  # what the calls so far gave
     tools = environment.tools()
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
-            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
-            shown.append(Text.shown(bound.result.text))
+            faults += _unfounded(
+                catalogue, tools[bound.call.name], task, draft, turn, bound, result_texts
+            )
+            result_texts.append(Text.shown(bound.result.text))
     # texts and calls have to ask for the same: nothing missing, nothing unasked
     readings = read(
         catalogue, environment, task, run(environment, task) if results is None else results
@@ -54,16 +56,16 @@ def judge(
             Defect("query_fixable", f"{word!r} is asked about and no call uses it", turn)
             for word in reading.left
         ]
-    said = [
+    issues = [
         (reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None
     ]
     longest = catalogue.book.longest + SLACK
     texts = enumerate(task.script)
     own = [(turn, text) for turn, text in texts if text != RETURN_SENTENCE]
-    said += [(reason, turn) for turn, text in own for reason in unnatural(text, longest)]
+    issues += [(reason, turn) for turn, text in own for reason in unnatural(text, longest)]
     return faults + [
         Defect("query_fixable", reason, turn if task.calls[turn] else turn + 1)
-        for reason, turn in said
+        for reason, turn in issues
     ]
 
 
@@ -108,8 +110,8 @@ def lengthened(task: Task, draft: Draft) -> bool:
     """Whether a long context is longer than its draft, by its state or, where a flag pads the
     world, by its results."""
     drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
-    given = sum(len(text) for texts in task.provenance.get("results", ()) for text in texts)
-    return _size(task.state) > _size(draft.state) or given > drafted
+    length = sum(len(text) for texts in task.provenance.get("results", ()) for text in texts)
+    return _size(task.state) > _size(draft.state) or length > drafted
 
 
 def _missing(task: Task, draft: Draft, turn: int) -> bool:
@@ -117,10 +119,10 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     texts = [Text.of(text) for text in task.script[: turn + 1]]
     texts += [Text.shown(bound.result.text) for calls in draft.turns[:turn] for bound in calls]
     flows = [(bound.call, *item) for bound in draft.turns[turn + 1] for item in bound.flows.items()]
-    said = [
+    values = [
         call.arguments[name] for call, name, flow in flows if flow.source in ("user", "earlier")
     ]
-    supplied = filter(Text.of(task.script[turn + 1]).contains_exact, said)
+    supplied = filter(Text.of(task.script[turn + 1]).contains_exact, values)
     return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
 
 
@@ -131,7 +133,7 @@ def _unfounded(
     draft: Draft,
     turn: int,
     bound: BoundCall,
-    shown: Sequence[Text],
+    result_texts: Sequence[Text],
 ) -> list[Defect]:
     """Arguments of a call that nobody could know."""
     faults = []
@@ -142,27 +144,29 @@ def _unfounded(
         for source in step.arguments.values()
         if isinstance(source, Constant)
     ]
-    texts = [*(Text.of(text) for text in task.script[: turn + 1]), *shown]
+    texts = [*(Text.of(text) for text in task.script[: turn + 1]), *result_texts]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
         flow = bound.flows.get(argument)
-        told = f"{argument}={value!r}"
+        assigned = f"{argument}={value!r}"
         if flow is None:
-            faults.append(Defect("gt_unfixable", f"nobody knows where {told} came from", turn))
+            faults.append(Defect("gt_unfixable", f"nobody knows where {assigned} came from", turn))
         elif flow.origin is not None:
             if not Text.shown(
                 draft.turns[flow.origin[0]][flow.origin[1]].result.text
             ).contains_exact(value):
                 faults.append(
-                    Defect("gt_unfixable", f"{told} is not in the result that it came from", turn)
+                    Defect(
+                        "gt_unfixable", f"{assigned} is not in the result that it came from", turn
+                    )
                 )
         elif flow.source == "state":
             if not Text.holding(draft.state).contains_exact(value):
-                faults.append(Defect("gt_unfixable", f"{told} is not in the state", turn))
+                faults.append(Defect("gt_unfixable", f"{assigned} is not in the state", turn))
         elif value not in implied and value != defaults.get(argument):
             words = [value, *(slot.text for slot in bound.slots.values() if slot.value == value)]
-            if not any(text.contains_exact(said) for text in texts for said in words):
-                faults.append(Defect("query_fixable", f"nobody says {told}", turn))
+            if not any(text.contains_exact(word) for text in texts for word in words):
+                faults.append(Defect("query_fixable", f"nobody says {assigned}", turn))
     return faults
 
 
@@ -177,10 +181,10 @@ def unnatural(text: str, longest: int) -> list[str]:
         or text[0].islower()
     ):
         reasons.append(f"not written in sentences: {text!r}")
-    if said := next(
+    if phrase := next(
         (match[0] for pattern in (DOUBLED, ARTICLES) if (match := pattern.search(text))), None
     ):
-        reasons.append(f"says {said!r}")
+        reasons.append(f"says {phrase!r}")
     if len(text.split()) > longest:
         reasons.append(f"{len(text.split())} words long, over {longest}")
     return reasons

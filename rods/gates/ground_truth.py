@@ -54,12 +54,12 @@ def faults(environment: Environment, task: Task, results: Results) -> list[Reaso
                     Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", turn, index)
                 )
             elif recorded is not None:
-                known = recorded[turn][index : index + 1] if turn < len(recorded) else []
-                if not known or known[0] not in (result.text, brief(result.text)):
-                    told = repr(known[0][:200]) if known else "nothing"
+                record = recorded[turn][index : index + 1] if turn < len(recorded) else []
+                if not record or record[0] not in (result.text, brief(result.text)):
+                    record_text = repr(record[0][:200]) if record else "nothing"
                     reasons.append(
                         Reason(
-                            f"{call.name} gave {result.text[:200]!r}, recorded was {told}",
+                            f"{call.name} gave {result.text[:200]!r}, recorded was {record_text}",
                             turn,
                             index,
                         )
@@ -94,13 +94,13 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
     except ValueError as error:
         return [Reason(f"the initial state is rejected: {error}")]
     reasons = unknown(environment, task)
-    known = checks(environment)
+    available = checks(environment)
     if not isinstance(task.goal, Checks):
         return reasons
     held = 0
     for check in task.goal.calls:
-        if check.name not in known:
-            there = f"it has {', '.join(sorted(known))}" if known else "it has none"
+        if check.name not in available:
+            there = f"it has {', '.join(sorted(available))}" if available else "it has none"
             reasons.append(Reason(f"the environment has no check {check.name!r} ({there})"))
             continue
         result = instance.call(check)
@@ -141,10 +141,10 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
 def foreign(environment: Environment, task: AnyTask) -> list[Reason]:
     """Whether the task was written for another environment, or another version of it."""
     own = reference(environment)
-    given = task.environment
-    if own == given:
+    wanted = task.environment
+    if own == wanted:
         return []
-    return [Reason(f"written for {given.name} {given.hash}, but this is {own.name} {own.hash}")]
+    return [Reason(f"written for {wanted.name} {wanted.hash}, but this is {own.name} {own.hash}")]
 
 
 def _texts(value: Any) -> bool:
@@ -174,9 +174,11 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
 
 def unknown(environment: Environment, task: AnyTask) -> list[Reason]:
     """The task's tools that the environment lacks."""
-    known = environment.tools()
+    available = environment.tools()
     return [
-        Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known
+        Reason(f"the environment has no tool {name!r}")
+        for name in task.tools
+        if name not in available
     ]
 
 
@@ -189,7 +191,7 @@ def arguments(task: Task, gates: Gates) -> list[Reason]:
         for index, call in enumerate(calls)
     )
     return [
-        Reason(told, turn, index) for turn, index, call in places for told in oversized(call, gates)
+        Reason(why, turn, index) for turn, index, call in places for why in oversized(call, gates)
     ]
 
 

@@ -30,11 +30,11 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
     reasons: list[Reason] = []
     texts: list[Text] = []
     outputs: list[Output] = []
-    made: list[Call] = []
+    earlier: list[Call] = []
     for turn, calls in enumerate(task.calls):
         texts.append(Text.of(task.script[turn]))
         usable = visible(environment, task, turn)
-        said = task.script[: turn + 1]
+        script = task.script[: turn + 1]
         for index, call in enumerate(calls):
             parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
             for name, value in call.arguments.items():
@@ -45,12 +45,13 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
                     if not _found(name, leaf, parameter, texts, outputs)
                 ]
                 if not all(
-                    shows(environment, task.state, made, said, usable, name, leaf) for leaf in lost
+                    shows(environment, task.state, earlier, script, usable, name, leaf)
+                    for leaf in lost
                 ):
                     why = f"{call.name}: nobody says {name}={value!r}, and nothing shows it"
                     reasons.append(Reason(why, turn, index))
             outputs.append(Output((turn, index), call, results[turn][index]))
-            made.append(call)
+            earlier.append(call)
     return reasons
 
 
@@ -92,7 +93,7 @@ def ungrounded(
         else user.texts
     )
     heard = Text.of(" | ".join(texts))
-    shown = list[Output]()
+    outputs = list[Output]()
     reasons = list[Reason]()
     for index, call in enumerate(calls):
         defaults = {
@@ -102,12 +103,12 @@ def ungrounded(
         }
         for name, value in call.arguments.items():
             parts = [leaf for _, leaf in leaves({name: value}) if not told(leaf, heard)]
-            known = all(any(output.has(name, leaf) for output in shown) for leaf in parts)
-            if not known and (name not in defaults or value != defaults[name]):
+            in_results = all(any(output.has(name, leaf) for output in outputs) for leaf in parts)
+            if not in_results and (name not in defaults or value != defaults[name]):
                 why = (
                     f"{call.name}: nobody says or knows {name}={value!r}, and no call before shows "
                     f"it"
                 )
                 reasons.append(Reason(why, call=index))
-        shown += [Output((0, index), call, result) for result in seen[index : index + 1]]
+        outputs += [Output((0, index), call, result) for result in seen[index : index + 1]]
     return reasons

@@ -44,7 +44,7 @@ def leaks(environment: Environment, task: AnyTask) -> list[Reason]:
     if isinstance(task, OpenTask) and isinstance(task.user, Persona):
         texts += [(None, text) for text in (*task.user.further, *task.user.knows.values())]
     return [
-        Reason(told, turn) for turn, text in texts for told in _leaks(text, hidden, plain, values)
+        Reason(why, turn) for turn, text in texts for why in _leaks(text, hidden, plain, values)
     ]
 
 

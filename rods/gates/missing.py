@@ -127,26 +127,26 @@ class AbstentionTurn:
         result or does not go through without it."""
         world = world_before(self.environment, self.task, self.turn)
         stopped: list[int] = []
-        made: list[tuple[int, bool]] = []  # and whether it left the world as it was
+        steps: list[tuple[int, bool]] = []  # and whether it left the world as it was
         for index, call in enumerate(self.calls):
             later = world.fork() if self.environment.features.fork else world
-            fed = self._fed(call, stopped, [place for place, _ in made])
+            fed = self._fed(call, stopped, [place for place, _ in steps])
             if index in self.lacking or fed or later.call(call).error is not None:
                 stopped.append(index)
             else:
-                made.append((index, later is not world and world.same_state(later)))
+                steps.append((index, later is not world and world.same_state(later)))
                 world = later
         preparing = set(stopped)
-        for index, reads in reversed(made):
+        for index, reads in reversed(steps):
             if reads and any(self._prepares(index, other) for other in preparing):
                 preparing.add(index)
-        told = sought(
+        looking = sought(
             self.environment, self.task.script[self.turn - 1], (call.name for call in self.calls)
         )
-        spared = {index for index in preparing if self.calls[index].name not in told}
+        spared = {index for index in preparing if self.calls[index].name not in looking}
         return [
             index
-            for index, _ in made
+            for index, _ in steps
             if index not in spared and (index in preparing or self._asked_before(index))
         ]
 
@@ -180,11 +180,11 @@ class AbstentionTurn:
             else:
                 yield ""
 
-    def _fed(self, call: Call, stopped: Sequence[int], made: Sequence[int]) -> bool:
+    def _fed(self, call: Call, stopped: Sequence[int], steps: Sequence[int]) -> bool:
         """Whether `call` takes a value from a call of this turn that was `stopped`, and from
         nowhere else."""
         lost = [self._output(self.turn, index) for index in stopped]
-        known = [*self.outputs, *(self._output(self.turn, index) for index in made)]
+        outputs = [*self.outputs, *(self._output(self.turn, index) for index in steps)]
         taken = [
             item for item in call.arguments.items() if any(output.has(*item) for output in lost)
         ]
@@ -193,7 +193,7 @@ class AbstentionTurn:
             for item in taken
             if not any(text.contains_any_form(item[1]) for text in self.before)
         ]
-        return any(not any(output.has(*item) for output in known) for item in unsaid)
+        return any(not any(output.has(*item) for output in outputs) for item in unsaid)
 
     def _prepares(self, index: int, other: int) -> bool:
         """Whether call `other` takes something from the result of `index`, or gives something else
@@ -259,9 +259,9 @@ class _Search:
             if self._does(tried):
                 return str(tried.call)
         for tried in self._near(first):
-            known = KnownValues()
-            known.add_all((*leaves(tried.result.value), *self.known.values))
-            for second in attempts(tried.world, plausible(self.tools, known, SECOND)):
+            pool = KnownValues()
+            pool.add_all((*leaves(tried.result.value), *self.known.values))
+            for second in attempts(tried.world, plausible(self.tools, pool, SECOND)):
                 if self._does(second, tried):
                     return f"{tried.call}, {second.call}"
         return ""
@@ -269,10 +269,10 @@ class _Search:
     def _does(self, tried: Tried, before: Tried | None = None) -> bool:
         if not self.reads:
             return tried.world.same_state(self.target)
-        shown = _information(tried.call, tried.result)
+        information = _information(tried.call, tried.result)
         if before is not None:
-            shown |= _information(before.call, before.result)
-        return self.wanted <= shown
+            information |= _information(before.call, before.result)
+        return self.wanted <= information
 
     def _near(self, first: Sequence[Tried]) -> list[Tried]:
         """Of the first calls that come nearer to the target the nearest of each tool; of at most
@@ -298,11 +298,13 @@ class _Search:
 def _information(call: Call, result: Result) -> frozenset[Any]:
     """What a result says that its call did not: its leaves, without what occurs everywhere."""
     own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
-    shown = {
+    values = {
         key_of(leaf)
         for _, leaf in leaves(result.value if result.value is not None else result.text)
     }
-    return frozenset(key for key in shown - own if not isinstance(key, tuple) and not is_small(key))
+    return frozenset(
+        key for key in values - own if not isinstance(key, tuple) and not is_small(key)
+    )
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:

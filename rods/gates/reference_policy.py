@@ -50,8 +50,8 @@ class ReferencePolicy:
     def reply(self, need: NeedText) -> Reply:
         if self.called:
             self.report += [
-                _MARKS.sub(" ", given.content).strip()[:REPORTED]
-                for given in need.messages[need.fresh :]
+                _MARKS.sub(" ", result.content).strip()[:REPORTED]
+                for result in need.messages[need.fresh :]
             ]
         heard = Text.of(
             "\n".join(
@@ -64,12 +64,12 @@ class ReferencePolicy:
             topic for topic in self.hidden if heard.contains_any_form(self.user.knows[topic])
         }
         topics = [topic for topic in self.hidden if topic not in self.asked | known_topics]
-        known = bool(self.left) and all(
+        ready = bool(self.left) and all(
             told(leaf, heard) for _, leaf in leaves(dict(self.left[0].arguments))
         )
         asks = bool(topics) and texts > requests
         waits = requests > 0 and texts > 0  # for what the user says next
-        self.called = bool(self.left) and (known or not (asks or waits))
+        self.called = bool(self.left) and (ready or not (asks or waits))
         if self.called:
             return Reply(self.dialect.write([self.left.pop(0)]))
         if self.left and asks:

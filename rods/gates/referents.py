@@ -55,20 +55,20 @@ class Mention:
 
 def mentions(turn: int, call: Call, result: Result) -> list[Mention]:
     """What a call leaves behind to be referred to."""
-    given = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
-    shown = dict[str, dict[Any, tuple[Any, Mapping[Any, Any]]]]()
-    found = list[Mention]()
-    lone = dict(given)
-    for name, leaf, beside in _entries(value_of(result), "", given):
-        shown.setdefault(name, {}).setdefault(key_of(leaf), (leaf, beside))
-    for name, entries in shown.items():
-        found += [
+    own_leaves = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
+    by_name = dict[str, dict[Any, tuple[Any, Mapping[Any, Any]]]]()
+    every = list[Mention]()
+    lone = dict(own_leaves)
+    for name, leaf, beside in _entries(value_of(result), "", own_leaves):
+        by_name.setdefault(name, {}).setdefault(key_of(leaf), (leaf, beside))
+    for name, entries in by_name.items():
+        every += [
             Mention(turn, name, *entry, place, len(entries))
             for place, entry in enumerate(entries.values())
         ]
         lone |= {key: leaf for key, (leaf, _) in entries.items()} if len(entries) == 1 else {}
     return [
-        *found,
+        *every,
         *(Mention(turn, name, leaf, lone) for name, leaf in leaves(dict(call.arguments))),
     ]
 
@@ -121,8 +121,10 @@ def keys_of(value: Any) -> set[Any]:
 def identifies(name: str, value: Any, keys: Set[Any]) -> bool:
     """Whether an argument's value is what a thing goes by, such as one of `keys`, and no property
     or quantity of it."""
-    known = value in keys or not IDENTIFIES.isdisjoint(part.lower() for part in PARTS.findall(name))
-    return known or (isinstance(value, str) and IDENTIFIER.search(value) is not None)
+    is_key = value in keys or not IDENTIFIES.isdisjoint(
+        part.lower() for part in PARTS.findall(name)
+    )
+    return is_key or (isinstance(value, str) and IDENTIFIER.search(value) is not None)
 
 
 def is_amount(name: str, value: Any, keys: Set[Any]) -> bool:
@@ -168,27 +170,31 @@ class Referent:
             leaf for leaf in self.telling.values() if isinstance(leaf, str) and leaf != leaf.lower()
         ]
         # no "station with 248" or "open"
-        told = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))
+        by_length = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))
         return (
-            f"that {noun}" if self.rival is None else f"the {noun} with {told[0]}" if told else ""
+            f"that {noun}"
+            if self.rival is None
+            else f"the {noun} with {by_length[0]}"
+            if by_length
+            else ""
         )
 
-    def picked(self, said: Text) -> bool:
+    def picked(self, text: Text) -> bool:
         """Whether words tell it from all others."""
-        places = [number for word, number in PLACES.items() if said.contains_exact(word)]
+        places = [number for word, number in PLACES.items() if text.contains_exact(word)]
         placed = any(
             met.count > 1 and met.place == place % met.count for met in self.own for place in places
         )
-        return placed or any(said.contains_any_form(leaf) for leaf in self.telling.values())
+        return placed or any(text.contains_any_form(leaf) for leaf in self.telling.values())
 
     def fault(
-        self, said: Text, turn: int, named: Set[str], beside: Sequence[Any], *, understood: bool
+        self, text: Text, turn: int, named: Set[str], beside: Sequence[Any], *, understood: bool
     ) -> str:
-        """Why the words `said` in `turn` do not determine it; "" where they do. `named` are nouns
+        """Why the words `text` of `turn` do not determine it; "" where they do. `named` are nouns
         of whatever was met, `beside` the values that the call has beside it: "the flight 537" is no
         other flight. What the phrase book explains (`understood`) refers by itself, though not to
         one of several."""
-        picked = self.picked(said)
+        picked = self.picked(text)
         nouns = nouns_of([self.name, *(mention.name for mention in self.own)])
         alone = understood and any(mention.count == 1 for mention in self.own)
         if self.rival is not None and not (alone or picked):
@@ -196,12 +202,12 @@ class Referent:
         if understood:
             return ""
         if self.amount:
-            return "" if _refers(said, nouns | AMOUNTS, None) else "nobody says how much"
+            return "" if _refers(text, nouns | AMOUNTS, None) else "nobody says how much"
         refers: bool | None = None
         others = set(named - nouns)  # "a flight to Oslo" is a definite one
         others |= set() if self.identifies else NUMBERS  # "its number" is none of a stand
-        apart = said.folded
-        for value in filter(said.contains_exact, beside):
+        apart = text.folded
+        for value in filter(text.contains_exact, beside):
             apart = re.sub(rf"\bthe \w+ {re.escape(str(value).casefold())}(?!\w)", "", apart)
         for sentence in map(Text.of, SENTENCE.split(apart)):
             now = _refers(sentence, nouns, others)
@@ -257,7 +263,7 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
     keys = keys_of(task.state)
     named = set[str]()
     for turn, calls in enumerate(task.calls):
-        said = Text.of(asked(task, turn))
+        request = Text.of(asked(task, turn))
         understood = readings is not None and readings[turn].understood
         for index, call in enumerate(calls):
             parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
@@ -273,13 +279,13 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
                     leaf for _, leaf in leaves(dict(call.arguments)) if key_of(leaf) not in wanted
                 ]
                 for _, value in leaves(argument):
-                    if told(value, said) or (
+                    if told(value, request) or (
                         isinstance(value, str) and len(list(stems(value))) >= LONG
                     ):
                         continue
                     meant = referent(name, value, wanted, met, keys)
                     if meant is not None and (
-                        why := meant.fault(said, turn, named, beside, understood=understood)
+                        why := meant.fault(request, turn, named, beside, understood=understood)
                     ):
                         hint = (
                             f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
@@ -293,11 +299,11 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
     return reasons
 
 
-def _refers(said: Text, nouns: Set[str], others: Set[str] | None) -> bool | None:
+def _refers(text: Text, nouns: Set[str], others: Set[str] | None) -> bool | None:
     """Whether the last phrase with one of `nouns` is definite ("the flight", "all her points") or
     not ("a flight"); None where there is none. A pronoun refers too, unless a noun of `others`
     stands behind it, or before it as something new ("a bike and its …"), or they are None."""
-    words = WORD.findall(THAT.sub("those", said.folded))
+    words = WORD.findall(THAT.sub("those", text.folded))
     refers = None
     new = False
     for place, word in enumerate(words):

@@ -45,16 +45,16 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
     """Calls that nobody asks for; empty when each has a reason."""
     book = lexicon(environment)
     doubtful = []
-    shown: list[Output] = []
+    outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
         text = asked(task, turn)
         scores = book.asks(stems(text), [call.name for call in calls])
-        said = Text.of(text)
+        request = Text.of(text)
         for index, call in enumerate(calls):
-            enough = LITTLE if _about(call, said, shown) else ENOUGH
+            enough = LITTLE if _about(call, request, outputs) else ENOUGH
             if scores[call.name] < enough and not _needed(environment, task, results, turn, index):
                 doubtful.append((turn, index))
-            shown.append(Output((turn, index), call, results[turn][index]))
+            outputs.append(Output((turn, index), call, results[turn][index]))
     if not doubtful:
         return []
     readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
@@ -64,12 +64,12 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
     ]
 
 
-def _about(call: Call, said: Text, shown: Sequence[Output]) -> bool:
+def _about(call: Call, request: Text, outputs: Sequence[Output]) -> bool:
     """Whether the request says one of the call's values, or what was shown before gives all of
     them."""
     values = [(name, value) for name, value in leaves(dict(call.arguments)) if not is_small(value)]
-    brought = [any(output.brought(name, value) for output in shown) for name, value in values]
-    return any(said.contains_any_form(value) for _, value in values) or (
+    brought = [any(output.brought(name, value) for output in outputs) for name, value in values]
+    return any(request.contains_any_form(value) for _, value in values) or (
         bool(values) and all(brought)
     )
 
@@ -80,9 +80,9 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     calls = task.calls[turn]
     if index + 1 == len(calls):
         return False
-    shown = Output((turn, index), calls[index], results[turn][index])
+    output = Output((turn, index), calls[index], results[turn][index])
     if any(
-        shown.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))
+        output.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))
     ):
         return True
     world = world_before(environment, task, turn, index)
@@ -122,7 +122,7 @@ def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool
 def undone(task: Task, results: Results) -> list[Reason]:
     """What is asked about and no call uses; empty when all of it is used."""
     reasons = []
-    shown: list[Text] = []
+    result_texts: list[Text] = []
     world = {key_of(leaf) for _, leaf in leaves(dict(task.state or {}), keys=True)}
     for turn, calls in enumerate(task.calls):
         if not calls:
@@ -131,9 +131,9 @@ def undone(task: Task, results: Results) -> list[Reason]:
                 reasons.append(Reason("no call does what it asks for", turn))
             continue
         used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
-        shown += [Text.shown(result.text) for result in results[turn]]
+        result_texts += [Text.shown(result.text) for result in results[turn]]
         unserved = turn and not task.calls[turn - 1]
-        said = [Text.of(text) for text in task.script[: turn - 1 if unserved else turn]]
+        texts_before = [Text.of(text) for text in task.script[: turn - 1 if unserved else turn]]
         for thing in things(asked(task, turn)):
             if (
                 isinstance(thing, str)
@@ -142,8 +142,8 @@ def undone(task: Task, results: Results) -> list[Reason]:
                 and key_of(thing) not in world
             ):
                 continue  # "PSI" is a word, "AAPL" a name of this world
-            told = any(text.contains_exact(thing) for text in (*said, *shown))
-            if not told and not any(_same(thing, value) for value in used):
+            explained = any(text.contains_exact(thing) for text in (*texts_before, *result_texts))
+            if not explained and not any(_same(thing, value) for value in used):
                 reasons.append(Reason(f"{thing!r} is asked about and no call uses it", turn))
     return reasons
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, combinations
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,6 @@ THRESHOLD = 0.5
 COMPARED = 200  # words of a turn that are looked for in another one, in a row
 Rule = Literal["ground_truth", "state", "query"]
 WORD = re.compile(r"\w+")
-Owner = TypeVar("Owner", int, str)
-_Table = dict[int, Owner | list[Owner]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,11 +55,21 @@ class Match:
         return f"its query of turn {self.turn} nearly repeats one of task {self.other}"
 
 
-class _Packed:
-    """Many tasks in sorted arrays, which take an eighth of what tables of Python do. Tasks are
-    numbered by id."""
+@dataclass(frozen=True, slots=True)
+class _Pack:
+    """Some tasks in sorted arrays, which take an eighth of what tables of Python do. Tasks are
+    numbered by id, long queries in the order in which they came."""
 
-    def __init__(self, tasks: Iterable[AnyTask]) -> None:
+    ids: NDArray[np.bytes_]
+    keys: NDArray[np.int64]  # hashes of ground truths, states, and short queries with calls
+    key_owners: NDArray[np.uint32]
+    grams: NDArray[np.int64]
+    gram_queries: NDArray[np.uint32]
+    lengths: NDArray[np.uint32]  # of long queries, in grams
+    query_owners: NDArray[np.uint32]
+
+    @staticmethod
+    def of(tasks: Iterable[AnyTask]) -> _Pack:
         numbers: dict[str, int] = {}
         keys = array("q")
         key_owners = array("I")
@@ -80,116 +88,111 @@ class _Packed:
                 gram_queries.extend([len(lengths)] * len(query))
                 lengths.append(len(query))
                 query_owners.append(number)
-        ids = np.array([id.encode() for id in numbers], np.bytes_)
-        order = np.argsort(ids)
-        renumbered = np.empty(len(ids), np.uint32)
-        renumbered[order] = np.arange(len(ids), dtype=np.uint32)
-        self._ids = ids[order]
-        self._keys, self._key_owners = _sorted(keys, renumbered[np.asarray(key_owners, np.uint32)])
-        self._grams, self._gram_queries = _sorted(grams, np.asarray(gram_queries, np.uint32))
-        self._lengths = np.asarray(lengths, np.uint32)  # of long queries, in grams
-        self._query_owners = renumbered[np.asarray(query_owners, np.uint32)]
+        return _Pack(
+            np.array([id.encode() for id in numbers], np.bytes_),
+            np.array(keys, np.int64),
+            np.array(key_owners, np.uint32),
+            np.array(grams, np.int64),
+            np.array(gram_queries, np.uint32),
+            np.array(lengths, np.uint32),
+            np.array(query_owners, np.uint32),
+        ).in_order()
 
-    def __len__(self) -> int:
-        return len(self._ids)
+    def in_order(self) -> _Pack:
+        """The same, with ids, keys and grams in ascending order."""
+        by_id = np.argsort(self.ids)
+        numbers = np.empty(len(by_id), np.uint32)
+        numbers[by_id] = np.arange(len(by_id), dtype=np.uint32)
+        by_key = np.argsort(self.keys, kind="stable")
+        by_gram = np.argsort(self.grams, kind="stable")
+        return _Pack(
+            self.ids[by_id],
+            self.keys[by_key],
+            numbers[self.key_owners][by_key],
+            self.grams[by_gram],
+            self.gram_queries[by_gram],
+            self.lengths,
+            numbers[self.query_owners],
+        )
+
+    def joined(self, other: _Pack) -> _Pack:
+        """The tasks of both."""
+        moved = replace(
+            other,
+            key_owners=other.key_owners + np.uint32(len(self.ids)),
+            gram_queries=other.gram_queries + np.uint32(len(self.lengths)),
+            query_owners=other.query_owners + np.uint32(len(self.ids)),
+        )
+        names = [column.name for column in fields(self)]
+        columns = (np.concatenate([getattr(self, name), getattr(moved, name)]) for name in names)
+        return _Pack(*columns).in_order()
 
     def __contains__(self, id: str) -> bool:
-        at = int(self._ids.searchsorted(id.encode()))
-        return at < len(self._ids) and self._id(at) == id
+        at = int(self.ids.searchsorted(id.encode()))
+        return at < len(self.ids) and self._named([at]) == [id]
 
-    def _id(self, number: int) -> str:
-        return str(self._ids[number].decode())
+    def _named(self, numbers: Iterable[int]) -> list[str]:
+        return [str(self.ids[number].decode()) for number in numbers]
 
     def exact(self, key: int) -> list[str]:
         """The tasks that have this key."""
-        first = self._keys.searchsorted(key)
-        last = self._keys.searchsorted(key, "right")
-        return [self._id(number) for number in self._key_owners[first:last]]
+        first = self.keys.searchsorted(key)
+        last = self.keys.searchsorted(key, "right")
+        return self._named(self.key_owners[first:last])
 
     def alike(self, own: array[int]) -> list[str]:
         """The tasks with a long query that is near to this one."""
         hashes = np.frombuffer(own, np.int64)
-        first = self._grams.searchsorted(hashes)
-        last = self._grams.searchsorted(hashes, "right")
-        asked = sorted(
-            (self._gram_queries[begin:end] for begin, end in zip(first, last, strict=True)), key=len
-        )
-        rarest = [queries for queries in asked[: len(own) // 2 + 1] if len(queries)]
-        if not rarest:
+        first = self.grams.searchsorted(hashes)
+        last = self.grams.searchsorted(hashes, "right")
+        if not (first < last).any():
             return []
-        candidates = np.unique(np.concatenate(rarest))
+        asked = sorted(
+            (self.gram_queries[begin:end] for begin, end in zip(first, last, strict=True)), key=len
+        )
+        candidates = np.unique(np.concatenate(asked[: len(own) // 2 + 1]))
         shared = np.zeros(len(candidates), np.int64)
-        for queries in asked:
+        for queries in asked if len(candidates) else ():
             if len(queries):
                 at = np.minimum(queries.searchsorted(candidates), len(queries) - 1)
                 shared += queries[at] == candidates
-        near = shared >= THRESHOLD * (len(own) + self._lengths[candidates] - shared)
-        return [self._id(number) for number in self._query_owners[candidates[near]]]
-
-
-def _sorted(
-    keys: array[int], owners: NDArray[np.uint32]
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Both in the order of the keys; owners of one key in the order in which they came."""
-    values = np.array(keys, np.int64)
-    order = np.argsort(values, kind="stable")
-    return values[order], owners[order]
+        near = shared >= THRESHOLD * (len(own) + self.lengths[candidates] - shared)
+        return self._named(self.query_owners[candidates[near]])
 
 
 class SimilarityIndex:
-    """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts
-    cost, not what the index holds, unless very many tasks share long phrases. Answers depend on
-    what it holds, not on the order of adding. Those given at the start take 0.6 kB each, those
-    added later 5. `names`: what reasons call some of them besides their id."""
+    """Tasks, findable by similarity. `find` costs what the task's own texts cost, not what the
+    index holds, unless very many tasks share long phrases; so does `add`, over many. Answers depend
+    on what it holds, not on the order of adding. A task takes 0.6 kB, also after `remove`. `names`:
+    what reasons call some of them besides their id."""
 
     def __init__(
         self, tasks: Iterable[AnyTask] = (), names: Mapping[str, str] | None = None
     ) -> None:
         self.names = names or {}
-        # of those
-        self._packed = _Packed(tasks)
-        self._gone = set[str]()
-        # by task: its keys in `_exact`, its long queries
-        self._known: dict[str, tuple[set[int], list[int]]] = {}
-        # hash of a ground truth, a state, or a short query with its calls → tasks
-        self._exact: _Table[str] = {}
-        # a long query: its task, its gram hashes
-        self._long: dict[int, tuple[str, array[int]]] = {}
-        self._grams: _Table[int] = {}  # gram hash → the long queries that have it
-        self._queries = 0  # long ones so far
+        self._packs = [_Pack.of(tasks)]  # each twice as large as the next, at least
+        self._gone = set[str]()  # tasks of the packs that were removed
 
     def __len__(self) -> int:
-        return len(self._known) + len(self._packed) - len(self._gone)
+        return sum(len(pack.ids) for pack in self._packs) - len(self._gone)
 
     def __contains__(self, id: str) -> bool:
-        return id in self._known or (id in self._packed and id not in self._gone)
+        return id not in self._gone and any(id in pack for pack in self._packs)
 
     def add(self, task: AnyTask) -> None:
         """Adds `task`; adding it again changes nothing."""
-        if task.id in self:
-            return
-        keys, queries = _keys(task)
-        long = []
-        for query in queries:
-            long.append(self._queries)
-            self._long[self._queries] = task.id, query
-            for gram in query:
-                _enter(self._grams, gram, self._queries)
-            self._queries += 1
-        for key in keys:
-            _enter(self._exact, key, task.id)
-        self._known[task.id] = keys, long
+        if task.id in self._gone:
+            self._gone.remove(task.id)
+        elif task.id not in self:
+            pack = _Pack.of([task])
+            while self._packs and len(self._packs[-1].ids) < 2 * len(pack.ids):
+                pack = self._packs.pop().joined(pack)
+            self._packs.append(pack)
 
     def remove(self, id: str) -> None:
         """Forgets the task called `id`; does nothing when it is not there."""
-        if id not in self._known and id in self:
+        if id in self:
             self._gone.add(id)
-        keys, long = self._known.pop(id, ((), ()))
-        for key in keys:
-            _leave(self._exact, key, id)
-        for query in long:
-            for gram in self._long.pop(query)[1]:
-                _leave(self._grams, gram, query)
 
     def find(self, task: AnyTask) -> Match | None:
         """The first match by rule (in the order above), turn, and id. A task never matches
@@ -205,7 +208,10 @@ class SimilarityIndex:
         for rule, keys in exact:
             yield from self._named(rule, task, chain.from_iterable(map(self._equal, keys)))
         for turn, query in _queries(task):
-            owners = self._equal(query) if isinstance(query, int) else self._alike(query)
+            if isinstance(query, int):
+                owners = self._equal(query)
+            else:
+                owners = chain.from_iterable(pack.alike(query) for pack in self._packs)
             yield from self._named("query", task, owners, turn)
 
     def _named(
@@ -216,16 +222,7 @@ class SimilarityIndex:
                 yield Match(rule, other, turn)
 
     def _equal(self, key: int) -> Iterable[str]:
-        return chain(_owners(self._exact, key), self._packed.exact(key))
-
-    def _alike(self, grams: array[int]) -> Iterator[str]:
-        rarest = sorted((_owners(self._grams, gram) for gram in grams), key=len)
-        candidates = {query for owners in rarest[: len(grams) // 2 + 1] for query in owners}
-        for candidate in candidates:
-            owner, others = self._long[candidate]
-            if _near(grams, others):
-                yield owner
-        yield from self._packed.alike(grams)
+        return chain.from_iterable(pack.exact(key) for pack in self._packs)
 
 
 def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
@@ -277,29 +274,6 @@ def _keys(task: AnyTask) -> tuple[set[int], list[array[int]]]:
     return {*_truths(task)[:1], *_state(task), *short}, [
         query for query in queries if not isinstance(query, int)
     ]
-
-
-def _enter(table: _Table[Owner], key: int, owner: Owner) -> None:
-    known = table.setdefault(key, owner)  # most have one owner: no list for them
-    if isinstance(known, list):
-        known.append(owner)
-    elif known != owner:
-        table[key] = [known, owner]
-
-
-def _leave(table: _Table[Owner], key: int, owner: Owner) -> None:
-    known = table[key]
-    if not isinstance(known, list):
-        del table[key]
-        return
-    known.remove(owner)
-    if len(known) == 1:
-        table[key] = known[0]
-
-
-def _owners(table: _Table[Owner], key: int) -> list[Owner]:
-    known = table.get(key)
-    return [] if known is None else known if isinstance(known, list) else [known]
 
 
 def _truths(task: AnyTask) -> list[int]:

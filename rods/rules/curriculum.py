@@ -103,11 +103,11 @@ def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
 def variation(norms: Sequence[float | None]) -> float:
     """The coefficient of variation, std ÷ mean; 0 for fewer than two or a mean of 0, infinite if
     one is not finite."""
-    known = [norm for norm in norms if norm is not None]
-    if len(known) < len(norms):
+    finite = [norm for norm in norms if norm is not None]
+    if len(finite) < len(norms):
         return math.inf
-    mean = statistics.fmean(known) if known else 0.0
-    return statistics.pstdev(known) / mean if mean > 0 else 0.0
+    mean = statistics.fmean(finite) if finite else 0.0
+    return statistics.pstdev(finite) / mean if mean > 0 else 0.0
 
 
 def scheduled(curriculum: Curriculum, epoch: int) -> int | None:

@@ -21,7 +21,7 @@ class EpochSlot(NamedTuple):
     role: Role
 
 
-def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
+def keyed_order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
     """`ids` in the visiting order of `epoch`. Each has its own key: one that comes or goes moves no
     others."""
     return sorted(
@@ -35,7 +35,9 @@ def slots(
 ) -> tuple[EpochSlot, ...]:
     """The epoch's slots in visiting order: active tasks and re-tests, mixed."""
     roles: dict[str, Role] = {**dict.fromkeys(active, "active"), **dict.fromkeys(retests, "retest")}
-    return tuple(EpochSlot(task_id, roles[task_id]) for task_id in order(random_seed, epoch, roles))
+    return tuple(
+        EpochSlot(task_id, roles[task_id]) for task_id in keyed_order(random_seed, epoch, roles)
+    )
 
 
 def order_hash(slots: Sequence[EpochSlot]) -> str:

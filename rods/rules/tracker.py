@@ -130,6 +130,15 @@ class _Row:
     step: int = 0  # of the latest group that was counted or truncated
     truncated: bool = False  # whether that one was truncated
 
+    def state(self) -> list[Any]:
+        ring = base64.b64encode(self.ring).decode()
+        return [*self.key, ring, self.counted, self.step, self.truncated]
+
+    @staticmethod
+    def load(values: list[Any]) -> "_Row":
+        task, reward, lineage, ring, *latest = values
+        return _Row((task, reward, lineage), bytearray(base64.b64decode(ring)), *latest)
+
 
 class Tracker:
     """A fold of closed `group` records in the order of their steps."""
@@ -146,54 +155,24 @@ class Tracker:
         self._zones: dict[str, Zone | None] = {}  # of tasks whose zone was asked for since then
 
     def state(self) -> Any:
-        """The whole state as JSON, for `load`: columns, since a long run has many rows."""
-        numbers = {key: number for number, key in enumerate(self._rows)}
-        kinds = {key[1:]: None for key in self._rows}
-        places = {kind: number for number, kind in enumerate(kinds)}
-        tasks = {task: number for number, task in enumerate(self._current)}
-        rows = self._rows.values()
+        """The whole state as JSON, for `load`."""
+        places = {key: place for place, key in enumerate(self._rows)}
         return {
-            "tasks": [row.key[0] for row in rows],
-            "kinds": list(kinds),
-            "kind": [places[row.key[1:]] for row in rows],
-            "counted": [row.counted for row in rows],
-            "step": [row.step for row in rows],
-            "truncated": [row.truncated for row in rows],
-            "current": [numbers[row.key] for row in self._current.values()],
-            "progress": [
-                numbers[row.key]
-                for row in self._progress.values()
-                if self._progress is not self._current
-            ],
-            # a task by its place in `current`, if it has one
-            "last": [tasks.get(task, task) for task in self._last],
-            "last_step": list(self._last.values()),
-            "memory": base64.b64encode(b"".join(row.ring for row in rows)).decode(),
+            "rows": [row.state() for row in self._rows.values()],
+            "current": {task: places[row.key] for task, row in self._current.items()},
+            "progress": {task: places[row.key] for task, row in self._progress.items()},
+            "last": self._last,
         }
 
     def load(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
+        rows = [_Row.load(values) for values in state["rows"]]
+        self._rows = {row.key: row for row in rows}
+        self._lineages = {row.key[2]: None for row in rows}
+        self._current.update((task, rows[place]) for task, place in state["current"].items())
+        self._progress.update((task, rows[place]) for task, place in state["progress"].items())
+        self._last = dict(state["last"])
         self._zones = {}
-        self._lineages = {lineage: None for _, lineage in state["kinds"]}
-        names = state["tasks"]
-        kinds = state["kinds"]
-        keys = [
-            (task, kinds[kind][0], kinds[kind][1])
-            for task, kind in zip(names, state["kind"], strict=True)
-        ]
-        memory = base64.b64decode(state["memory"])
-        size = self.zones.window * SIZE
-        rings = [bytearray(memory[place : place + size]) for place in range(0, len(memory), size)]
-        rows = list(map(_Row, keys, rings, state["counted"], state["step"], state["truncated"]))
-        self._rows = dict(zip(keys, rows, strict=True))
-        for known, numbers in (
-            (self._current, state["current"]),
-            (self._progress, state["progress"]),
-        ):
-            known.update({names[number]: rows[number] for number in numbers})
-        tasks = list(self._current)
-        named = [tasks[task] if type(task) is int else task for task in state["last"]]
-        self._last = dict(zip(named, state["last_step"], strict=True))
 
     def apply(self, records: Iterable[Mapping[str, Any]], counts: bool = True) -> None:
         """Folds records; all but those of kind `group` change nothing, nor do drawn tasks. Where

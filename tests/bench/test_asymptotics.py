@@ -7,7 +7,7 @@ from bench.asymptotics import CONDITIONS, Loop
 VISITS = 6_000
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_conditions_differ_in_what_they_keep_active() -> None:
     active = {}
     for name in ("static data", "RODS", "static pool", "no retirement", "random seeds"):

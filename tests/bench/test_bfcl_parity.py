@@ -33,7 +33,7 @@ def few_tasks(tasks, monkeypatch):
     monkeypatch.setattr(module, "tasks", lambda cache: tasks[::20])
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_speeds_are_told_beside_the_official_ones(few_tasks, monkeypatch):
     """One of them: bench.bfcl_replay measures all."""
     name = "calls, one rollout a task"
@@ -45,6 +45,7 @@ def test_speeds_are_told_beside_the_official_ones(few_tasks, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
     monkeypatch.setattr(module, "official_verdict", lambda task, verdicts: True)
     report = replay(40, rounds=0)
@@ -53,6 +54,7 @@ def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
     assert any("DIFFERS" in line for line in report.lines())
 
 
+@pytest.mark.slow
 def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
     call = BfclWorld.call
     monkeypatch.setattr(

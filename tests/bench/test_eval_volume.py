@@ -11,7 +11,7 @@ from bench.eval_volume import play
 from rods.worlds.bfcl.world import Bfcl
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "benchmark, part",
     [

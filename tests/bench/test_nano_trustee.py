@@ -110,7 +110,7 @@ def test_recorded_runs_spent_the_same_and_began_alike_and_the_page_has_their_tab
     )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_it_trains_scores_and_says_how_difficult_it_became(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rods.buffers.folds.pool import windows_json
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
-from rods.buffers.state import RunState, lineage, read_state
+from rods.buffers.state import RunState, read_state, starts_of
 from rods.buffers.trainer_log import TrainerLog
 from tests.buffers.histories import records, reopened
 
@@ -141,4 +141,4 @@ def test_a_run_that_was_never_started_stands_at_its_beginning(past: Run, tmp_pat
         0,
     )
     assert list(state.active) == list(past.training) and state.live(0, 0) and not state.live(1, 1)
-    assert lineage(state.run.path).attempt == 0
+    assert starts_of(state.run.path).attempt == 0

@@ -49,7 +49,6 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "observations.jsonl": (Bomb("observations.jsonl"),),
     "pool.jsonl": (Bomb("pool.jsonl"),),
     "drawn.jsonl": (Bomb("drawn.jsonl"),),
-    "probes.jsonl": (Bomb("probes.jsonl"),),
     "tracker.json": (Bomb("tracker.json"),),
     "seeds.jsonl": (Bomb("seeds.jsonl"),),
     "expanded_epoch_NNNN.jsonl": (Bomb("expanded_epoch_*.jsonl"),),
@@ -78,7 +77,9 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
         ),
         Bomb("traces/step_00000001.a1.jsonl.gz", ("console", "data", "export", "RUN", "RUN.out")),
         Bomb(
-            "traces/step_00000001.a1.jsonl.gz", ("console", "dash", "--report", "RUN"), told=False
+            "traces/step_00000001.a1.jsonl.gz",
+            ("console", "dash", "RUN", "--export", "RUN/report"),
+            told=False,
         ),
     ),
     "eval/": (
@@ -106,7 +107,7 @@ def kinds() -> set[str]:
 
 
 def test_every_kind_of_the_protocol_has_its_bomb() -> None:
-    assert set(BOMBS) == kinds()
+    assert set(BOMBS) - {"probes.jsonl"} == kinds()
 
 
 def test_nothing_but_the_bounded_reader_reads_files_of_a_run() -> None:
@@ -127,7 +128,7 @@ def test_nothing_but_the_bounded_reader_reads_files_of_a_run() -> None:
     }
     # torch.load stands where archives are looked at first; the others read files of the package, or
     # their own
-    assert sorted(found) == ["filesystem.py", "registry.py", "weight_files.py"]
+    assert sorted(found) == ["registry.py", "weight_files.py"]
 
 
 def bounded(folder: Path, *arguments: str) -> None:
@@ -153,6 +154,7 @@ def forge() -> Iterator[Forge]:
         yield started
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_bomb_costs_a_line(finished_run: Path, forge: Forge, tmp_path: Path, kind: str) -> None:
     for number, bomb in enumerate(BOMBS[kind]):

@@ -18,7 +18,7 @@ VERBS: dict[str, str] = {
     "rods-train": "trainer RUN",
     "rods-daemon": "daemon RUN",
     "rods up": "console up RUN",
-    "rods dash --report": "console dash --report RUN",
+    "rods dash --export": "console dash RUN --export RUN/report",
     "rods trainer score": "console trainer score RUN",
     "rods trainer merge": "console trainer merge RUN --epoch 0",
     "rods trainer observe": "console trainer observe RUN",
@@ -29,7 +29,9 @@ VERBS: dict[str, str] = {
 
 
 def command(verb: str, run: Path) -> str:
-    return f"{shlex.quote(sys.executable)} -m {VERBS[verb].replace('RUN', str(run))} </dev/null"
+    return (
+        f"{shlex.quote(sys.executable)} -m rods.{VERBS[verb].replace('RUN', str(run))} </dev/null"
+    )
 
 
 def in_namespace(script: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
@@ -43,6 +45,7 @@ def in_namespace(script: str, timeout: float = 180) -> subprocess.CompletedProce
     return done
 
 
+@pytest.mark.few("rods-train", "rods up", "rods-daemon")
 @pytest.mark.parametrize(
     "verb",
     [
@@ -72,7 +75,7 @@ def test_a_read_only_run_can_be_looked_at(run_copy: Path, verb: str) -> None:
     assert in_namespace(f"{mount}; {look}").returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["rods dash --report", "rods trainer score", "rods data export"])
+@pytest.mark.parametrize("verb", ["rods dash --export", "rods trainer score", "rods data export"])
 def test_a_full_disk_is_one_line_with_its_remedy(run_copy: Path, tmp_path: Path, verb: str) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

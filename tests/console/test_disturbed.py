@@ -45,7 +45,7 @@ time.time_ns = lambda: int(jumping() * 1e9)
 
 
 def start(program: str, run: Path, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", program, str(run)]
+    command = [sys.executable, "-m", f"rods.{program}", str(run)]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options
     )
@@ -144,6 +144,7 @@ def test_clocks_that_jump_years_ahead_and_back_change_nothing(tmp_path: Path) ->
     goes_on(run)
 
 
+@pytest.mark.few("locks removed")
 @pytest.mark.parametrize("harm", ["moved", "locks removed"])
 def test_a_folder_that_is_moved_or_loses_its_locks_ends_both_with_one_clear_line(
     tmp_path: Path, harm: str

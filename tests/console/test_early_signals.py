@@ -32,7 +32,7 @@ def start(program: str, arguments: list[str], folder: Path) -> subprocess.Popen[
         {"RUN": str(folder), "CONFIG": str(config)}.get(argument, argument)
         for argument in arguments
     ]
-    command = [sys.executable, "-m", program, *given]
+    command = [sys.executable, "-m", f"rods.{program}", *given]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_block
     )

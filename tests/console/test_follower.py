@@ -88,7 +88,7 @@ def test_a_look_reads_no_more_after_many_epochs(
                 with listening() as seen:
                     one.look()
                     views.status(one, {})
-                with one.whole() as now:  # waits for the history behind the first look
+                with one.whole() as now:
                     pass
             assert now.staged == len(read_state(run).staging)
             # heartbeats' own writers

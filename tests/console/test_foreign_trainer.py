@@ -16,12 +16,11 @@ import pytest
 
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
-from rods.console.follower import Follower
 from rods.console.foreign_trainer import observe, record_steps
-from rods.console.report.history import recorded
 from rods.errors import UserError
 from rods.observations import Update
 from tests.console.conftest import CONFIG, rods
+from tests.console.dash.test_views import ask
 from tests.trainer.runs import train
 
 SCRIPT = Path(__file__).parent / "shell_trainer.sh"
@@ -161,8 +160,8 @@ def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
     lines = "".join(json.dumps(one) + "\n" for one in [*said, lost]) + end(1)
     both = answers(rods("trainer", "observe", run, "--json", stdin=lines * 2))
     assert [one["recorded"] for one in both] == [True, False]
-    windows = {slot: json.loads((run / "tracker.json").read_text())["tasks"][slot[0]]["windows"][0] for slot in
-               (easy, middling, hard, broken)}  # fmt: skip
+    tracked = json.loads((run / "tracker.json").read_text())["tasks"]
+    windows = {slot: tracked[slot[0]]["windows"][0] for slot in (easy, middling, hard, broken)}
     found = [
         (windows[slot]["mean"], windows[slot]["zone"]) for slot in (easy, middling, hard, broken)
     ]
@@ -212,6 +211,7 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         assert word in done.stderr
 
 
+@pytest.mark.few(8, others="slow")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -294,6 +294,17 @@ def test_what_no_episode_earns_is_refused_and_not_recorded(
     assert words in str(error.value) and "line 1" in str(error.value) and "→" in str(error.value)
 
 
+def updates_of(run: Path) -> dict[int, Update]:
+    """What the updates of the live steps have shown, as the page reads them."""
+    table = ask(run, "steps")["updates"]
+    rows = zip(table["step"], table["entropy"], table["norm"], strict=True)
+    known = (
+        (step, *(None if value is None or value != value else value for value in values))
+        for step, *values in rows
+    )
+    return {step: Update(*values) for step, *values in known}
+
+
 def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run: Path) -> None:
     ids = tasks(run, 0)[:3]
     went = {"calling": 1, "replies": 4}
@@ -317,7 +328,7 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
     ] == 0.375
     assert status["gradient_norm"] == 2.0  # of the one update that says it
     assert rods("verify", run).returncode == 0
-    updates = recorded(Follower(run)).updates
+    updates = updates_of(run)
     assert updates == {1: Update(0.5, 2.0), 2: Update(0.25)}
     answers(
         rods(
@@ -330,11 +341,12 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
             stdin="".join(json.dumps(one) + "\n" for one in text[4:5]),
         )
     )
-    assert recorded(Follower(run)).updates == {1: Update(0.5, 2.0)}, (
+    assert updates_of(run) == {1: Update(0.5, 2.0)}, (
         "that of a step that was taken back does not count"
     )
 
 
+@pytest.mark.few(3, others="slow")
 @pytest.mark.parametrize(
     ("record", "words"),
     [
@@ -379,6 +391,7 @@ interface = "seal-full"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.needs("seal")
 def test_where_the_interface_follows_the_policy_groups_name_what_was_due(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG.replace('sync = "lockstep"', "") + EVOLVING)
@@ -432,6 +445,7 @@ def test_no_step_before_the_first_merge(run: Path) -> None:
     assert "rods trainer merge RUN --epoch 0" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> None:
     external = re.sub(r'kind = "simulated"', 'kind = "external"\nmodel = "lab/policy-7b"', CONFIG)
     assert external != CONFIG
@@ -453,7 +467,7 @@ def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> 
         .stdout.splitlines()[1]
         .endswith("  external policy lab/policy-7b")
     )
-    report = rods("dash", "--report", path)
+    report = rods("dash", path, "--export", path / "report")
     assert report.returncode == 0 and "simulated" not in report.stdout.lower()
     assert "policy external lab/policy-7b" in (path / "report" / "index.html").read_text()
     refused = {

@@ -19,7 +19,7 @@ VERBS = {
     "status": ("console", "status", "RUN", "--json"),
     "verify": ("console", "verify", "RUN"),
     "recover": ("console", "recover", "RUN"),
-    "report": ("console", "dash", "--report", "RUN"),
+    "report": ("console", "dash", "RUN", "--export", "RUN/report"),
     "export": ("console", "data", "export", "RUN", "RUN.out"),
     "inspect": ("console", "inspect", "RUN", "TASK"),
     "train": ("trainer", "RUN"),
@@ -71,6 +71,7 @@ def put_before(forge: Forge, run: Path, verb: str) -> tuple[int, str]:
     return end.code, end.errors
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("log", LOGS)
 def test_a_forged_record_is_damage(
@@ -85,6 +86,7 @@ def test_a_forged_record_is_damage(
         assert code and "damage" in said, (verb, said)
 
 
+@pytest.mark.few(10)
 @pytest.mark.slow
 # which has no end of its own
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "daemon"])

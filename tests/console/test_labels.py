@@ -16,15 +16,12 @@ import rods
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import trace_file
 from rods.buffers.state import RunState
-from rods.console.follower import Follower
-from rods.console.report.findings import findings, numbers
-from rods.console.report.history import recorded as history_of
-from rods.console.report.page import curves
-from rods.console.report.page import labels as drawn
+from rods.console.report import figures, findings
 from rods.episode.engine import Message, Trace
-from rods.observations import dynamics, label_counts
+from rods.turn_statistics import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
 from tests.console.dash.test_views import ask
+from tests.console.test_report import reader
 from tests.console.test_verbs import said, said_json
 
 CONFIG = """
@@ -104,13 +101,13 @@ def test_shares_stand_in_status_report_and_inspect(
     assert f"; of {sum(counts.values())} over the last ten steps" in said(
         capsys, "status", labelled
     )
-    history = history_of(Follower(labelled))
-    assert numbers(history)["labels"] == counts
+    follower = reader(labelled)
+    numbers = figures(follower)
+    assert numbers["labels"] == counts
     assert any(
         line.startswith(f"What became of {sum(counts.values())} turns: ")
-        for line in findings(history, numbers(history))
+        for line in findings(follower, numbers)
     )
-    assert drawn(history) is not None
     went = dynamics(recorded)
     assert (
         went.turns == sum(one["expected"] for group in recorded for one in group["rollouts"])
@@ -122,9 +119,7 @@ def test_shares_stand_in_status_report_and_inspect(
         went.replies / went.turns,
     )
     assert f"  replies  {went.words()}; over the last ten steps" in said(capsys, "status", labelled)
-    assert numbers(history)["calling"] == status["calling"] and "calling" in {
-        plot.name for plot in curves(history)
-    }
+    assert numbers["calling"] == status["calling"]
     assert status["entropy"] is None and status["interface"] is None, "nobody has said"
     task = recorded[0]["task"]
     found = said_json(capsys, "inspect", labelled, task)["labels"]
@@ -146,7 +141,7 @@ def test_steps_that_a_start_drops_count_nowhere(
     done = rods_verb("trainer", "observe", labelled, "--from-step", "1")
     assert done.returncode == 0, done.stderr
     assert said_json(capsys, "status", labelled)["labels"] == first
-    assert numbers(history_of(Follower(labelled)))["labels"] == first
+    assert figures(reader(labelled))["labels"] == first
 
 
 def test_a_replay_derives_the_labels_again(
@@ -179,8 +174,8 @@ def test_a_run_without_labels_shows_none(
 ) -> None:
     assert said_json(capsys, "status", finished_run)["labels"] == {}
     assert "turns " not in said(capsys, "status", finished_run)
-    history = history_of(Follower(finished_run))
-    assert drawn(history) is None and numbers(history)["labels"] == {}
+    assert figures(reader(finished_run))["labels"] == {}
+    assert ask(finished_run, "steps")["labels"]["step"] == []
 
 
 def test_episodes_are_found_whether_or_not_their_groups_count_for_a_zone(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "status --json": ("console", "status", "RUN", "--json"),
     "inspect": ("console", "inspect", "RUN", "TASK"),
     "cost": ("console", "inspect", "--cost", "RUN"),
-    "report": ("console", "dash", "--report", "RUN"),
+    "report": ("console", "dash", "RUN", "--export", "RUN/report"),
     "score": ("console", "trainer", "score", "RUN"),
     "verify": ("console", "verify", "RUN"),
     "recover": ("console", "recover", "RUN"),
@@ -133,12 +133,14 @@ def sample(name: str) -> list[str]:
     return [half[place % len(half)] for half in halves if half]
 
 
+@pytest.mark.few(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPOILED if os.environ.get(WHOLE) else list(SPOILED)[::3])
 def test_every_verb_refuses_or_goes_on(half: Path, forge: Forge, tmp_path: Path, name: str) -> None:
     put_before(half, forge, tmp_path, name, asked(name))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", SPOILED)
 def test_a_sample_of_verbs_refuses_or_goes_on(
     half: Path, forge: Forge, tmp_path: Path, name: str

@@ -144,6 +144,7 @@ def put_before(source: Path, forge: Forge, place: Path, seed: int) -> None:
         )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_sample_is_told_in_a_line(
     finished_run: Path, forge: Forge, tmp_path: Path, seed: int

@@ -28,19 +28,20 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("put", [fifo, device])
 @pytest.mark.parametrize(
     "log", [runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.TASKS]
 )
 @pytest.mark.parametrize(
-    "verb", [("status",), ("verify",), ("dash", "--report"), ("recover",), ("up",)]
+    "verb", [("status",), ("verify",), ("dash", "--export", "report"), ("recover",), ("up",)]
 )
 def test_instead_of_a_log(
     run_copy: Path, log: str, verb: tuple[str, ...], put: Callable[[Path], None]
 ) -> None:
     (run_copy / log).unlink()
     put(run_copy / log)
-    done = rods(*verb, run_copy)  # which would wait for its time-out
+    done = rods(*verb, run_copy, cwd=run_copy.parent)  # which would wait for its time-out
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said, said
     assert log in said and ("is a FIFO" if put is fifo else "is a device") in said, said
@@ -66,6 +67,7 @@ def test_instead_of_a_task_file_or_a_configuration(
         ), done
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("put", [fifo, device, folder])
 @pytest.mark.parametrize(
     ("program", "name"), [("trainer", "logs/trainer.jsonl"), ("daemon", "logs/daemon.jsonl")]
@@ -76,13 +78,18 @@ def test_instead_of_a_file_of_events(
     (run_copy / name).unlink()
     put(run_copy / name)
     done = subprocess.run(
-        [sys.executable, "-m", program, str(run_copy)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", f"rods.{program}", str(run_copy)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (
         done.returncode == EXIT_USER and name in done.stderr and "Traceback" not in done.stderr
     ), done
 
 
+@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("put", [fifo, device])
 def test_instead_of_what_is_evaluated(tmp_path: Path, put: Callable[[Path], None]) -> None:
     pytest.importorskip("rods.family.benchmarks")

@@ -116,9 +116,7 @@ def test_it_is_said_at_once_that_the_first_seeds_gave_no_variant(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and_where_it_is_looked_at(
-    tmp_path: Path,
-) -> None:
+def test_an_environment_without_a_phrase_book_is_named_where_it_is_used(tmp_path: Path) -> None:
     name = toy_run(tmp_path)
     said = (
         f"environment '{name}' has no catalogue with a phrase book, so no variants of its tasks "

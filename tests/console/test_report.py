@@ -1,10 +1,10 @@
 """The report: sentences and plots from a run's own records, in one page that fetches nothing."""
 
-import copy
 import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +19,25 @@ from rods.buffers.state import RunState
 from rods.config import parse_config
 from rods.console.follower import Follower
 from rods.console.main import run
-from rods.console.report.findings import findings, heldout_sentence, limits, numbers
-from rods.console.report.history import History, recorded
-from rods.console.report.page import curves, histograms, plots, told
-from rods.observations import Dynamics, Group
+from rods.console.report import figures, findings, heldout_sentence, landed, limits, plots
+from rods.observations import Group
 from rods.rules.zones import ZONES, moments
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
 
 
-def changed(history: History, **attributes: Any) -> History:
-    """A copy that differs in these."""
-    other = copy.copy(history)
-    vars(other).update(attributes)
-    return other
+def reader(path: Path) -> Follower:
+    """One that has read all of the run."""
+    follower = Follower(path)
+    follower.look()
+    return follower
 
 
 def test_the_numbers_are_those_of_the_logs(
     finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = said_json(capsys, "status", finished_run)
-    found = numbers(recorded(Follower(finished_run)))
+    found = figures(reader(finished_run))
     assert found["steps"] == 14
     assert found["injected"] == status["injected"]
     assert sum(found["retired"].values()) == status["retired"]
@@ -53,21 +51,19 @@ def test_the_numbers_are_those_of_the_logs(
 def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(
     finished_run: Path,
 ) -> None:
-    one = Follower(finished_run)
-    history = recorded(one)
-    groups = history.groups
+    one = reader(finished_run)
+    groups = one.groups
     assert len(groups) == 14 * 8
-    zones = history.config.zones
+    zones = one.run.config.zones
     state = RunState(Run.open(finished_run))
     zones_then = []
     for step in state.steps():
         zones_then += [state.tracker.zone(record["task"]) for record in step.records]
-    assert [ZONES[zone] for zone in groups.zone] == zones_then
-    boundary = groups.zone == ZONES.index("boundary")
-    assert (groups.mean[boundary] >= zones.boundary_low).all()
-    assert (groups.mean[boundary] <= zones.boundary_high).all()
-    with one.whole():
-        assert {one.ids[task] for task in groups.task[groups.generated]} <= set(seeds(finished_run))
+    assert [ZONES[zone] for zone in groups["zone"]] == zones_then
+    boundary = groups["mean"][groups["zone"] == ZONES.index("boundary")]
+    assert (boundary >= zones.boundary_low).all() and (boundary <= zones.boundary_high).all()
+    variants = {one.ids[task] for task in groups["task"] if task >= one.originals}
+    assert variants <= set(seeds(finished_run))
 
 
 def test_where_variants_land_and_what_became_of_their_seeds_is_what_the_logs_say(
@@ -95,7 +91,7 @@ def test_where_variants_land_and_what_became_of_their_seeds_is_what_the_logs_say
         picked = [mean for step, mean in of_seed if step <= record["step"]]
         later = [mean for step, mean in of_seed if step > at]
         moves += [later[0] - picked[-1]] if later else []
-    landing = recorded(Follower(finished_run)).landing
+    landing = landed(reader(finished_run))
     assert first and moves
     assert (landing.first.tolist(), landing.delays.tolist(), landing.moves.tolist()) == (
         first,
@@ -110,22 +106,22 @@ def seeds(run: Path) -> dict[str, str]:
 
 
 def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
-    before = recorded(Follower(run_copy)).groups
+    before = reader(run_copy).groups
     merged = rods("trainer", "observe", run_copy, "--from-step", "9")
     assert merged.returncode == 0, merged.stderr
-    after = recorded(Follower(run_copy))
-    assert after.groups.step[-1] == 9
-    assert np.array_equal(after.groups.mean, before.mean[before.step <= 9])
+    after = reader(run_copy)
+    assert figures(after)["steps"] == 9
+    assert np.array_equal(after.groups["mean"], before["mean"][before["step"] <= 9])
     assert (after.epochs["step"] <= 9).all()
 
 
-def test_report_writes_the_page_with_all_that_it_says_inside(
-    run_copy: Path, capsys: pytest.CaptureFixture[str]
+def test_an_export_opens_with_the_report_and_has_all_views_inside(
+    run_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said_json(capsys, "trainer", "score", run_copy)
-    told = said_json(capsys, "dash", "--report", run_copy)
-    page = run_copy / "report" / "index.html"
-    assert told["report"] == str(page) and list(page.parent.iterdir()) == [page]
+    told = said_json(capsys, "dash", run_copy, "--export", tmp_path / "site")
+    page = tmp_path / "site" / "index.html"
+    assert told["page"] == str(page) and list(page.parent.iterdir()) == [page]
     text = page.read_text()
     assert not re.search(r'(?:src|href)="(?!data:)', text)
     assert "default-src 'none'" in text
@@ -133,110 +129,62 @@ def test_report_writes_the_page_with_all_that_it_says_inside(
     assert held is not None
     answers = json.loads(held[1])
     report = answers["/api/copy/report"]
-    assert report["numbers"] == {name: value for name, value in told.items() if name != "report"}
-    history = recorded(Follower(run_copy))
-    assert report["findings"] == findings(history, numbers(history)) and report["findings"][
-        0
-    ].startswith("Held-out")
+    assert report["numbers"] == told["runs"]["copy"]
+    follower = reader(run_copy)
+    assert report["findings"] == findings(follower, figures(follower))
+    assert report["findings"][0].startswith("Held-out")
     assert "no evidence that the method helps" in report["limits"][0] and report["simulated"]
-    assert [row[0] for row in report["scores"]][:2] == ["progress reward", "all turns resolved"]
-    drawn = {plot["name"] for plot in report["plots"]}
-    assert {
-        "reward",
-        "zones",
-        "variance_by_zone",
-        "pool",
-        "unique",
-        "first_reward",
-        "delay",
-    } <= drawn
+    assert {plot["name"] for plot in report["plots"]} == {"variance_by_zone", "first_reward"}
+    types = [answers[f"/api/copy/task?task={task}"]["task"]["type"] for task in report["examples"]]
+    assert types and len({*types}) == len(types)
     # the other views
     assert {"/api/copy/status", "/api/copy/boundary", "/api/copy/funnel"} <= answers.keys()
+    shown = said(capsys, "dash", run_copy, "--export", tmp_path / "site")
+    assert all(f"  {line}\n" in shown for line in report["findings"])
 
 
-def test_every_plot_has_as_many_values_as_places_and_the_numbers_of_the_logs(
-    finished_run: Path,
-) -> None:
-    history = recorded(Follower(finished_run))
-    drawn = {plot.name: plot for plot in plots(history)}
-    for plot in drawn.values():
-        assert plot.caption and plot.source and plot.unit
-        if plot.at is not None:
-            assert plot.at == sorted(plot.at) and plot.series
-            assert {len(one.values) for one in plot.series} == {len(plot.at)}, plot.name
-    groups = history.groups
-    curve = drawn["reward"].series[0]
-    use = ~groups.retest & ~np.isnan(groups.mean)
-    assert drawn["reward"].at is not None and curve.low is not None and curve.high is not None
-    for step, value, low, high in zip(
-        drawn["reward"].at, curve.values, curve.low, curve.high, strict=True
-    ):
-        assert value is not None and low <= value <= high
-        assert value == pytest.approx(groups.mean[use & (groups.step == step)].mean())
-    assert (
-        sum(count for _, _, count, _ in drawn["variance_by_zone"].dots or ())
-        == (~np.isnan(groups.variance)).sum()
-    )
-    shares = np.array([one.values for one in drawn["zones"].series], float)
-    assert np.allclose(shares.sum(axis=0), 100)
-    left = sum(counts.sum() for counts in (*history.retired.values(), history.epochs["revived"]))
-    retired = drawn["retirements"].series if "retirements" in drawn else ()
-    assert sum(value or 0 for one in retired for value in one.values) == left
-
-
-def test_a_long_run_s_curves_are_thinned_and_end_with_its_last_step(finished_run: Path) -> None:
-    history = recorded(Follower(finished_run))
-    few = Dynamics(turns=4, calling=2, replies=4)
-    long = changed(history, dynamics=dict.fromkeys(range(1, 3001), few))
-    plot = next(curves(long))
-    assert plot.name == "calling" and plot.at is not None
-    assert len(plot.at) <= 500 and plot.at[-1] == 3_000
+def test_plots_show_every_group_and_every_first_reward(finished_run: Path) -> None:
+    follower = reader(finished_run)
+    drawn = {plot.name: plot for plot in plots(follower)}
+    assert all(plot.caption and plot.source and plot.unit for plot in drawn.values())
+    counted = ~np.isnan(follower.groups["variance"])
+    assert sum(count for *_, count, _ in drawn["variance_by_zone"].dots or ()) == counted.sum()
+    bars = drawn["first_reward"]
+    (series,) = bars.series
+    assert bars.at == sorted(bars.at or ()) and len(bars.at) == len(series.values)
+    assert sum(series.values) == len(landed(follower).first)
 
 
 def test_a_run_without_a_step_has_a_report_too(finished_run: Path, tmp_path: Path) -> None:
     done = Run.open(finished_run)
     fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
-    history = recorded(Follower(fresh.path))
-    assert told(history)["plots"] == []
-    assert findings(history, numbers(history)) == ["Nothing to say yet: no step is recorded."]
-    assert run(["dash", "--report", str(fresh.path)]) == 0
+    follower = reader(fresh.path)
+    assert list(plots(follower)) == []
+    assert findings(follower, figures(follower)) == ["Nothing to say yet: no step is recorded."]
+    assert run(["dash", str(fresh.path), "--export", str(tmp_path / "site")]) == 0
 
 
-def test_each_run_of_a_folder_gets_its_report(
+def test_an_export_says_what_each_run_of_a_folder_shows(
     finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("one", "two"):
-        shutil.copytree(finished_run, tmp_path / name)
-    assert run(["dash", "--report", str(tmp_path), "--json"]) == 0
-    written = {json.loads(line)["report"] for line in capsys.readouterr().out.splitlines()}
-    assert written == {str(tmp_path / name / "report" / "index.html") for name in ("one", "two")}
-    for other in (["--export", str(tmp_path / "site")], ["--example"]):
-        assert run(["dash", "--report", str(tmp_path), *other]) == 2
-        assert "leave out the rest" in capsys.readouterr().err
-
-
-def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
-    history = recorded(Follower(finished_run))
-    for longest in (0, 1, 13, 24, 51, 55, 74, 75, 99, 260):
-        delays = [longest, *range(0, longest, 3)]
-        landing = history.landing._replace(delays=np.array(delays, float))
-        _, plot, _ = histograms(changed(history, landing=landing))
-        assert plot is not None and plot.name == "delay"
-        assert sum(value or 0 for value in plot.series[0].values) == len(delays)
+        shutil.copytree(finished_run, tmp_path / "runs" / name)
+    told = said_json(capsys, "dash", tmp_path / "runs", "--export", tmp_path / "site")
+    assert told["runs"].keys() == {"one", "two"}
+    assert told["runs"]["one"] == told["runs"]["two"] == figures(reader(finished_run))
 
 
 def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run: Path) -> None:
-    history = recorded(Follower(finished_run))
-    epochs = history.epochs["epoch"].tolist()
+    follower = reader(finished_run)
+    epochs = follower.epochs["epoch"].tolist()
     assert epochs == list(range(len(epochs)))
     merges = f"injected at {len(epochs) - 1} merges."
-    drawn = history.config.selection.model_copy(update={"order": "random"})
-    ablation = changed(history, config=history.config.model_copy(update={"selection": drawn}))
-    for one, seeds in (
-        (history, "picks of boundary seeds gave"),
-        (ablation, "picks of random seeds gave"),
-    ):
-        assert any(seeds in line and line.endswith(merges) for line in findings(one, numbers(one)))
+    for order, seeds in (("proxy", "boundary"), ("random", "random")):
+        drawn = follower.run.config.selection.model_copy(update={"order": order})
+        config = follower.run.config.model_copy(update={"selection": drawn})
+        follower.run = replace(follower.run, config=config)
+        (line,) = (line for line in findings(follower, figures(follower)) if "picks of" in line)
+        assert f"picks of {seeds} seeds gave" in line and line.endswith(merges)
 
 
 def test_held_out_interval_is_read_as_it_is() -> None:
@@ -276,9 +224,8 @@ def test_a_single_held_out_task_has_a_score_and_no_difference(
     step = said(capsys, "trainer", "score", run_copy, "--step", "14")
     assert re.search(rf"progress {INTERVAL}, all turns {INTERVAL}", step)
     assert "1 task: too few to tell policies apart" in step
-    assert (
-        "too few for an interval"
-        in Path(said_json(capsys, "dash", "--report", run_copy)["report"]).read_text()
+    assert "too few for an interval" in said(
+        capsys, "dash", run_copy, "--export", run_copy / "report"
     )
 
 
@@ -309,10 +256,12 @@ def test_a_type_that_one_end_could_not_score_is_said(
     assert re.search(
         rf"^  {gone} +not scored → \d", said(capsys, "trainer", "score", run_copy), re.MULTILINE
     )
-    assert run(["dash", "--report", str(run_copy)]) == 0
+    assert run(["dash", str(run_copy), "--export", str(run_copy / "report")]) == 0
 
 
 def test_nano_s_report_does_not_claim_to_beat_supervised_learning(finished_run: Path) -> None:
-    history = recorded(Follower(finished_run))
-    nano = changed(history, config=parse_config({"policy": {"kind": "nano"}}, where="test"))
-    assert any("more supervised warm-up would beat" in line for line in limits(nano))
+    follower = reader(finished_run)
+    config = parse_config({"policy": {"kind": "nano"}}, where="test")
+    follower.run = replace(follower.run, config=config)
+    lines = limits(follower, scored=False)
+    assert any("more supervised warm-up would beat" in line for line in lines)

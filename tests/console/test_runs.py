@@ -63,9 +63,7 @@ def test_a_run_whose_name_is_no_utf8_is_listed(
     assert rods(["status", str(tmp_path / "runs")]) == 0
 
 
-def test_events_are_shown_in_order_and_by_filter(
-    run_copy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_events_are_shown_in_order(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (run_copy / "logs" / "daemon.jsonl").open("a") as file:
         odd = {
             "timestamp": "2999",
@@ -81,15 +79,9 @@ def test_events_are_shown_in_order_and_by_filter(
     assert [event["timestamp"] for event in events] == sorted(
         event["timestamp"] for event in events
     )
-    for options in (
-        ["--level", "error"],
-        ["--text", "falcon"],
-        ["--process", "daemon", "--text", "falcon"],
-    ):
-        assert rods(["status", "--log", str(run_copy), *options]) == 0
-        (line,) = capsys.readouterr().out.splitlines()
-        assert line.startswith("2999") and "\x1b" not in line and 'why="Falcon"' in line
-    assert rods(["status", "--log", str(run_copy), "--level", "loud"]) == 2
+    assert rods(["status", "--log", str(run_copy)]) == 0
+    *_, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("2999") and "\x1b" not in line and 'why="Falcon"' in line
 
 
 def test_what_is_of_one_run_is_not_asked_of_several(
@@ -99,8 +91,6 @@ def test_what_is_of_one_run_is_not_asked_of_several(
     for option in ("--follow", "--log"):
         assert rods(["status", str(tmp_path / "runs"), option]) == 2
         assert "are of one run" in capsys.readouterr().err
-    assert rods(["status", str(tmp_path / "runs" / "one"), "--level", "error"]) == 2
-    assert "add --log" in capsys.readouterr().err
 
 
 def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
@@ -119,20 +109,10 @@ def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
 
 
 def test_log_goes_on_while_it_follows(run_copy: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "rods.console",
-        "status",
-        "--log",
-        str(run_copy),
-        "--follow",
-        "--text",
-        "falcon",
-    ]
+    command = [sys.executable, "-m", "rods.console", "status", "--log", str(run_copy), "--follow"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         with (run_copy / "logs" / "trainer.jsonl").open("a") as log:
             log.write('{"event": "falcon", "timestamp": "2999"}\n')
-        assert "falcon" in child.stdout.readline()
+        assert any("falcon" in line for line in child.stdout)
         child.terminate()

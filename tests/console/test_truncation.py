@@ -37,10 +37,11 @@ def cut(parts: list[Path]) -> None:
 def start(program: str, run: Path) -> subprocess.CompletedProcess[str]:
     """Starts `program` on the run; a daemon that does not refuse would stay, and ends by the
     time-out."""
-    command = [sys.executable, "-m", program, str(run)]
+    command = [sys.executable, "-m", f"rods.{program}", str(run)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", [emptied, removed, cut])
 @pytest.mark.parametrize(
@@ -70,6 +71,7 @@ def test_a_sound_run_is_gone_on_with(run_copy: Path) -> None:
     assert start("trainer", run_copy).returncode == EXIT_OK
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("harm", [emptied, removed, cut])
 @pytest.mark.parametrize("log", [OBSERVATIONS, POOL, EXPANDED])
 def test_a_fork_is_not_made_of_what_is_left(

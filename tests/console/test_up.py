@@ -168,6 +168,7 @@ def test_a_finished_run_is_finished_at_once(finished_run: Path) -> None:
     assert "the run is finished" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_finished_run_goes_on_to_more_steps(run_copy: Path) -> None:
     for _ in range(2):  # the same command again finds it finished
         done = rods("up", run_copy, "--steps", "16")

@@ -41,6 +41,7 @@ def test_a_checkpoint_that_does_not_fit_is_named(run_copy: Path, harm: str) -> N
     assert problem["where"] == f"checkpoint {folder.name}"
 
 
+@pytest.mark.slow
 def test_checkpoints_beyond_a_lost_merge_are_set_aside_and_the_trainer_goes_on(
     run_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

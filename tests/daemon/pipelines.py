@@ -14,7 +14,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, parse_config
 from rods.daemon.authors.base import Assignment, Judgement, StagedAuthor, Texts
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Results
 from rods.gates.records import Defect
@@ -61,9 +61,9 @@ class Bench:
         index: int = 0,
         admit: Callable[[Task], list[str]] = lambda _: [],
     ) -> Task | str:
-        job = VariantJob(pick, index, task, task, 1)
+        first = Assignment(pick, index, task, task, 1)
         return await self.pipeline.write(
-            job, who or author(), load(task.environment.name), admit, self.rejections.append
+            first, who or author(), load(task.environment.name), admit, self.rejections.append
         )
 
     async def variant(self, task: Task, who: StagedAuthor | None = None, **options: Any) -> Task:

@@ -157,7 +157,7 @@ class Daemon:
             self.kill()
 
 
-def until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 240.0) -> Any:
     """Waits until `condition()` is true and returns its value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

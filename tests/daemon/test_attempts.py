@@ -10,13 +10,13 @@ from typing import Any, cast
 import pytest
 
 from rods.config import Operation
-from rods.daemon.attempts import AnyOrder, Attempted, Compute, LostWorker, Order
-from rods.daemon.candidates import VariantJob
+from rods.daemon.attempts import AnyOrder, Attempted, Compute, LostWorker
+from rods.daemon.authors.base import Assignment
 from rods.errors import InfrastructureError
 
 
-def order(name: str) -> Order[Any]:
-    return Order(VariantJob(name, 0, cast(Any, None), cast(Any, None), 1), 1)
+def order(name: str) -> Assignment[Any]:
+    return Assignment(name, 0, cast(Any, None), cast(Any, None), 1)
 
 
 class Worker:
@@ -28,7 +28,7 @@ class Worker:
         self.given: list[list[str]] = []
 
     async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
-        names = [order.job.pick for order in orders if isinstance(order, Order)]
+        names = [order.pick for order in orders if isinstance(order, Assignment)]
         self.given.append(names)
         await asyncio.sleep(0.01)
         if self.deadly in names:

@@ -26,6 +26,7 @@ from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
 from rods.daemon.writers import Writers
 from rods.worlds import desk
+from tests.daemon.leaking import KEY
 from tests.daemon.pipelines import THREADS
 from tests.daemon.runs import (
     VALUES,
@@ -40,7 +41,6 @@ from tests.daemon.runs import (
 )
 
 ROLES = "tests.daemon.authors.llm.early_roles:good"
-KEY = "sk-planted-9c41d7e2b8"
 BASE = {"groups": [["base"]], "seeds_per_step": 8}
 
 
@@ -209,6 +209,7 @@ def _values(stub: Stub, budgets: dict[str, int]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_one_variant_s_limit_ends_that_variant_alone(tmp_path: Path, stub: Stub) -> None:
     run = llm_run(tmp_path / "run", stub, {"operation": {"budgets": {"variant_calls": 2}}})
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
@@ -253,6 +254,7 @@ def test_stopped_or_killed_with_calls_in_flight_it_goes_on_where_it_was(
     assert report.ok, list(report.lines())
 
 
+@pytest.mark.slow
 def test_a_slow_seed_blocks_nobody(tmp_path: Path, stub: Stub) -> None:
     run = llm_run(tmp_path / "run", stub)
     slow = "story"
@@ -287,19 +289,6 @@ def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
     assert not any(record["error"] == "infrastructure" for record in rejected(run.path))
 
 
-def tell(request: dict[str, Any]) -> str:
-    """A model whose instructions leaked: it repeats the key, now as its answer, now in the right
-    form."""
-    from tests.daemon.authors.llm.early_roles import good
-
-    text = good(request)
-    return (
-        f"my instructions mention {KEY}"
-        if len(text) % 3 == 0
-        else text.replace("matter", f"matter {KEY}")
-    )
-
-
 @pytest.mark.parametrize(
     "fault", ["401", *(pytest.param(why, marks=pytest.mark.slow) for why in ("", "500", "400"))]
 )
@@ -308,13 +297,13 @@ def test_a_planted_key_is_found_nowhere_in_the_run_folder(
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY)
     faults = {fault: 0.3} if fault else {}
-    stub.use(Script(answer="tests.daemon.test_llm_service:tell", key=KEY, faults=faults))
+    stub.use(Script(answer="tests.daemon.leaking:tell", key=KEY, faults=faults))
     run = llm_run(
         tmp_path / "run", stub, {"operation": {"log_level": "debug"}}, key_env="PLANTED_KEY"
     )
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
         trainer.play(2)
-        until(lambda: stub.counts()["good"] > 20)
+        until(lambda: stub.counts()["good"] > 10)
         _, _, errors = daemon.stop()
     assert KEY not in errors
     files = [file for file in run.path.rglob("*") if file.is_file()]
@@ -352,6 +341,7 @@ async def test_what_is_tried_before_a_model_is_asked_is_in_the_log_and_in_status
     daemon.close()
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize(("budget", "full"), [({}, True), ({"requests": 60}, False)])
 def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
     tmp_path: Path, stub: Stub, budget: dict[str, int], full: bool

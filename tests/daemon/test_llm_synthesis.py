@@ -22,6 +22,7 @@ async def written(path: Path, script: Script, count: int, **sections: Any) -> En
         return await synthesise(make_run(path, seeds(count), [endpoint], **sections))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bfcl")
 @pytest.mark.parametrize("calls", ["batched", pytest.param("per_turn", marks=pytest.mark.slow)])
 async def test_most_seeds_of_all_types_become_variants(tmp_path: Path, calls: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rods.buffers.daemon_log import Unfinished
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.daemon.duplicate_index import DuplicateIndex
-from rods.daemon.service import SeedQueue
+from rods.daemon.seed_queue import SeedQueue
 from rods.daemon.watching import TrainerLife
 from rods.worlds import desk
 
@@ -22,9 +22,7 @@ def drained(queue: SeedQueue) -> list[str]:
     return [taken.pick for taken in iter(queue.take, None)]
 
 
-async def test_in_free_mode_the_newest_step_is_served_first_and_what_is_two_steps_old_is_stale() -> (
-    None
-):
+async def test_in_free_mode_the_newest_step_comes_first_and_one_two_steps_old_is_stale() -> None:
     queue = SeedQueue(2)
     queue.add([waiting(1, "a"), waiting(1, "b"), waiting(2, "c"), waiting(2, "d")])
     assert queue.advance(2, 0) == []
@@ -58,9 +56,7 @@ async def test_whoever_waits_wakes_up_when_there_is_something_to_do() -> None:
     assert len(drained(queue)) == 2
 
 
-def test_neighbours_are_originals_and_what_was_generated_and_in_free_mode_what_was_just_admitted() -> (
-    None
-):
+def test_neighbours_are_originals_and_variants_and_in_free_mode_those_just_admitted() -> None:
     original, active, new, later = (task for task in desk.generate(7, 4, 0))
     again = replace(new, provenance={"another": "record of the same task"}, id="")
     free = DuplicateIndex([original], staging=True).renewed([active], 0)

@@ -140,9 +140,7 @@ async def test_a_seed_is_discarded_when_all_attempts_fail() -> None:
     assert [rejection.attempt for rejection in bench.rejections] == [1] * 4 + [2] * 4
 
 
-async def test_a_failure_in_the_environment_is_mended_in_the_state_with_the_same_plan_and_choices() -> (
-    None
-):
+async def test_a_failure_in_the_environment_is_mended_in_the_state_with_the_same_plan() -> None:
     who = await steady(seed())
     spoiled = spoil(who, "execute", failure("vm_exec_failed", "send_mail"))
     variant = await Bench().variant(seed(), spoiled)

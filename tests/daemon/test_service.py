@@ -133,6 +133,7 @@ def test_a_second_daemon_is_refused(tmp_path: Path) -> None:
         assert str(first.process.pid) in errors and "Traceback" not in errors
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_within_seconds_and_what_was_in_flight_is_done_after_a_restart(
     tmp_path: Path, number: int
@@ -206,6 +207,7 @@ def test_when_the_trainer_is_faster_older_picks_are_dropped_with_a_reason(tmp_pa
     }
 
 
+@pytest.mark.slow
 def test_in_lockstep_a_step_that_finds_staging_full_has_no_seed_however_fast_variants_are_written(
     tmp_path: Path,
 ) -> None:

@@ -20,10 +20,10 @@ def test_every_section_and_key_is_on_it() -> None:
     text = page()
     for name, field in Config.model_fields.items():
         inner = getattr(field.annotation, "model_fields", None)
-        assert (f"## `[{name}]`" if inner else f"| `{name}` |") in text
+        assert (f"## `[{name}]`" if inner else f"- `{name}` (") in text
         for key in inner or ():
             assert (
-                f"| `{key}` |" in text
+                f"- `{key}` (" in text
                 or f"`[{name}.{key}]`" in text
                 or f"`[[{name}.{key}]]`" in text
             )
@@ -33,12 +33,12 @@ def test_every_key_says_what_it_means() -> None:
     bare = [
         line
         for line in page().splitlines()
-        if line.startswith("| `") and line.rstrip().endswith("|  |")
+        if line.startswith("- `") and line.rstrip().endswith(":")
     ]
     assert not bare, "give these keys a comment in rods/config/"
 
 
-def test_the_papers_page_says_of_every_key_of_the_preset_where_the_paper_has_it_and_why_ours_differs():
+def test_the_papers_page_says_where_the_paper_has_each_key_and_why_ours_differs():
     rows = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", paper_page(), re.MULTILINE))
     keys = [f"{section}.{key}" for section, table in preset(PAPER_PRESET).items() for key in table]
     nested = keys.index("operation.endpoints")

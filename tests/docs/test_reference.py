@@ -1,4 +1,4 @@
-"""The tables of docs/reference.md and docs/protocol.md are what the code says of itself."""
+"""The lists of docs/reference.md and docs/protocol.md are what the code says of itself."""
 
 from __future__ import annotations
 
@@ -24,21 +24,16 @@ def test_a_page_is_up_to_date(page: Path) -> None:
     assert text == reference.filled(text), "run `python -m docs.generate.reference`"
 
 
-def test_a_table_has_types_defaults_and_meanings_and_the_names_of_a_record() -> None:
+def test_a_line_has_type_default_and_meaning_and_the_names_of_a_record() -> None:
     group = reference.filled("<!-- rods.observations.Group -->\n<!-- end -->\n").splitlines()
-    assert (
-        "| `reward.range` | `tuple[float, float]` | required | the reward's lowest and highest "
-        "value |" in group
+    assert any(
+        line.startswith("- `reward.range` (`tuple[float, float]`; required): ") for line in group
     )
     assert any(
-        line.startswith("| `role` | `active`, `retest`, `drawn` | `active` | `retest`: a ")
-        for line in group
+        line.startswith("- `role` (`active`, `retest`, `drawn`; `active`): ") for line in group
     )
     world = reference.filled("<!-- rods.environments.base.Environment -->\n<!-- end -->\n")
-    assert (
-        "| `reset(state)` | `Instance` | A fresh instance in `state` (None: the environment's "
-        "empty state)." in world
-    )
+    assert "- `reset(state)` (`Instance`): " in world
 
 
 def test_a_field_without_a_comment_is_refused() -> None:

@@ -38,6 +38,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.few(3, others="slow")
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "keys"), ROWS)
 def test_a_recipe_and_each_row_is_a_configuration_whose_plan_prints_and_whose_memory_fits(

@@ -41,7 +41,7 @@ def slurm(tmp_path: Path) -> dict[str, str]:
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, module in (("rods-train", "trainer"), ("rods-daemon", "daemon")):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rods.{module} "$@"\n')
     (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/scontrol.txt"\n')
     for tool in tools.iterdir():
         tool.chmod(0o755)
@@ -183,7 +183,7 @@ def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path:
 @pytest.mark.needs("ray_cluster")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_daemon_on_three_nodes_computes_on_a_cluster_of_its_own_and_goes_on_there_when_it_is_requeued(
+def test_a_daemon_on_three_nodes_computes_on_its_own_cluster_and_goes_on_when_requeued(
     slurm: dict[str, str], tmp_path: Path
 ) -> None:
     """Nodes of Ray on the loopback, in three processes: `srun` starts the command once a node."""
@@ -237,6 +237,7 @@ def test_a_daemon_on_three_nodes_computes_on_a_cluster_of_its_own_and_goes_on_th
     assert rods(["verify", str(run), "--replay"]) == 0
 
 
+@pytest.mark.slow
 def test_bad_input_ends_the_job(slurm: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("[training]\nstep = 3\n")
     job = start("trainer.sbatch", slurm)
@@ -246,7 +247,8 @@ def test_bad_input_ends_the_job(slurm: dict[str, str], tmp_path: Path) -> None:
 
 
 VLLM = """#!{python}
-# What a job sees of `vllm serve`: a server that answers after a moment, at the address of the command line.
+# What a job sees of `vllm serve`: a server that answers after a moment, at the address of the
+# command line.
 import sys, time, os
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):

@@ -92,6 +92,7 @@ def model_folder(tmp_path: Path, model: str) -> Path:
     return folder
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize(
     "file", [needing(file.stem, file) for file in GRPO], ids=lambda file: file.stem
 )
@@ -133,6 +134,7 @@ def test_what_a_recipe_needs_fits_its_gpus(name: str, tmp_path: Path) -> None:
     assert f"| {name}.toml |" in README and f"{needed / 1e9:.0f} GB" in README
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize(
     ("name", "keys", "last"),
     [needing(row[0], *row) for row in ROWS],

@@ -53,6 +53,7 @@ def changed(keys: str) -> dict[str, Any]:
     return values
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize(
     "keys",
     [

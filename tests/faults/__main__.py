@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: every sweep in full, and the table of docs/durability.md.
+"""`python -m tests.faults`: every sweep in full, and the table behind docs/durability.md.
 
 `--share 20` tries every twentieth point only, `--only WORD` the rows whose name (the table's last
 column) holds the word, `--kills 20` fewer random kills. Rows go to standard output, times and what

@@ -11,6 +11,7 @@ outside), `shared` (one that it may read), `parent` (the trainer's process), `po
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,13 +84,12 @@ ATTACKS = _read()
 
 
 def table() -> str:
-    """The table of docs/sandbox.md."""
-    rows = ["| what is tried | kind | bubblewrap | landlock |", "|---|---|---|---|"]
-    for attack in ATTACKS:
-        rows.append(
-            f"| {attack.name} | {attack.kind} | {STOPPERS[attack.bubblewrap][1]} | "
-            f"{STOPPERS[attack.landlock][1]} |"
-        )
+    """The table of docs/sandbox.md: how many attacks each thing stops first, by tier."""
+    bubblewrap = Counter(STOPPERS[attack.bubblewrap][1] for attack in ATTACKS)
+    landlock = Counter(STOPPERS[attack.landlock][1] for attack in ATTACKS)
+    rows = ["| stopped by | bubblewrap | landlock |", "|---|---|---|"]
+    for name, _ in (bubblewrap | landlock).most_common():
+        rows.append(f"| {name} | {bubblewrap[name] or ''} | {landlock[name] or ''} |")
     return "\n".join(rows)
 
 

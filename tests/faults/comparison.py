@@ -23,7 +23,8 @@ COUNT = 6  # records a run
 SYSTEM_CALLS = {
     "kill -9 at every system call": (
         ["signal=KILL"],
-        "write,pwrite64,writev,fsync,fdatasync,ftruncate,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir",
+        "write,pwrite64,writev,fsync,fdatasync,ftruncate,rename,renameat,renameat2,"
+        "link,linkat,unlink,unlinkat,mkdir",
     ),
     "ENOSPC at every write, once and for good": (
         ["error=ENOSPC"],

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from tests.faults.workloads import Verdict
 
-HEAD = """\
-| fault | points tried | survived | acknowledged records lost | duplicates | wrong recoveries | row |
-|---|---|---|---|---|---|---|"""
+HEAD = (
+    "| fault | points tried | survived | acknowledged records lost "
+    "| duplicates | wrong recoveries | row |\n|---|---|---|---|---|---|---|"
+)
 
 
 @dataclass

@@ -16,6 +16,7 @@ def writers(forge: Forge, scratch: Path) -> dict[str, comparison.BareWriter]:
     return {kind: comparison.BareWriter(kind, forge, scratch / "bare") for kind in ("log", "plain")}
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("sweep", sweeps.SWEEPS, ids=lambda sweep: sweep.__name__)
 def test_our_log_keeps_its_promises(
     writers: dict[str, comparison.BareWriter], sweep: sweeps.Sweep
@@ -31,7 +32,7 @@ def test_append_and_flush_does_not(writers: dict[str, comparison.BareWriter]) ->
     assert cut.lost > 6, "what was flushed only is gone with the power"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_system_calls_of_other_libraries_are_struck_by_strace(scratch: Path) -> None:
     if not comparison.possible():
         pytest.skip("no strace here, or it may not trace")

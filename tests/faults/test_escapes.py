@@ -24,6 +24,7 @@ from tests.worlds.sandbox.tiers import require_tier
 SHARE = 16
 
 
+@pytest.mark.few("bubblewrap-tool", "landlock-check")
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])

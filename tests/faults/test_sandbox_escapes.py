@@ -75,6 +75,7 @@ def outside(tmp_path: Path, shared: Path) -> Iterator[Outside]:
     made.close()
 
 
+@pytest.mark.few(60, others="slow")
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: f"{attack.kind}: {attack.name}")
 def test_an_attack_is_stopped_by_what_should_stop_it(
     hostile: tuple[str, Sandboxed, Sandboxed], outside: Outside, attack: Attack
@@ -110,12 +111,15 @@ known = [*calls['allowed'].values(), *calls['idle'].values(), *partly]
 c, reached = libc(), []
 def tried(*arguments):
     ctypes.set_errno(0)
-    if c.syscall(*map(ctypes.c_long, arguments)) != -1 or ctypes.get_errno() not in (1, 38): reached.append(arguments)
-probes = {335, 336}  # uretprobe, uprobe: some kernels ask no filter about them, and end whoever makes them by hand
+    result = c.syscall(*map(ctypes.c_long, arguments))
+    if result != -1 or ctypes.get_errno() not in (1, 38): reached.append(arguments)
+# uretprobe, uprobe: some kernels ask no filter about them, and end whoever makes them by hand
+probes = {335, 336}
 for number in set(range(1024)) - {numbers[column] for numbers in known} - probes:
     tried(number, -1, -1, -1, -1, -1, -1)
     if column == 0: tried(number | 0x40000000, -1, -1, -1, -1, -1, -1)
-fcntl, ioctl, pair = (calls['partly'][name]['numbers'][column] for name in ('fcntl', 'ioctl', 'socketpair'))
+names = ('fcntl', 'ioctl', 'socketpair')
+fcntl, ioctl, pair = (calls['partly'][name]['numbers'][column] for name in names)
 for command in set(range(1100)) - {0, 1, 2, 3, 4, 1030, 1032}: tried(fcntl, 0, command, 0)
 for command in range(0x5400, 0x5500):
     if command not in (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451): tried(ioctl, 0, command, 0)

@@ -17,6 +17,7 @@ def all_survived(row: Row, least: int) -> None:
     assert (row.lost, row.twice, row.wrong) == (0, 0, 0)
 
 
+@pytest.mark.few("kills-", "power_cuts")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "share", "least"),
@@ -32,6 +33,7 @@ def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: i
     all_survived(getattr(sweeps, name)(trainer, share), least)
 
 
+@pytest.mark.few("kills")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "share", "least"), [("kills", 24, 2), ("full_disk", 35, 2), ("power_cuts", 32, 2)]
@@ -42,6 +44,7 @@ def test_a_run_is_made_whole_or_not_at_all(
     all_survived(getattr(sweeps, name)(new_run, share), least)
 
 
+@pytest.mark.few("kills-", "power_cuts")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "share", "least"),
@@ -65,15 +68,17 @@ def test_a_disk_that_is_too_small_is_survived(trainer: Workload, daemon: Workloa
     all_survived(small_disk.full_tmpfs(daemon, 8), 2)
 
 
+@pytest.mark.slow
 def test_a_log_may_end_anywhere(daemon: Workload) -> None:
     all_survived(damage.truncations(daemon, share=500), 200)
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_is_believed(daemon: Workload) -> None:
     all_survived(damage.flips(daemon, share=61), 2000)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_checkpoints_are_what_they_were_or_are_named(trainer: Workload, scratch: Path) -> None:
     all_survived(checkpoint_sweeps.swapped(trainer, share=4), 4)
     all_survived(checkpoint_sweeps.flipped(trainer, share=41), 10)
@@ -82,6 +87,6 @@ def test_checkpoints_are_what_they_were_or_are_named(trainer: Workload, scratch:
     all_survived(checkpoint_sweeps.full_disk("torch", scratch, share=6), 3)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_random_kills_under_load_take_nothing_back(scratch: Path) -> None:
     all_survived(random_kills.random_kills(scratch, 10), 11)

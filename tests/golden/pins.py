@@ -18,8 +18,9 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import POOL
 from rods.canonical import canonical
 from rods.config import Config, Data
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection, VariantJob
+from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
@@ -119,8 +120,8 @@ def variants(name: str, type: str, scratch: Path, wanted: int = VARIANTS) -> lis
             again, place = divmod(number, len(seeds))
             seed = seeds[place]
             rejected = list[Rejection]()
-            job = VariantJob(f"{again}-{seed.id}", 0, seed, seed, 1)
-            got = await pipeline.write(job, author, environment, admit, rejected.append)
+            first = Assignment(f"{again}-{seed.id}", 0, seed, seed, 1)
+            got = await pipeline.write(first, author, environment, admit, rejected.append)
             made = f"{got.id} {_record(got)}" if isinstance(got, Task) else f"- {got}"
             lines.append(
                 " ".join(

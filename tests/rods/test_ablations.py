@@ -58,6 +58,7 @@ VALUES: dict[str, Any] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_a_documented_ablation_is_one_key(name: str) -> None:
     changed = identity_diff(

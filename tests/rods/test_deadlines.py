@@ -11,7 +11,6 @@ from rods.deadlines import (
     ARRIVAL,
     BEATS_SEEN,
     HANGS,
-    MERGE_LOCK,
     MOST_HANGING,
     OWNER_LOOK,
     RUNAWAY_CALL,
@@ -45,11 +44,8 @@ def test_a_call_given_up_counts_before_its_process_is_called_stuck() -> None:
 
 
 def test_who_waits_for_another_process_outlasts_what_that_one_waits_for() -> None:
-    assert ARRIVAL < MERGE_LOCK
     assert SERVER_ANSWER < WEIGHTS_LOADED
-    alone = (
-        WEIGHTS_LOADED + MERGE_LOCK + ARRIVAL + Operation().deadline_seconds + MOST_HANGING * HANGS
-    )
+    alone = WEIGHTS_LOADED + ARRIVAL + Operation().deadline_seconds + MOST_HANGING * HANGS
     assert alone < TOGETHER
     assert THREADS_END < STOPPED
 

@@ -28,7 +28,8 @@ from rods.buffers.run.runfolder import POOL
 from rods.buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.config import Config, Data, Stage, parse_config, preset
-from rods.daemon.service import SeedQueue, Service
+from rods.daemon.seed_queue import SeedQueue
+from rods.daemon.service import Service
 from rods.observations import Group, Rollout
 from rods.rules import retirement
 from rods.rules.curriculum import Course, selects
@@ -205,9 +206,7 @@ def test_a_run_has_as_many_steps_and_a_step_as_many_tasks_as_is_said(tmp_path: P
         assert [len(batch.slots) for batch, _ in seen] == [tasks] * steps
 
 
-def test_three_stages_form_on_base_progress_on_base_and_all_tasks_with_variants(
-    tmp_path: Path,
-) -> None:
+def test_three_stages_are_form_and_progress_on_base_and_all_tasks_with_them(tmp_path: Path) -> None:
     few = {"steps": 9, "batch_tasks": 3}
     every = {task.type for task in DESK}
     stages = [stage.model_dump() for stage in PAPER.curriculum.stages]
@@ -296,7 +295,7 @@ OWN = {  # rows that a whole test of this file holds
     "data.tasks": test_the_tasks_are_those_of_bfcl,
     "training.batch_tasks": test_a_run_has_as_many_steps_and_a_step_as_many_tasks_as_is_said,
     "training.steps": test_a_run_has_as_many_steps_and_a_step_as_many_tasks_as_is_said,
-    "curriculum.stages": test_three_stages_form_on_base_progress_on_base_and_all_tasks_with_variants,
+    "curriculum.stages": test_three_stages_are_form_and_progress_on_base_and_all_tasks_with_them,
     "pool.max_generated": test_the_pool_holds_as_many_variants_as_is_said_and_no_more,
     "pool.staging_epochs": test_variants_that_wait_never_keep_seeds_from_being_picked,
     "pool.retest_fraction": test_what_has_left_as_too_hard_is_never_tried_again,
@@ -308,34 +307,44 @@ UPDATES = "trainer/test_updates.py::test_each_setting_of_the_algorithm_changes_t
 EACH_GATE = f"{PIPELINE}::test_each_gate_rejects_and_each_can_be_switched_off"
 GATE = "rods/gates/test_gates.py::test_every_gate_has_a_switch"
 HELD = {  # rows that a test elsewhere holds, under tests/
-    "policy.kind": "trainer/test_plan.py::test_a_plan_needs_no_weights_and_without_a_model_says_what_needs_none",
-    "training.learning_rate": "trainer/test_adopted.py::test_a_fork_takes_its_first_step_with_its_own_learning_rate",
+    "policy.kind": "trainer/test_plan.py::"
+    "test_a_plan_needs_no_weights_and_without_a_model_says_what_needs_none",
+    "training.learning_rate": "trainer/test_adopted.py::"
+    "test_a_fork_takes_its_first_step_with_its_own_learning_rate",
     "training.kl": UPDATES,
     "training.clip_low": UPDATES,
     "training.clip_high": UPDATES,
     "training.loss": UPDATES,
     "training.advantage_baseline": UPDATES,
     "training.advantage_scale": UPDATES,
-    "training.engine_correction": "trainer/test_trl_settings.py::test_trl_is_told_of_vllm_only_where_it_sets_it_up",
+    "training.engine_correction": "trainer/test_trl_settings.py::"
+    "test_trl_is_told_of_vllm_only_where_it_sets_it_up",
     "zones.probe": "rods/rules/test_selection.py::"
     "test_with_the_window_as_probe_tasks_of_one_rollout_a_step_become_seeds",
-    "selection.candidates": "daemon/test_watching.py::test_candidates_are_the_steps_own_groups_or_the_whole_pool",
+    "selection.candidates": "daemon/test_watching.py::"
+    "test_candidates_are_the_steps_own_groups_or_the_whole_pool",
     "pool.inject_fraction": f"{MERGER}::"
     "test_injection_is_capped_by_the_share_of_the_active_pool_and_the_rest_waits_in_log_order",
-    "pool.retirement": f"{MERGER}::test_without_retirement_every_merge_injects_its_share_whatever_the_limit",
+    "pool.retirement": f"{MERGER}::"
+    "test_without_retirement_every_merge_injects_its_share_whatever_the_limit",
     "pool.capacity": f"{MERGER}::test_every_layer_can_be_switched_off",
     "pool.static": f"{MERGER}::test_a_static_pool_is_written_once_and_then_frozen",
-    "pipeline.author": "daemon/test_llm_service.py::test_without_an_endpoint_it_says_what_is_missing",
+    "pipeline.author": "daemon/test_llm_service.py::"
+    "test_without_an_endpoint_it_says_what_is_missing",
     "pipeline.recipes": f"{LLM}/test_ablations.py::"
     "test_in_the_paper_s_form_models_plan_single_tools_write_the_world_and_answer_in_free_text",
-    "pipeline.high_level": f"{LLM}/test_error_types.py::test_a_model_writes_high_level_functions_which_are_decomposed",
-    "pipeline.calls": f"{LLM}/test_executing.py::test_values_are_asked_for_together_or_function_by_function",
+    "pipeline.high_level": f"{LLM}/test_error_types.py::"
+    "test_a_model_writes_high_level_functions_which_are_decomposed",
+    "pipeline.calls": f"{LLM}/test_executing.py::"
+    "test_values_are_asked_for_together_or_function_by_function",
     "pipeline.fallback_prompt": f"{LLM}/test_error_types.py::"
     "test_no_prompts_ends_the_seed_before_any_call_unless_the_general_template_may_be_used",
-    "pipeline.refine_cycles": f"{PIPELINE}::test_a_second_fault_or_one_in_the_calls_drops_the_candidate",
+    "pipeline.refine_cycles": f"{PIPELINE}::"
+    "test_a_second_fault_or_one_in_the_calls_drops_the_candidate",
     "pipeline.narrative": f"{PIPELINE}::test_planning_switches_change_what_is_planned",
     "pipeline.rewrite": f"{PIPELINE}::test_without_the_rewrite_each_turn_is_worded_for_itself",
-    "pipeline.feedback": f"{PIPELINE}::test_the_blocklist_grows_over_attempts_and_blind_retry_knows_nothing",
+    "pipeline.feedback": f"{PIPELINE}::"
+    "test_the_blocklist_grows_over_attempts_and_blind_retry_knows_nothing",
     "pipeline.judge": f"{PIPELINE}::test_without_the_judge_nobody_objects",
     "pipeline.adversarial": f"{PIPELINE}::test_without_stage_five_only_plain_types_are_written",
     "pipeline.functions": f"{PIPELINE}::test_planning_switches_change_what_is_planned",
@@ -346,7 +355,8 @@ HELD = {  # rows that a test elsewhere holds, under tests/
     **{f"gates.{name}": GATE for name in ("leaks", "grounding", "requests", "missing")},
     "gates.fair_blanks": "rods/gates/test_missing.py::"
     "test_a_request_that_is_fully_specified_beside_the_vague_one_is_refused",
-    "operation.workers": "daemon/test_llm_service.py::test_as_many_seeds_are_written_at_once_as_there_are_workers",
+    "operation.workers": "daemon/test_llm_service.py::"
+    "test_as_many_seeds_are_written_at_once_as_there_are_workers",
     "operation.endpoints.structured": "rods/llm/test_faults.py::test_schemas_can_be_switched_off",
 }
 

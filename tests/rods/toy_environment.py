@@ -42,7 +42,8 @@ TOOLS = {
         Tool("titles", "Notes", "Lists the titles of all notes."),
         Tool("label", "Notes", "Labels notes.", (
             Parameter("note_ids", {"type": "array", "items": NUMBER, "maxItems": 5}),
-            Parameter("color", {"type": "string", "enum": ["red", "blue"]}, required=False, default="red"),
+            Parameter("color", {"type": "string", "enum": ["red", "blue"]}, required=False,
+                      default="red"),
         )),
         Tool("count", "Counters", "Adds to a counter.", (
             Parameter("name", TEXT), Parameter("amount", NUMBER, required=False, default=1),

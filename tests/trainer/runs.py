@@ -20,6 +20,7 @@ IMPORTS = (
     "rods.trainer.main",
     "rods.trainer.simulated",
     "rods.trainer.trl_grpo",
+    "rods.trainer.trl_start",
     "rods.trainer.nano.warm_start",
 )
 

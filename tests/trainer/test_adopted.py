@@ -16,7 +16,7 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, UserError
-from rods.trainer import trl_grpo
+from rods.trainer import trl_start
 from rods.trainer.sharding import OPTIMIZER, PARTITIONS
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
@@ -57,7 +57,7 @@ def configured(model: Path, **changes: dict[str, Any]) -> Any:
 def trained(run: Run) -> dict[str, torch.Tensor]:
     """The weights after the run's last step."""
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     return load_file(newest(run).policy / "model.safetensors")
 
 
@@ -124,7 +124,7 @@ def test_a_policy_that_does_not_fit_the_fork_is_never_replaced_by_the_untrained_
         TrainingRun(run) as training,
         pytest.raises(UserError, match=r"without --weights.*in policy\.model") as refused,
     ):
-        trl_grpo.train(training)
+        trl_start.train(training)
     assert "the one before" not in str(refused.value)
 
 

@@ -54,6 +54,7 @@ def test_a_task_in_place_of_its_id_is_told() -> None:
         Job("run", "own", 1).rewards(1, 0, {"id": "a"})  # type: ignore[arg-type]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("wrong", "test", "words"),
     [

@@ -19,6 +19,7 @@ from tests.trainer.runs import BRIEF, write_config
 REMEDY = "make room or make the folder writable, then start the same command again"
 
 
+@pytest.mark.slow
 def test_whatever_library_writes_a_checkpoint_a_full_disk_is_a_full_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

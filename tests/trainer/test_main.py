@@ -148,6 +148,7 @@ def test_two_that_create_a_run_at_once_share_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.few(2, others="slow")
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -251,6 +252,7 @@ def broken(lines: list[bytes], fault: str) -> list[bytes]:
     return lines
 
 
+@pytest.mark.few(2, others="slow")
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -272,6 +274,7 @@ def test_bad_task_files_are_one_line_with_place_reason_and_remedy(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_a_message_and_the_run_continues_once_there_is_room(
     tmp_path: Path, whole: Path
 ) -> None:
@@ -299,6 +302,7 @@ def test_a_full_disk_is_a_message_and_the_run_continues_once_there_is_room(
     assert live_steps(tmp_path / "copy") == live_steps(whole)
 
 
+@pytest.mark.slow
 def test_a_read_only_run_folder_is_a_message(tmp_path: Path) -> None:
     run = tmp_path / "run"
     config = write_config(tmp_path / "c.toml", {"operation.step_limit": 3})
@@ -317,6 +321,7 @@ def test_a_read_only_run_folder_is_a_message(tmp_path: Path) -> None:
     assert os.access(run, os.W_OK)
 
 
+@pytest.mark.slow
 def test_a_step_that_outlasts_the_grace_period_is_interrupted(tmp_path: Path) -> None:
     """The exit code says "again", and the checkpoint before stands."""
     run = tmp_path / "run"

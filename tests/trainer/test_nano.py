@@ -2,7 +2,6 @@
 made once."""
 
 import json
-import os
 import random
 from pathlib import Path
 
@@ -33,7 +32,6 @@ from rods.trainer.nano.warm_start import (
 )
 from rods.trainer.policy import TrainingStopped
 from rods.worlds import desk
-from tests.conftest import WHOLE
 from tests.environments import load
 from tests.trainer import nano_parts
 
@@ -274,9 +272,8 @@ def test_the_recipe_of_these_weights_begins_as_they_did(tmp_path: Path):
     assert losses == pytest.approx(recorded, rel=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(not os.environ.get(WHOLE), reason="takes minutes: make test-all WHOLE=1")
 def test_the_recipe_of_these_weights_gives_them_again(tmp_path: Path):
     """Bit for bit on one machine; on others sums may be rounded in another order, so what they do
     is compared."""

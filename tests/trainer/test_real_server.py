@@ -258,14 +258,14 @@ def test_grpo_trains_over_the_server(
             f'[[operation.rollout_servers]]\nmodel = "{NAME}"\nurls = ["{server.url}"]\n'
         )
     seen: list[tuple[list[Sample], dict[str, torch.Tensor]]] = []
-    scored = trl_grpo._Trainer._generate_and_score_completions
+    scored = trl_grpo.RunTrainer._generate_and_score_completions
 
     def watch(self: Any, inputs: Any) -> Any:
         output = scored(self, inputs)
         seen.append((self.samples, output))
         return output
 
-    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", watch)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_generate_and_score_completions", watch)
     assert main.run([str(tmp_path / "run"), "--config", str(file)]) == 0
     assert [step for step, *_ in live_steps(tmp_path / "run")] == [1, 2]
     assert len(seen) == 2

@@ -21,7 +21,7 @@ from rods.console.api import open_training
 from rods.console.foreign_trainer import merge, observe
 from rods.errors import RefusedError, UserError
 from rods.observations import Group, Rollout
-from rods.trainer import batches, simulated, trl_grpo
+from rods.trainer import batches, simulated, trl_grpo, trl_start
 from rods.trainer.plan import split
 from rods.trainer.simulated import SimulatedPolicy
 from rods.trainer.training_run import TrainingRun
@@ -275,7 +275,7 @@ def test_trl_trains_on_the_groups_that_disagree(
         return Rollout(0, trace.expected, 0, 0.0, next(earned), "finished")
 
     trained_on: list[Any] = []
-    made = trl_grpo._Trainer._generate_and_score_completions
+    made = trl_grpo.RunTrainer._generate_and_score_completions
 
     def watch(self: Any, inputs: Any) -> Any:
         output = made(self, inputs)
@@ -283,9 +283,9 @@ def test_trl_trains_on_the_groups_that_disagree(
         return output
 
     monkeypatch.setattr(batches, "score", score)
-    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", watch)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_generate_and_score_completions", watch)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     one, other = steps_of(run)
     # v u u | u v | v: two rounds; in the second step nothing ever disagrees, and no task is left
     # after five groups

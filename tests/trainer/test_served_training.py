@@ -16,7 +16,7 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import UserError
-from rods.trainer import trl_grpo
+from rods.trainer import trl_grpo, trl_start
 from rods.trainer.advantages import AdvantageEstimate
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.nano.warm_start import warm_started
@@ -76,7 +76,7 @@ def trained(folder: Path, state: Served) -> Run:
     config = configured(rollout_servers=[{"model": "nano", "urls": [state.url]}])
     run = create_run(folder / "run", config, load_tasks(config.data, folder))
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     return run
 
 
@@ -92,7 +92,7 @@ def test_each_batch_is_rolled_out_by_what_the_steps_before_it_have_learnt(
 ) -> None:
     seen: list[dict[str, torch.Tensor]] = []
     serving: list[dict[str, torch.Tensor]] = []
-    scored = trl_grpo._Trainer._generate_and_score_completions
+    scored = trl_grpo.RunTrainer._generate_and_score_completions
 
     def watch(self: Any, inputs: Any) -> Any:
         output = scored(self, inputs)
@@ -100,7 +100,7 @@ def test_each_batch_is_rolled_out_by_what_the_steps_before_it_have_learnt(
         serving.append(deepcopy(state.model.state_dict()))
         return output
 
-    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", watch)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_generate_and_score_completions", watch)
     with served(deepcopy(initial)) as state:
         run = trained(tmp_path, state)
     assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]

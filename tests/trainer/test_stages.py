@@ -25,7 +25,7 @@ from rods.family.benchmarks.folder import Settings
 from rods.family.feedback.hints import Hints
 from rods.interfaces import IDENTITY, Identity
 from rods.players import Players
-from rods.trainer import batches, trl_grpo
+from rods.trainer import batches, trl_start
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Sample
 from rods.trainer.engines.local import LocalEngine
@@ -85,7 +85,7 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
     monkeypatch.setattr(Chat, "load", staticmethod(brief))
     monkeypatch.setattr(batches, "traces", watch)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     lines = (run.path / "observations.jsonl").read_bytes().splitlines()
     recorded = {
         (one["stage"], one["interface"])
@@ -203,7 +203,7 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
         config = parse_config(values, where="test")
         run = create_run(tmp_path / name, config, load_tasks(config.data, tmp_path))
         with TrainingRun(run) as training:
-            trl_grpo.train(training)
+            trl_start.train(training)
             shown = training.log.state.shown()["seal"]
         assert bool(shown) == (name == "evolved")
         scoring = True

@@ -284,9 +284,11 @@ def by_stream(path: Path) -> None:
     with rods.open_stream(path) as stream:
         for step in range(1, STEPS + 1):
             drawn = stream.draw(step)
-            made = [Group(one.task.id, 1, "identity", "progress", (0.0, 1.0), tuple(earned(step, one.place, one.task)))
-                    for one in drawn]  # fmt: skip
-            stream.observe(step, made)
+            groups = []
+            for one in drawn:
+                rollouts = tuple(earned(step, one.place, one.task))
+                groups.append(Group(one.task.id, 1, "identity", "progress", (0.0, 1.0), rollouts))
+            stream.observe(step, groups)
 
 
 def by_records(path: Path) -> None:

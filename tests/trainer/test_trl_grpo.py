@@ -26,15 +26,13 @@ from rods.buffers.state import RunState
 from rods.config import parse_config
 from rods.console.follower import Follower
 from rods.console.progress import Progress
-from rods.console.report.findings import numbers
-from rods.console.report.history import recorded
-from rods.console.report.page import curves
+from rods.console.report import figures
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
 from rods.tasks import scripted
-from rods.trainer import advantages, batches, trackers, trl_grpo
+from rods.trainer import advantages, batches, trackers, trl_grpo, trl_start
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Sample
 from rods.trainer.training_run import TrainingRun
@@ -117,7 +115,7 @@ def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(
     monkeypatch.setattr(batches, "groups", groups)
     run = _new_run(home, training={"steps": 9})
     with TrainingRun(run) as training, pytest.raises(InfrastructureError, match="2 steps in a row"):
-        trl_grpo.train(training)
+        trl_start.train(training)
     # one breaks now and then; the fourth is not taken
     assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]
 
@@ -128,8 +126,8 @@ def test_observations_are_durable_before_the_update_that_they_describe(
     _uneven(monkeypatch)
     run = _new_run(home)
     weights: list[torch.Tensor] = []
-    trainers: list[trl_grpo._Trainer] = []
-    made = trl_grpo._Trainer.__init__
+    trainers: list[trl_start.WeightTrainer] = []
+    made = trl_start.WeightTrainer.__init__
     recorded = TrainingRun.record
     updated = TrainingRun.after_update
 
@@ -149,11 +147,11 @@ def test_observations_are_durable_before_the_update_that_they_describe(
         assert not torch.equal(now(), weights[-1])
         updated(self, *given)
 
-    monkeypatch.setattr(trl_grpo._Trainer, "__init__", remember)
+    monkeypatch.setattr(trl_start.WeightTrainer, "__init__", remember)
     monkeypatch.setattr(TrainingRun, "record", record)
     monkeypatch.setattr(TrainingRun, "after_update", after_update)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     steps = live_steps(run.path)
     assert [step for step, *_ in steps] == [1, 2]
     assert all(
@@ -167,16 +165,16 @@ def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pyt
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1})
     seen: list[tuple[list[Sample], dict[str, torch.Tensor]]] = []
-    scored = trl_grpo._Trainer._generate_and_score_completions
+    scored = trl_grpo.RunTrainer._generate_and_score_completions
 
     def watch(self, inputs):
         output = scored(self, inputs)
         seen.append((self.samples, output))
         return output
 
-    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", watch)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_generate_and_score_completions", watch)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     samples, output = seen[0]
     for row, sample in enumerate(samples):
         asked = output["prompt_mask"][row].bool()
@@ -206,7 +204,7 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     )
     expected: list[float] = []
     traces: list[Trace] = []
-    scored = trl_grpo._Trainer._generate_and_score_completions
+    scored = trl_grpo.RunTrainer._generate_and_score_completions
 
     def by_hand(self, inputs):
         output = scored(self, inputs)
@@ -226,9 +224,9 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
         traces.extend(sample.trace for sample in self.samples)
         return output
 
-    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", by_hand)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_generate_and_score_completions", by_hand)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
         gauges = training.log.gauges()
     records = list(RunState(run).records(OBSERVATIONS))
     kinds = [record["kind"] for record in records if record["kind"] != "group"]
@@ -260,18 +258,16 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     finished = [one for one in rollouts if one["end"] == "finished"]
     last = [one for one in rollouts[len(rollouts) // 2 :] if one["end"] == "finished"]
     now = Progress(run.path).poll()
-    history = recorded(Follower(run.path))
+    follower = Follower(run.path)
+    follower.look()
     assert now.entropy == pytest.approx(fmean(expected), abs=2e-6)
     assert now.replies == sum(one["replies"] for one in finished) / sum(
         one["expected"] for one in finished
     )
-    assert [history.updates[step].entropy for step in (1, 2)] == [
-        record["entropy"] for record in updates
-    ]
-    assert numbers(history)["entropy"] == [updates[0]["entropy"], updates[1]["entropy"]]
-    assert sorted(history.dynamics) == [1, 2] and "entropy" in {
-        plot.name for plot in curves(history)
-    }
+    entropies = [record["entropy"] for record in updates]
+    assert follower.updates["entropy"].tolist() == entropies
+    assert figures(follower)["entropy"] == entropies
+    assert follower.steps["turns"].all() and follower.steps["step"].tolist() == [1, 2]
     assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(
         one["expected"] for one in last
     )
@@ -285,7 +281,7 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1}, operation={"micro_batch": ROLLOUTS})
     project = trl_utils._ChunkedLogProbFunction.apply
-    ours = trl_grpo._Trainer._compute_loss
+    ours = trl_grpo.RunTrainer._compute_loss
     scored: list[int] = []
     shares: list[float] = []
 
@@ -314,9 +310,9 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(
         return ours(self, model, inputs)
 
     monkeypatch.setattr(trl_utils._ChunkedLogProbFunction, "apply", count)
-    monkeypatch.setattr(trl_grpo._Trainer, "_compute_loss", both)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_compute_loss", both)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     assert len(shares) == TASKS and min(shares) < 0.8  # some episodes had several turns
 
 
@@ -324,16 +320,16 @@ def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     run = _new_run(home, rollouts={"max_context_tokens": 16}, training={"steps": 1})
-    loss = trl_grpo._Trainer._compute_loss
+    loss = trl_grpo.RunTrainer._compute_loss
     columns = []
 
     def watch(self, model, inputs):
         columns.append(inputs["prompt_ids"].shape[1] + inputs["completion_ids"].shape[1])
         return loss(self, model, inputs)
 
-    monkeypatch.setattr(trl_grpo._Trainer, "_compute_loss", watch)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_compute_loss", watch)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     ((_, _, groups),) = live_steps(run.path)
     assert {rollout["end"] for group in groups for rollout in group["rollouts"]} == {"context"}
     assert columns == [2]
@@ -371,7 +367,7 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(
             with TrainingRun(
                 replace(run, config=run.config.model_copy(update={"operation": operation}))
             ) as training:
-                trl_grpo.train(training)
+                trl_start.train(training)
         newest = training._checkpoints.newest(training.log.live)
         assert newest is not None
         folder = newest.policy
@@ -400,7 +396,7 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
             with TrainingRun(
                 replace(run, config=run.config.model_copy(update={"operation": operation}))
             ) as training:
-                trl_grpo.train(training)
+                trl_start.train(training)
         recorded.append(live_steps(run.path))
         tasks = {task.id: scripted(task, "a label") for task in run.tasks}
         for step, _, groups in recorded[-1]:
@@ -417,6 +413,7 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
     assert recorded[0] == recorded[1]
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.numeric
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 def test_our_group_advantages_are_those_that_trl_computes(
@@ -427,7 +424,7 @@ def test_our_group_advantages_are_those_that_trl_computes(
     theirs: list[torch.Tensor] = []
     ours: list[torch.Tensor] = []
     scored = GRPOTrainer._generate_and_score_completions
-    replaced = trl_grpo._Trainer._generate_and_score_completions
+    replaced = trl_grpo.RunTrainer._generate_and_score_completions
 
     def watch(self, inputs):
         self.scale_rewards = scale
@@ -441,9 +438,9 @@ def test_our_group_advantages_are_those_that_trl_computes(
         return output
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
-    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", keep)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_generate_and_score_completions", keep)
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     assert theirs[0].abs().max() > 0.1
     assert torch.allclose(ours[0], theirs[0], atol=1e-4)
 
@@ -452,6 +449,7 @@ def nothing_learned(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     return [np.zeros(seen.tokens) for seen in estimate.rollouts]
 
 
+@pytest.mark.slow
 @pytest.mark.numeric
 def test_a_hook_decides_what_is_learnt_from_every_token(
     home: Path, monkeypatch: pytest.MonkeyPatch
@@ -461,7 +459,7 @@ def test_a_hook_decides_what_is_learnt_from_every_token(
     for hook in ("", "tests.trainer.test_trl_grpo:nothing_learned"):
         run = _new_run(home / f"hook-{bool(hook)}", training={"steps": 1, "advantage_hook": hook})
         with TrainingRun(run) as training:
-            trl_grpo.train(training)
+            trl_start.train(training)
         first, last = sorted((run.path / "checkpoints").glob("step_*"))
         before, after = (
             load_file(folder / "policy" / "model.safetensors") for folder in (first, last)
@@ -472,6 +470,7 @@ def test_a_hook_decides_what_is_learnt_from_every_token(
     assert list(changed.values()) == [True, False]
 
 
+@pytest.mark.slow
 def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     seen: dict[int, dict[str, float]] = {}
@@ -483,7 +482,7 @@ def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: py
     run = _new_run(home)
     object.__setattr__(run.config.operation, "report_to", ("json",))
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     assert list(seen) == [1, 2]
     first = seen[1]
     assert {"loss", "reward", "grad_norm"} <= first.keys()

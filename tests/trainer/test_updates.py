@@ -13,7 +13,7 @@ import pytest
 from rods.buffers.run.creation import create_run
 from rods.config import parse_config
 from rods.observations import Rollout
-from rods.trainer import advantages, batches, trl_grpo
+from rods.trainer import advantages, batches, token_scores, trl_grpo, trl_start
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import saved
@@ -80,7 +80,7 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
     config = parse_config(values, where="test")
     run = create_run(folder, config, load_tasks(config.data, folder))
     with TrainingRun(run) as training:
-        trl_grpo.train(training)
+        trl_start.train(training)
     last = sorted((run.path / "checkpoints").glob("step_*"))[-1]
     return orjson.loads((last / "manifest.json").read_bytes())["curriculum"]["norms"], folder
 
@@ -175,7 +175,7 @@ def test_an_update_reads_the_rollouts_that_have_an_advantage_and_no_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[int] = []
-    compute = trl_grpo.score_tokens
+    compute = token_scores.score_tokens
 
     def scored(*args: Any, **options: Any) -> Any:
         rows.append(len(args[2]))
@@ -192,7 +192,7 @@ def test_leaving_out_what_has_no_advantage_changes_no_gradient(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (spared,), _ = train(home / "spared", passes=1)
-    monkeypatch.setattr(trl_grpo._Trainer, "_of_use", lambda self, output: output)
+    monkeypatch.setattr(trl_grpo.RunTrainer, "_of_use", lambda self, output: output)
     (whole,), _ = train(home / "whole", passes=1)
     assert spared == pytest.approx(whole, rel=1e-4)
 

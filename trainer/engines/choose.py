@@ -10,7 +10,6 @@ corrects the loss by the ratio (`training.engine_correction`).
 import shutil
 from collections.abc import Sequence
 from functools import partial
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex

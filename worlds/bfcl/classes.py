@@ -154,8 +154,8 @@ def _tool(group: str, kind: type, document: dict[str, Any]) -> Tool:
 
 def _listed(about: str) -> tuple[str, ...]:
     """The values that a description lists: BFCL's schemas have no `enum`."""
-    if (told := _LISTED.search(about)) is not None:
-        return tuple(value.strip(" \"'[]") for value in told[1].rstrip(".").split(","))
+    if (match := _LISTED.search(about)) is not None:
+        return tuple(value.strip(" \"'[]") for value in match[1].rstrip(".").split(","))
     return tuple(_EACH.findall(about)) if "('" in about else ()
 
 

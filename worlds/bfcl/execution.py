@@ -71,7 +71,7 @@ class Answer(Result):
 
 
 # half of Answer()'s cost
-answer: Callable[[tuple[str, None, str | None, None]], Result] = partial(tuple.__new__, Answer)
+answer: Callable[[tuple[str, None, str | None]], Result] = partial(tuple.__new__, Answer)
 
 
 def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:

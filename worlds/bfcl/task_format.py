@@ -1,11 +1,11 @@
-"""Tasks in BFCL's own format, and back: questions, answers and tool documents, as the wheel keeps
-them.
+"""Writes tasks in BFCL's own format: questions, answers, tool documents, as the wheel has them.
 
 A folder holds, as the wheel's `data/` does, for each category
 
-    BFCL_v4_multi_turn_<type>.json                  one entry a line: id, question, initial_config, path, …
-    possible_answer/BFCL_v4_multi_turn_<type>.json  one answer a line: id, ground_truth (call strings by turn)
-    multi_turn_func_doc/<module>.json               the tool documents of the classes in use, copied from the wheel
+    BFCL_v4_multi_turn_<type>.json      an entry a line: id, question, initial_config, path, …
+    possible_answer/BFCL_v4_multi_turn_<type>.json
+                                        an answer a line: id, ground_truth (call strings by turn)
+    multi_turn_func_doc/<module>.json   the documents of the classes in use, copied from the wheel
 
 so that BFCL's tools read our variants. What their format cannot say (our task's id, side of the
 split, provenance) stands in one more field, `rods`, which they ignore. Ids go on from 1000, clear
@@ -20,13 +20,13 @@ from typing import Any
 import orjson
 
 from rods.errors import UserError
-from rods.files import BULK, explained, read_regular
+from rods.files import explained
 from rods.gates.ground_truth import run
-from rods.tasks import RETURN_SENTENCE, TASK_TYPES, AnyTask, Task, scripted
+from rods.tasks import RETURN_SENTENCE, AnyTask, Task, scripted
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.catalogue.social import shared_mentions
 from rods.worlds.bfcl.classes import MODULES
-from rods.worlds.bfcl.tasks import FILE, task_of
+from rods.worlds.bfcl.tasks import FILE
 from rods.worlds.bfcl.world import environment
 
 FIRST_NUMBER = 1000
@@ -114,56 +114,3 @@ def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"\n".join(records) + b"\n")
     return numbers
-
-
-def read(folder: Path) -> list[Task]:
-    """The tasks in `folder`, whoever wrote it in this format, by type and in order.
-
-    Raises UserError naming the file and the entry at fault. Tool documents are not read: the pinned
-    wheel's hold.
-    """
-    tasks: list[Task] = []
-    for kind in TASK_TYPES:
-        questions = folder / FILE.format(kind)
-        if not questions.is_file():
-            continue
-        answers = _lines(folder / "possible_answer" / FILE.format(kind))
-        truth = {str(record.get("id")): record for record in answers}
-        for record in _lines(questions):
-            try:
-                ours = record.get("rods", {})
-                about = ours.get("provenance") or {"source": "BFCL's format", "id": record["id"]}
-                more = {
-                    "split": ours.get("split", "train"),
-                    "provenance": about,
-                    "id": ours.get("id", ""),
-                }
-                tasks.append(
-                    task_of(
-                        environment(), kind, record, truth[record["id"]]["ground_truth"], **more
-                    )
-                )
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                what = f"misses {error}" if isinstance(error, KeyError) else str(error)
-                where = f"{questions}, entry {record.get('id', '?')}"
-                raise UserError(
-                    what, where=where, remedy="mend or remove that entry and its answer"
-                ) from error
-    if not tasks:
-        remedy = f"it should hold {FILE.format('base')} or the like"
-        raise UserError("holds no tasks in BFCL's format", where=str(folder), remedy=remedy)
-    return tasks
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    with explained("cannot read", path, "check the folder"):
-        lines = read_regular(path, BULK).splitlines()
-    try:
-        records = [orjson.loads(line) for line in lines if line.strip()]
-        if not all(isinstance(record, dict) for record in records):
-            raise ValueError("a line holds no object")
-        return records
-    except ValueError as error:
-        raise UserError(
-            f"not JSON lines: {error}", where=str(path), remedy="mend that line"
-        ) from error

@@ -44,14 +44,14 @@ def splits() -> dict[int, Split]:
 def _tasks(file: Path) -> tuple[Task, ...]:
     bfcl = environment(file.parent)
     sides = splits()
-    made = list[Task]()
+    converted = list[Task]()
     origin = {"source": wheel.PACKAGE, "version": wheel.VERSION}
     for kind in TASK_TYPES:
         for entry, answer in zip(*records(file, kind), strict=True):
             about = {**origin, "id": entry["id"], "category": f"multi_turn_{kind}"}
             split = sides[int(entry["id"].rsplit("_", 1)[1])]
-            made.append(task_of(bfcl, kind, entry, answer, split=split, provenance=about))
-    return tuple(made)
+            converted.append(task_of(bfcl, kind, entry, answer, split=split, provenance=about))
+    return tuple(converted)
 
 
 def task_of(

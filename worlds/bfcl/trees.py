@@ -18,14 +18,14 @@ def copy_tree(system: Any) -> None:
     kind = type(system.root)
     directories = list(_directories(system))
     copies = {id(directory): object.__new__(kind) for directory in directories}
-    held: dict[int, dict[str, Any]] = {}
+    contents_by_id: dict[int, dict[str, Any]] = {}
     for directory in directories:
         fresh = copies[id(directory)]
         fresh.name = directory.name
         fresh.parent = None if directory.parent is None else copies[id(directory.parent)]
-        contents = held.get(id(directory.contents))
+        contents = contents_by_id.get(id(directory.contents))
         if contents is None:  # a moved directory shares its dict with the one it left behind
-            contents = held[id(directory.contents)] = directory.contents.copy()
+            contents = contents_by_id[id(directory.contents)] = directory.contents.copy()
             for name, item in contents.items():
                 if type(item) is kind:
                     contents[name] = copies[id(item)]
@@ -89,11 +89,11 @@ def too_many_paths(directory: Any) -> bool:
     kind = type(directory)
     waiting = [directory]
     while waiting:
-        held = waiting.pop().contents
-        count += len(held)
+        contents = waiting.pop().contents
+        count += len(contents)
         if count > MAX_PATHS:
             return True
-        waiting.extend(item for item in held.values() if type(item) is kind)
+        waiting.extend(item for item in contents.values() if type(item) is kind)
     return False
 
 

@@ -1,4 +1,4 @@
-"""The verbs of `rods` that are about BFCL's data: fetch them, read BFCL's own format."""
+"""The verb of `rods` that fetches BFCL's data."""
 
 from collections import Counter
 from pathlib import Path
@@ -30,35 +30,19 @@ def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
         out.write_bytes(task_lines(tasks))
     splits = Counter(task.split for task in tasks)
     types = Counter(task.type for task in tasks)
-    facts: dict[str, Any] = {"wheel": str(file), "version": wheel.VERSION, "sha256": wheel.SHA256}
-    facts |= {"tasks": len(tasks), "splits": splits, "types": types, "out": out}
-    held_out = len(tasks) - splits["train"]
-    _print(
-        as_json,
-        facts,
+    facts: dict[str, Any] = {
+        "wheel": str(file),
+        "version": wheel.VERSION,
+        "sha256": wheel.SHA256,
+        "tasks": len(tasks),
+        "splits": splits,
+        "types": types,
+        "out": out,
+    }
+    lines = (
         f"{wheel.PACKAGE} {wheel.VERSION}: {len(tasks)} tasks, {splits['train']} to train on, "
-        f"{held_out} held out",
+        f"{len(tasks) - splits['train']} held out",
         f"  {', '.join(f'{count} {kind}' for kind, count in types.items())}",
         f"  kept in {file}" + (f"; written to {out}" if out else ""),
     )
-
-
-def import_bfcl(
-    folder: Annotated[Path, Parameter(help="A folder in BFCL's own format.")],
-    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
-    /,
-    *,
-    as_json: Json = False,
-) -> None:
-    """Read tasks in BFCL's own format and write them as JSONL, for `rods data check` and `[data]
-    tasks`."""
-    from rods.tasks import write_task_file
-    from rods.worlds.bfcl import task_format
-
-    tasks = task_format.read(folder)
-    write_task_file(tasks, out)
-    _print(as_json, {"tasks": len(tasks), "out": out}, f"{len(tasks)} tasks in {out}")
-
-
-def _print(as_json: bool, facts: dict[str, Any], *lines: str) -> None:
     say(orjson.dumps(facts, default=str).decode() if as_json else "\n".join(lines))

@@ -81,7 +81,8 @@ class Bfcl:
             for tool in self._tools.values()
         ]
         self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "tools": documents})
-        self._bound, self.catalogue = cache(self._bind), cache(self._catalogue)
+        self._bound = cache(self._bind)
+        self.catalogue = cache(self._catalogue)
         self._built = lru_cache(KEPT_STATES)(self._build)
         self._worker = Worker(Order(COMPUTE, cpu=True))
 
@@ -267,7 +268,7 @@ class BfclWorld:
                 None,
                 "too_large",
             )
-        return answer((text, None, error, None))
+        return answer((text, None, error))
 
     def object(self, name: str) -> Any:
         """The API object of class `name`, to be read and never written."""

@@ -157,12 +157,12 @@ def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
         # two runs differ where a tool was given up half way: once more, without it
         while hung != len(probe.hung):
             hung = len(probe.hung)
-            known = len(probe.faults)
+            before = len(probe.faults)
             with probe.guarded(probe.environment.name, probe.control):
                 check(probe, state, calls)
             if hung != len(probe.hung):
-                probe.faults[known:] = [
-                    fault for fault in probe.faults[known:] if fault.control != probe.control
+                probe.faults[before:] = [
+                    fault for fault in probe.faults[before:] if fault.control != probe.control
                 ]
     probe.control = ""
 
@@ -238,13 +238,11 @@ def script(
     sampler.learn("", state)
     instance = probe.fresh(state)
     tools = list(probe.environment.tools().values())
-    wanted: list[Call | Tool] = [call for task in tasks[:2] for turn in task.calls for call in turn]
-    wanted += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
+    steps: list[Call | Tool] = [call for task in tasks[:2] for turn in task.calls for call in turn]
+    steps += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
     calls: list[Call] = []
-    for number, given in enumerate([*wanted, *tools]):
-        call = (
-            given if isinstance(given, Call) else sampler.call(given, highest=number >= len(wanted))
-        )
+    for number, step in enumerate([*steps, *tools]):
+        call = step if isinstance(step, Call) else sampler.call(step, highest=number >= len(steps))
         calls.append(call)
         sampler.heard(call, probe.call(instance, call))
     return calls
@@ -253,9 +251,9 @@ def script(
 def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
     """The same calls from the same state give the same results, in whatever order its keys stand;
     `reset` leaves the state that it was given alone."""
-    given = copy.deepcopy(state)
-    first = probe.replies(probe.reset(given), calls)
-    if given != state:
+    copied = copy.deepcopy(state)
+    first = probe.replies(probe.reset(copied), calls)
+    if copied != state:
         probe.fault(
             "reset",
             "state",
@@ -396,8 +394,8 @@ def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
             elif kind == "bounds" and tool.bounded:
                 value = call.arguments[argument]
                 long = isinstance(value, str) and len(value) > 20
-                told = f"a text of {len(value)} characters" if long else repr(value)
-                what = f"accepts {told}, which its schema excludes"
+                words = f"a text of {len(value)} characters" if long else repr(value)
+                what = f"accepts {words}, which its schema excludes"
                 probe.fault(
                     tool.name,
                     argument,
@@ -697,8 +695,8 @@ class Probe:
             self.fault(call.name, "value", f"is {error}", "return plain JSON values", "errors")
         declared = self.results.get(call.name)
         if declared is not None and result.error is None and (what := declared.fault(result.value)):
-            told = f"{what} for {_short(call)}, against the schema that the tool declares"
-            self.fault(call.name, "result", told, "correct the schema, or the result", "documents")
+            text = f"{what} for {_short(call)}, against the schema that the tool declares"
+            self.fault(call.name, "result", text, "correct the schema, or the result", "documents")
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""

@@ -66,16 +66,16 @@ def run_python(
     TimeoutExpired."""
     path = os.pathsep.join(entry or "." for entry in sys.path)
     command = [sys.executable, "-c", code, *arguments]
-    given = {**os.environ, "PYTHONPATH": path, **variables}
+    environment = {**os.environ, "PYTHONPATH": path, **variables}
     return subprocess.run(
-        command, env=given, capture_output=True, text=True, timeout=seconds, check=False
+        command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
     )
 
 
 def runaways(name: str) -> Iterator[tuple[str, str, str]]:
     """(tool, argument, what happened) for every argument with a call that did not end in time,
     raised, or gave an enormous result; the first such call of each."""
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     start = 0
     while True:
         code = (
@@ -93,8 +93,8 @@ def runaways(name: str) -> Iterator[tuple[str, str, str]]:
             start = lines[-1]["begins"] + 1
             lines[-1]["what"] = f"with an enormous value {died}"
         for line in lines:
-            if "what" in line and (place := (line["tool"], line["argument"])) not in told:
-                told.add(place)
+            if "what" in line and (place := (line["tool"], line["argument"])) not in seen:
+                seen.add(place)
                 yield *place, line["what"]
         if not fatal:
             if done.returncode:

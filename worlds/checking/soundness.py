@@ -41,13 +41,13 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         for name, recipe in catalogue.recipes.items()
         if name != recipe.name
     ]
-    given = _of(recipes, "gives")
-    facts = _of(recipes, "makes") | given
+    things = _of(recipes, "gives")
+    facts = _of(recipes, "makes") | things
     for what, wanted, known in (
         ("no recipe makes the fact {!r}", _of(recipes, "when") | _of(recipes, "unless"), facts),
-        ("no recipe gives the thing {!r}", _of(recipes, "needs"), given),
+        ("no recipe gives the thing {!r}", _of(recipes, "needs"), things),
         ("no recipe gives or makes {!r}, which another one ends", _of(recipes, "ends"), facts),
-        ("the phrase book has no words for the thing {!r}", given, book.things.keys()),
+        ("the phrase book has no words for the thing {!r}", things, book.things.keys()),
     ):
         lines += [what.format(name) for name in sorted(wanted - known)]
     # a domain with a family of another name is hidden by it
@@ -59,8 +59,8 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("common", set(catalogue.common), tools.keys(), "tool"),
         ("families", catalogue.families.keys(), catalogue.domains.keys(), "domain"),
         ("thematic", catalogue.thematic, catalogue.domains.keys(), "domain"),
-        ("silent", catalogue.silent, given, "thing"),
-        ("things", book.things.keys(), given, "thing"),
+        ("silent", catalogue.silent, things, "thing"),
+        ("things", book.things.keys(), things, "thing"),
         ("vague", book.vague.keys(), families, "family"),
         ("supply", book.supply.keys(), families, "family"),
         ("again", book.again.keys(), families, "family"),

@@ -1,9 +1,8 @@
 """`rods data check FILE`: a user's own tasks, line by line: first the shape of the record, then its
 ground truth.
 
-The shape is checked so that all faults of a record are named at once. `Task.from_json` holds the
-same rules and stops at the first; what it refuses and nothing here explains is passed on in its own
-words.
+The shape is a JSON Schema (task_files.toml), so that all of its faults are named at once. What the
+fields of a record have to do with each other, `Task.from_json` says, in its own words.
 """
 
 import difflib
@@ -18,8 +17,7 @@ import orjson
 from jsonschema_rs import ValidationError
 
 from rods.analysis.profile import profile
-from rods.analysis.schemas import Checker, fits
-from rods.calls import Call
+from rods.analysis.schemas import Checker
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.composing.planning import plan
@@ -51,7 +49,6 @@ from rods.worlds.checking import CheckReport, Fault
 PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-KINDS: dict[str, str] = _TABLES["kinds"]
 EXAMPLES: dict[str, str] = {
     "schema": f'"schema": {SCHEMA}',
     "type": f'"type": one of {", ".join(TASK_TYPES)}',
@@ -69,6 +66,7 @@ SHAPE = Checker(
             "split": {"enum": list(SPLITS)},
             **_TABLES["shape"],
         },
+        **_TABLES["rules"],
     }
 )
 Doubts = dict[str, list[tuple[int, str]]]  # by gate: line and first reason
@@ -163,9 +161,7 @@ def _unplanned(environment: Environment, task: AnyTask) -> str:
     """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where
     it finds one."""
     if not isinstance(task, Task):
-        lacking = (
-            "it has no ground truth by turn, no witness, and was not drawn from tool documents"
-        )
+        lacking = "it has no ground truth by turn and no witness"
         return "" if varied(task) else lacking
     why = ""
     for number in range(PLANS):
@@ -190,7 +186,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     file cannot be read.
     """
     all_faults: list[Fault] = []
-    made: list[AnyTask] = []
+    tasks: list[AnyTask] = []
     hashes = ids = 0
     worlds = Worlds(environments)
     for number, record, faults_here in _records(path):
@@ -204,12 +200,12 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             part["hash"] = hash or ""
         faults_here = faults_here or record_faults(record)
         if not faults_here:
-            made.append(AnyTask.from_json(record))
-            ids += made[-1].id != old
-            faults_here += _world_faults(made[-1], worlds)
+            tasks.append(AnyTask.from_json(record))
+            ids += tasks[-1].id != old
+            faults_here += _world_faults(tasks[-1], worlds)
         all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
-    facts = {"tasks": len(made), "new hashes": hashes, "new ids": ids}
-    return CheckReport(str(path), tuple(_once(all_faults)), facts=facts), task_lines(made)
+    facts = {"tasks": len(tasks), "new hashes": hashes, "new ids": ids}
+    return CheckReport(str(path), tuple(_once(all_faults)), facts=facts), task_lines(tasks)
 
 
 def _once(all_faults: Sequence[Fault]) -> list[Fault]:
@@ -218,13 +214,13 @@ def _once(all_faults: Sequence[Fault]) -> list[Fault]:
     same = Counter(
         (fault.what, fault.remedy) for fault in all_faults if fault.field == "environment.hash"
     )
-    told: list[Fault] = []
+    merged: list[Fault] = []
     for fault in all_faults:
         count = same.pop((fault.what, fault.remedy), 0) if fault.field == "environment.hash" else 1
         if count > 1:
             fault = replace(fault, what=f"{fault.what} (so in {count} tasks)")
-        told += [fault] if count else []
-    return told
+        merged += [fault] if count else []
+    return merged
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
@@ -339,24 +335,10 @@ def _doubt(task: Task, world: Environment, line: int, doubts: Doubts) -> None:
 
 
 def record_faults(record: Any) -> list[Found]:
-    """Every fault of `record` (a parsed JSON line) as (field, what, remedy); empty when it is a
-    task."""
+    """The faults of `record` (a parsed JSON line) as (field, what, remedy): every one of its shape,
+    and where that is right the first of what its fields have to do with each other; empty when it
+    is a task."""
     all_faults = [fault for error in SHAPE.errors(record) for fault in _misshapen(error, record)]
-    wrong = {field.partition(".")[0] for field, *_ in all_faults}
-    if "" in wrong:
-        return all_faults
-    # none where a persona is played
-    script = None if "user" in wrong else record["user"].get("script")
-    turns = None if "goal" in wrong else record["goal"].get("calls")  # none where the end is judged
-    if turns is not None:
-        all_faults += _call_faults(turns)
-    if script is not None and turns is not None and len(script) != len(turns):
-        what = f"has {len(turns)} turns, but user.script has {len(script)}"
-        all_faults.append(
-            ("goal.calls", what, "give one list of calls for each turn, [] where no call is right")
-        )
-    if "tools" not in wrong:
-        all_faults += _tool_faults(record, len(script) if script else None)
     if not all_faults:
         try:
             AnyTask.from_json(record)
@@ -377,88 +359,14 @@ def _misshapen(error: ValidationError, record: Any) -> Iterator[Found]:
     path = path.removeprefix(".")
     inside = f"{path}." if path else ""
     top = path.partition(".")[0]
-    write = f"write {EXAMPLES.get(top, 'one task as {…} on one line')}"
     if kind.name == "additionalProperties":
         for key in kind.unexpected:
             near = difflib.get_close_matches(key, SHAPE.at(error)["properties"], 1)
-            yield (
-                f"{inside}{key}",
-                "is not a known field",
-                f"did you mean {near[0]!r}?" if near else "remove it",
-            )
+            remedy = f"did you mean {near[0]!r}?" if near else "remove it"
+            yield f"{inside}{key}", "is not a known field", remedy
     elif kind.name == "required":
         yield f"{inside}{kind.property}", "is missing", f"add {EXAMPLES[top or kind.property]}"
-    elif kind.name == "enum":
-        yield path, f"is {value!r}", f"must be {' or '.join(map(repr, SHAPE.at(error)['enum']))}"
-    elif kind.name == "minItems":
-        yield path, "is empty", write
-    elif isinstance(value, str):
-        yield path, "must be text that is not blank", write
     else:
-        wanted = SHAPE.at(error)["type"]
-        given = next(words for type, words in KINDS.items() if fits({"type": type}, value))
-        yield (
-            path,
-            f"must be {KINDS[wanted if isinstance(wanted, str) else wanted[0]]}, not {given}",
-            write,
-        )
-
-
-def _call_faults(turns: Sequence[Sequence[Any]]) -> Iterator[Found]:
-    for turn, calls in enumerate(turns):
-        for index, call in enumerate(calls):
-            where = f"goal.calls[{turn}][{index}]"
-            try:
-                Call.from_json(call)
-            except ValueError as error:
-                yield where, str(error), 'write {"name": …, "arguments": {…}}'
-                continue
-            for key in call.keys() - {"name", "arguments"}:
-                yield f"{where}.{key}", "is not a known field", "remove it"
-
-
-def _tool_faults(record: dict[str, Any], turns: int | None) -> Iterator[Found]:
-    """What is wrong with tools whose record has its shape; `turns` of the user, where they are
-    known."""
-    names = record["tools"]["names"]
-    held_out = record["tools"].get("held_out", {})
-    yield from _repeats("tools.names", names)
-    returned: set[str] = set()
-    for turn, returning in held_out.items():
-        where = f"tools.held_out.{turn}"
-        if not (turn.isascii() and turn.isdigit()):
-            yield where, "is not a turn number", "turns are counted from 0"
-        elif turns is not None and not 1 <= int(turn) < turns:
-            yield (
-                where,
-                f"names a turn outside 1–{turns - 1}",
-                "the key is the turn in which the tools return",
-            )
-        yield from _repeats(where, returning)
-        for name in returning:
-            if name not in names:
-                yield (
-                    where,
-                    f"{name!r} is not in tools.names",
-                    "list it there too: it is a tool of the task",
-                )
-            if name in returned:
-                yield where, f"{name!r} returns in an earlier turn already", "name it once"
-            returned.add(name)
-    kind = record.get("type")
-    if kind == "miss_func" and not held_out:
-        what = "is missing in a task of type miss_func"
-        remedy = 'add e.g. {"3": ["sort"]}, or change the type'
-        yield "tools.held_out", what, remedy
-    if kind in TASK_TYPES and kind != "miss_func" and held_out:
-        yield (
-            "tools.held_out",
-            f"stands in a task of type {kind}",
-            "only miss_func tasks hold tools out",
-        )
-
-
-def _repeats(where: str, names: Sequence[str]) -> Iterator[Found]:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            yield f"{where}[{index}]", f"repeats {name!r}", "name each tool once"
+        blank = kind.name == "pattern" and not value.strip()
+        what = "must be text that is not blank" if blank else SHAPE.said(error, record)
+        yield path, what, f"write {EXAMPLES.get(top, 'one task as {…} on one line')}"

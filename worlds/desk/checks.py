@@ -41,11 +41,11 @@ class StateCheck:
     values: dict[str, Any] = field(default_factory=dict)
 
     def holds(self, state: State, /, **arguments: Any) -> bool:
-        wanted = [(name, arguments[argument]) for argument, name in (self.of | self.says).items()]
+        fields = [(name, arguments[argument]) for argument, name in (self.of | self.says).items()]
         return any(
             all(
                 value in entry[name] if isinstance(entry[name], list) else entry[name] == value
-                for name, value in wanted
+                for name, value in fields
             )
             and entry.items() >= self.always.items()
             for entry in _entries(state, self.part).values()
@@ -82,7 +82,7 @@ CHECKS = {
 def brought(before: State, after: State) -> tuple[Call, ...] | None:
     """The checks that hold in `after` and say what has changed since `before`, in the order of the
     state's parts; None where something has changed of which there is no check."""
-    said: list[Call] = []
+    calls: list[Call] = []
     for part in PARTS:
         checks = {name: check for name, check in STATE_CHECKS.items() if check.part == part}
         covered = {"key"}.union(
@@ -99,8 +99,8 @@ def brought(before: State, after: State) -> tuple[Call, ...] | None:
                 return None
             for name, check in checks.items():
                 if changed & {*check.says.values(), *check.always}:
-                    said += check.calls(name, entry, known)
-    return tuple(said)
+                    calls += check.calls(name, entry, known)
+    return tuple(calls)
 
 
 def _entries(state: State, part: str) -> dict[str, dict[str, Any]]:

@@ -85,8 +85,8 @@ def data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T
     def apart(purpose: str, count: int) -> list[T]:
         tasks: list[T] = []
         for place in range(count):
-            drawn = (draw(f"{purpose} {redraw}", place) for redraw in range(REDRAWS))
-            task = next((task for task in drawn if index.find(task) is None), None)
+            candidates = (draw(f"{purpose} {redraw}", place) for redraw in range(REDRAWS))
+            task = next((task for task in candidates if index.find(task) is None), None)
             if task is None:
                 what = f"{REDRAWS} drawings gave nothing but near duplicates of {len(index)} tasks"
                 raise UserError(
@@ -155,9 +155,9 @@ def _compose(
     usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
-    drawn = shape(size, type, rng)
+    plan_shape = shape(size, type, rng)
     plan = planning.plan(
-        book, environment, drawn, type, usable=usable, fair=fair, tries=TRIES, rng=rng
+        book, environment, plan_shape, type, usable=usable, fair=fair, tries=TRIES, rng=rng
     )
     state = bind.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)

@@ -92,15 +92,15 @@ class Desk:
 
     def reset(self, state: Mapping[str, Any] | None) -> DeskInstance:
         try:
-            given = state_json(state or {})
+            written = state_json(state or {})
         except (TypeError, orjson.JSONEncodeError) as error:
             raise ValueError(f"the state is not JSON: {error}") from error
-        legal = self._legal.get(given)
+        legal = self._legal.get(written)
         if legal is None:
-            legal = _exactly(orjson.dumps(completed(orjson.loads(given))))
+            legal = _exactly(orjson.dumps(completed(orjson.loads(written))))
             if len(self._legal) >= _REMEMBERED:
                 self._legal.clear()
-            self._legal[_exactly(given)] = legal
+            self._legal[_exactly(written)] = legal
         return DeskInstance(orjson.loads(legal))
 
     def explain(self, call: Call, result: Result) -> str:

@@ -1,7 +1,8 @@
 """The description of an MCP server as an environment: how to reach it, its pinned tools, what is
 known about its state.
 
-    {"command": ["mcp-server-git"], "files": "template", "probes": ["git_status(repo_path='/world')"], "tools": […], …}
+    {"command": ["mcp-server-git"], "files": "template",
+     "probes": ["git_status(repo_path='/world')"], "tools": […], …}
 
 A task's environment is named by the path of this file.
 """
@@ -60,8 +61,8 @@ class Description(Pinned):
             raise ValueError(
                 "files, compared, env and secrets need a process of our own: give command"
             )
-        if told := [name for name in self.env if SECRET.search(name)]:
-            raise ValueError(f"env is written down, in runs too: name {told[0]} by secrets")
+        if secret := [name for name in self.env if SECRET.search(name)]:
+            raise ValueError(f"env is written down, in runs too: name {secret[0]} by secrets")
         self.probe_calls()
         return self
 
@@ -86,10 +87,10 @@ class Description(Pinned):
         """Of everything that a world depends on here: command, files, clock, tools. Where the
         command lies is left out: it differs from machine to machine."""
         command = [Path(self.command[0]).name, *self.command[1:]] if self.command else [self.url]
-        known = self.model_dump(include={"env", "frozen", "compared", "tools"})
-        known |= {"command": command, "files": _contents(Path(self.files)) if self.files else {}}
-        known |= {"secrets": sorted(self.secrets)} if self.secrets else {}
-        return content_id({**known, "without": sorted(self.without)})
+        fields = self.model_dump(include={"env", "frozen", "compared", "tools"})
+        fields |= {"command": command, "files": _contents(Path(self.files)) if self.files else {}}
+        fields |= {"secrets": sorted(self.secrets)} if self.secrets else {}
+        return content_id({**fields, "without": sorted(self.without)})
 
 
 def _contents(folder: Path) -> Mapping[str, str]:
@@ -107,8 +108,8 @@ def asked(
     they change nothing; and, where nothing else shows the state, those of these that need no
     argument as probes. A server all of whose tools are reads has no state."""
     offered = [tool for tool in tools if tool["name"] not in given.without]
-    said = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
-    reads = list(dict.fromkeys([*said, *given.reads]))
+    harmless = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
+    reads = list(dict.fromkeys([*harmless, *given.reads]))
     probes = given.probes
     if probes is None:
         bare = [
@@ -116,8 +117,8 @@ def asked(
             for tool in offered
             if tool["name"] in reads and not tool["inputSchema"].get("required")
         ]
-        shown = bool(given.compared) or len(reads) >= len(offered)
-        probes = [f"{name}()" for name in bare if not given.compared] or ([] if shown else None)
+        complete = bool(given.compared) or len(reads) >= len(offered)
+        probes = [f"{name}()" for name in bare if not given.compared] or ([] if complete else None)
     return given.model_copy(
         update={
             "reads": reads,

@@ -196,9 +196,9 @@ class Session:
         while listed.next_cursor:
             listed = await client.list_tools(cursor=listed.next_cursor)
             tools += listed.tools
-        kept = {"name", "description", "input_schema", "output_schema", "annotations"}
+        fields = {"name", "description", "input_schema", "output_schema", "annotations"}
         self.tools = [
-            tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=kept)
+            tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
             for tool in sorted(tools, key=lambda tool: tool.name)
         ]
         named = {name: getattr(client.server_info, name, "") for name in ("name", "version")}
@@ -209,28 +209,30 @@ class Session:
         home.mkdir()
         folder = str(self.folder)
         command, *options = [part.replace("{folder}", folder) for part in self.server.command]
-        given = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
-        given |= {key: value.replace("{folder}", folder) for key, value in self.server.env.items()}
-        given |= self._secrets
+        variables = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        variables |= {
+            key: value.replace("{folder}", folder) for key, value in self.server.env.items()
+        }
+        variables |= self._secrets
         if self.server.frozen:
-            given["RODS_FROZEN"] = repr(datetime.fromisoformat(self.server.frozen).timestamp())
-            given["PYTHONPATH"] = os.pathsep.join(
-                filter(None, [str(_FROZEN), given.get("PYTHONPATH")])
+            variables["RODS_FROZEN"] = repr(datetime.fromisoformat(self.server.frozen).timestamp())
+            variables["PYTHONPATH"] = os.pathsep.join(
+                filter(None, [str(_FROZEN), variables.get("PYTHONPATH")])
             )
-            given["NODE_OPTIONS"] = (
-                f"--require={_FROZEN / 'frozen.js'} {given.get('NODE_OPTIONS', '')}".strip()
+            variables["NODE_OPTIONS"] = (
+                f"--require={_FROZEN / 'frozen.js'} {variables.get('NODE_OPTIONS', '')}".strip()
             )
-        return StdioServerParameters(command=command, args=options, env=given, cwd=folder)
+        return StdioServerParameters(command=command, args=options, env=variables, cwd=folder)
 
     def _told(self) -> str:
         return f"the MCP server {self.server.url or ' '.join(self.server.command)!r}"
 
     def _complaint(self) -> str:
         try:
-            said = Key().heard(read_regular(self.place / "errors"), DOCUMENT).strip()[-_SAID:]
+            errors = Key().heard(read_regular(self.place / "errors"), DOCUMENT).strip()[-_SAID:]
         except (OSError, UserError):
             return ""
-        return f": {said}" if said else ""
+        return f": {errors}" if errors else ""
 
 
 class Pool:

@@ -52,6 +52,6 @@ class OpenEnvDescription(Pinned):
             if file.suffix == ".py" and file.is_file()
             else ""
         )
-        known = self.model_dump(include={"kind", "factory", "reset", "tools"})
+        fields = self.model_dump(include={"kind", "factory", "reset", "tools"})
         listed = {"compared": sorted(self.compared), "without": sorted(self.without)}
-        return content_id({**known, **listed, "code": code})
+        return content_id({**fields, **listed, "code": code})

@@ -1,6 +1,5 @@
-"""An environment of ours as an OpenEnv server (`rods env serve`), a session a world:
-docs/openenv.md says how tools, results, refusals and states are told by OpenEnv's messages and by
-MCP's."""
+"""An environment of ours as an OpenEnv server (`rods env serve`), a WebSocket a world:
+docs/openenv.md says how tools, results, refusals and states are told by OpenEnv's messages."""
 
 import asyncio
 import contextlib
@@ -28,24 +27,11 @@ _KINDS = {"unknown_tool": "tool_not_found", "hidden_tool": "tool_not_found", "ti
 _KINDS |= dict.fromkeys(WRONG_ARGUMENTS, "invalid_args")
 # of actions, observations, states
 _SCHEMAS = json.loads(Path(__file__).with_name("served.json").read_bytes())
-_BROKE = -32603  # JSON-RPC's codes: the server is at fault; the others, whoever asks
-_CODES = {
-    "INVALID_JSON": -32700,
-    "UNKNOWN_TYPE": -32601,
-    "VALIDATION_ERROR": -32602,
-    "CAPACITY_REACHED": -32000,
-}
-_CODES |= {
-    "tool_not_found": -32602,
-    "invalid_args": -32602,
-    "execution_error": -32000,
-    "timeout": -32000,
-}
 
 
 class ServedEpisode:
-    """One session: a world of `environment`, with answers to OpenEnv's messages and MCP's. Safe to
-    use from threads."""
+    """One session: a world of `environment`, with answers to OpenEnv's messages. Safe to use from
+    threads."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -55,17 +41,13 @@ class ServedEpisode:
         self._turn = threading.Lock()
 
     def ask(self, kind: str, data: Any) -> dict[str, Any]:
-        """The data of the answer to a message of OpenEnv (reset, step, state), or the result of a
-        method of MCP (tools/list, tools/call). Raises RefusedStep, and nothing else: with the code
-        VALIDATION_ERROR for what is no message, EXECUTION_ERROR for whatever the world raises."""
+        """The data of the answer to a message of OpenEnv (reset, step, state). Raises RefusedStep,
+        and nothing else: with the code VALIDATION_ERROR for what is no message, EXECUTION_ERROR for
+        whatever the world raises."""
         try:
             with self._turn:
                 if kind == "state":
                     return self._state()
-                if kind == "tools/list":
-                    return self._listed("inputSchema")
-                if kind == "tools/call":
-                    return self._said(_mapping(data, "params"))
                 observation = (self._reset if kind == "reset" else self._step)(
                     _mapping(data, "data")
                 )
@@ -96,7 +78,7 @@ class ServedEpisode:
     def _step(self, action: Mapping[str, Any]) -> dict[str, Any]:
         kind = action.get("type", "call_tool")
         if kind == "list_tools":
-            return self._listed("input_schema")
+            return self._listed()
         if kind != "call_tool":
             raise RefusedStep(
                 "VALIDATION_ERROR", f"an action is a call_tool or list_tools, not {kind!r}"
@@ -111,18 +93,8 @@ class ServedEpisode:
             }
         return {"tool_name": name, "result": result.text, "error": None}
 
-    def _said(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        result, wrong = self._called(params.get("name"), params.get("arguments", {}))
-        if wrong:
-            raise RefusedStep(wrong, result.text)
-        return {
-            "content": [{"type": "text", "text": result.text}],
-            "data": result.text,
-            "is_error": False,
-        }
-
-    def _listed(self, schema: str) -> dict[str, Any]:
-        keys = {"name": "name", "description": "description", "parameters": schema}
+    def _listed(self) -> dict[str, Any]:
+        keys = {"name": "name", "description": "description", "parameters": "input_schema"}
         documents = [tool.schema() for tool in self.environment.tools().values()]
         return {
             "tools": [{keys[key]: part for key, part in document.items()} for document in documents]
@@ -144,12 +116,12 @@ class ServedEpisode:
         return result, _KINDS.get(result.error, "execution_error") if result.error else ""
 
     def _state(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"episode_id": self._id, "step_count": self._steps}
+        state: dict[str, Any] = {"episode_id": self._id, "step_count": self._steps}
         if self._world is not None:
             with contextlib.suppress(Unsupported):
-                shown["world"] = self._world.snapshot()
-                json.dumps(shown)  # here, where it is the world's fault if it is none
-        return shown
+                state["world"] = self._world.snapshot()
+                json.dumps(state)  # here, where it is the world's fault if it is none
+        return state
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:
@@ -158,9 +130,9 @@ def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-def _parsed(text: str, what: str) -> Mapping[str, Any]:
+def _parsed(text: str) -> Mapping[str, Any]:
     try:
-        return _mapping(json.loads(text), what)
+        return _mapping(json.loads(text), "a message")
     except (ValueError, RecursionError) as error:
         raise RefusedStep("INVALID_JSON", f"Invalid JSON: {error}") from error
 
@@ -168,26 +140,17 @@ def _parsed(text: str, what: str) -> Mapping[str, Any]:
 def application(environment: Environment, sessions: int) -> web.Application:
     """The server. It carries out calls in its own thread, those of environments that wait in
     others. `sessions` worlds live at once; a further one is refused as OpenEnv's server does it."""
-    living = 0  # sessions of WebSockets
-    kept: dict[str, ServedEpisode] = {}  # those of MCP, by id
+    living = 0
 
     async def asked(episode: ServedEpisode, kind: str, data: Any) -> dict[str, Any]:
         if environment.features.waits:
             return await asyncio.to_thread(episode.ask, kind, data)
         return episode.ask(kind, data)
 
-    def full() -> RefusedStep | None:
-        taken = living + len(kept) >= sessions
-        return (
-            RefusedStep("CAPACITY_REACHED", f"all {sessions} sessions are in use")
-            if taken
-            else None
-        )
-
     async def answered(episode: ServedEpisode, text: str) -> dict[str, Any] | None:
         """The answer to one message of a WebSocket; None where it asks to close."""
         try:
-            message = _parsed(text, "a message")
+            message = _parsed(text)
             kind = message.get("type", "")
             if kind == "close":
                 return None
@@ -202,8 +165,9 @@ def application(environment: Environment, sessions: int) -> web.Application:
         nonlocal living
         socket = web.WebSocketResponse(max_msg_size=LARGEST)
         await socket.prepare(request)
-        if refused := full():
-            await socket.send_json(_error(refused))
+        if living >= sessions:
+            full = RefusedStep("CAPACITY_REACHED", f"all {sessions} sessions are in use")
+            await socket.send_json(_error(full))
             await socket.close()
             return socket
         living += 1
@@ -220,69 +184,20 @@ def application(environment: Environment, sessions: int) -> web.Application:
             living -= 1
         return socket
 
-    async def once(request: web.Request) -> web.Response:
-        """A message by HTTP, which OpenEnv answers from a world of its own each time."""
-        kind = request.path.removeprefix("/")
-        try:
-            data = _parsed(await request.text() or "{}", "what is asked")
-            data = data.get("action", {}) if kind == "step" else data
-            return web.json_response(await asked(ServedEpisode(environment), kind, data))
-        except RefusedStep as error:
-            wrong = error.code in ("VALIDATION_ERROR", "INVALID_JSON")
-            return web.json_response({"detail": error.text}, status=422 if wrong else 500)
-
-    async def method(request: web.Request) -> web.Response:
-        """JSON-RPC, by which OpenEnv's clients in production mode list and call tools: in a session
-        that they create and close, or else in a world of its own each time."""
-        number = None
-        try:
-            message = _parsed(await request.text(), "a request")
-            number = message.get("id")
-            name = message.get("method")
-            params = _mapping(message.get("params", {}), "params")
-            key = str(params.get("session_id", ""))
-            if name == "openenv/session/create":
-                if refused := full():
-                    raise refused
-                key = str(uuid.uuid4())
-                kept[key] = ServedEpisode(environment)
-                said: dict[str, Any] = {"session_id": key}
-            elif key not in kept and (key or name == "openenv/session/close"):
-                raise RefusedStep("VALIDATION_ERROR", f"Unknown session_id: {key}")
-            elif name == "openenv/session/close":
-                del kept[key]
-                said = {"session_id": key, "closed": True}
-            elif name in ("tools/list", "tools/call"):
-                said = await asked(kept.get(key) or ServedEpisode(environment), name, params)
-            else:
-                raise RefusedStep("UNKNOWN_TYPE", f"Method not found: {name}")
-            outcome: dict[str, Any] = {"result": said}
-        except RefusedStep as error:
-            code = _CODES.get(error.code, _BROKE)
-            data = {"error_type": error.code}
-            outcome = {"error": {"code": code, "message": error.text, "data": data}}
-        return web.json_response({"jsonrpc": "2.0", "id": number, **outcome})
-
     async def about(request: web.Request) -> web.Response:
-        return web.json_response(said[request.path])
+        return web.json_response(pages[request.path])
 
-    told = {"name": environment.name, "version": environment.hash}
-    told["description"] = f"{len(environment.tools())} tools, served by RODS"
-    said: dict[str, Any] = {
+    pages: dict[str, Any] = {
         "/health": {"status": "healthy"},
         "/schema": _SCHEMAS,
-        "/metadata": told,
+        "/metadata": {
+            "name": environment.name,
+            "version": environment.hash,
+            "description": f"{len(environment.tools())} tools, served by RODS",
+        },
     }
     app = web.Application(client_max_size=LARGEST)
-    app.add_routes(
-        [
-            web.get("/ws", play),
-            web.post("/reset", once),
-            web.post("/step", once),
-            web.get("/state", once),
-        ]
-    )
-    app.add_routes([web.post("/mcp", method), *(web.get(path, about) for path in said)])
+    app.add_routes([web.get("/ws", play), *(web.get(path, about) for path in pages)])
     return app
 
 

@@ -155,9 +155,9 @@ class StepSession:
                 raise InfrastructureError(f"{name} was not carried out: {error}") from error
             kind = "bad_arguments" if error.code == "VALIDATION_ERROR" else "tool"
             return Result(f"Error: {error}", None, kind)
-        told = self._shown(answer)
+        text = self._shown(answer)
         if not self._calls:
-            return Result(told, answer["observation"])
+            return Result(text, answer["observation"])
         observation = answer["observation"]
         if wrong := observation.get("error"):
             kind = wrong.get("error_type", "")
@@ -224,13 +224,13 @@ class Socket:
     def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         message = {"type": kind} if kind == "state" else {"type": kind, "data": dict(data)}
         answer = self._run(self._exchange(json.dumps(message)))
-        told: dict[str, Any] = answer.get("data") or {}
+        content: dict[str, Any] = answer.get("data") or {}
         if answer.get("type") != "error":
-            return told
-        code = str(told.get("code"))
-        text = str(told.get("message"))
+            return content
+        code = str(content.get("code"))
+        text = str(content.get("message"))
         if code in _OUTSIDE:
-            details = told.get("errors")
+            details = content.get("errors")
             raise RefusedStep(code, _faults(details) if details else text)
         self.end()
         if code == "CAPACITY_REACHED":
@@ -271,8 +271,8 @@ class Socket:
         answer = await self._socket.receive()
         if answer.type is not aiohttp.WSMsgType.TEXT:
             raise ConnectionError(f"the connection ended ({answer.type.name})")
-        told: dict[str, Any] = json.loads(answer.data)
-        return told
+        content: dict[str, Any] = json.loads(answer.data)
+        return content
 
     async def _close(self) -> None:
         if hasattr(self, "_socket"):

@@ -60,16 +60,16 @@ def introduced(given: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:
     """`given` with the tools of the environment, and where nothing says what is compared,
     everything that it shows of its state; and what it shows first. Raises UserError,
     InfrastructureError."""
-    made = session(given)
+    opened = session(given)
     try:
-        tools = made.tools()
+        tools = opened.tools()
         try:
-            first = made.begin(given.reset)
+            first = opened.begin(given.reset)
         except ValueError as error:
             raise InfrastructureError(str(error)) from error
-        compared = given.compared or sorted(made.state())
+        compared = given.compared or sorted(opened.state())
     finally:
-        made.end()
+        opened.end()
     return given.model_copy(update={"tools": tools, "compared": compared}), first
 
 
@@ -111,10 +111,10 @@ class OpenEnvironment:
     def reset(self, state: Mapping[str, Any] | None) -> "OpenEnvWorld":
         """Raises ValueError for an illegal state, UserError where other tools are listed than those
         pinned, InfrastructureError."""
-        given = dict(state or {})
-        arguments = given.pop(RESET, {})
-        if given:
-            other = next(iter(given))
+        parts = dict(state or {})
+        arguments = parts.pop(RESET, {})
+        if parts:
+            other = next(iter(parts))
             raise ValueError(
                 f"the state of an OpenEnv environment has {RESET!r} and 'calls', not {other!r}"
             )
@@ -145,16 +145,16 @@ class OpenEnvironment:
             try:
                 if self._alone and self._living():
                     raise Full("another object of its class lives")
-                made = session(self.described)
+                opened = session(self.described)
                 try:
                     if not self._held:
-                        self.described.hold(self.name, made.tools())
+                        self.described.hold(self.name, opened.tools())
                         self._held = True
-                    made.begin(arguments)
+                    opened.begin(arguments)
                 except BaseException:
-                    made.end()
+                    opened.end()
                     raise
-                return made
+                return opened
             except Full as full:
                 if time.monotonic() > until:
                     raise InfrastructureError(
@@ -201,8 +201,8 @@ class OpenEnvWorld(OnlyCalled):
         """What is compared of its state."""
         with self._lock:
             self._used()
-            shown = self._session.state()
-        return {key: shown.get(key) for key in self._environment.described.compared}
+            state = self._session.state()
+        return {key: state.get(key) for key in self._environment.described.compared}
 
     def leave(self, wait: bool = False) -> bool:
         """Ends the session, unless it is in use. Whether it has ended."""

@@ -147,11 +147,11 @@ def _is_library(entry: Path) -> bool:
 
 def _outermost(places: Sequence[Path]) -> list[Path]:
     """Without what lies below another one."""
-    kept: list[Path] = []
+    outermost: list[Path] = []
     for place in sorted(set(places), key=lambda place: len(place.parts)):
-        if not any(place.is_relative_to(above) for above in kept):
-            kept.append(place)
-    return kept
+        if not any(place.is_relative_to(above) for above in outermost):
+            outermost.append(place)
+    return outermost
 
 
 class Offer(NamedTuple):

@@ -85,15 +85,15 @@ class Sandboxed:
         )
         self._cells = [_Cell(worker, factory) for worker in workers]
         try:
-            told = self._cells[0].worker.open()
-            self.name, self.hash = (of(told[key], str) for key in ("name", "hash"))
+            description = self._cells[0].worker.open()
+            self.name, self.hash = (of(description[key], str) for key in ("name", "hash"))
             deterministic, snapshot, fork, visible = (
-                of(flag, bool) for flag in of(told["features"], list)
+                of(flag, bool) for flag in of(description["features"], list)
             )
             if max(len(self.name), len(self.hash)) > _NAME:
                 raise ValueError(f"a name or hash of more than {_NAME} characters")
             self._tools, self._checks = (
-                dict(_TOOLS.validate_json(orjson.dumps(told.get(kind, [])), strict=True))
+                dict(_TOOLS.validate_json(orjson.dumps(description.get(kind, [])), strict=True))
                 for kind in ("tools", "checks")
             )
         except (ValueError, TypeError, KeyError) as error:

@@ -25,7 +25,7 @@ export function view(root, { run, rest }) {
   const facts = el("p", { class: "faint", id: "boundary-facts", title: "observations.jsonl: the latest group of each task; pool.jsonl: who is in the pool" });
   const play = el("button", { onclick: () => playing(1) }, "play");
   let wanted = rest[0] ? Number(rest[0]) : null; // a step of the past; null follows the run
-  let cursor = "", decided = 0, last = 0, timer = 0, asked = 0;
+  let last = 0, timer = 0, asked = 0;
   root.append(
     el("div", { class: "controls" }, el("span", {}, "after step ", said), range, play,
       el("button", { id: "boundary-live", onclick: () => seek(null) }, "latest")),
@@ -52,8 +52,6 @@ export function view(root, { run, rest }) {
     const got = await ask(path(run, "boundary", { step: wanted }));
     if (mine !== asked) return; // the slider has moved on
     last = got.last;
-    cursor = got.cursor;
-    decided = got.decided;
     dots.clear();
     for (const dot of got.dots) dots.set(dot[0], dot);
     zone.setAttribute("x", x(got.bounds[0]));
@@ -63,17 +61,6 @@ export function view(root, { run, rest }) {
       marks[side].setAttribute("x", x(bound));
       marks[side].textContent = bound;
     });
-    draw(got.step, got.active);
-  }
-
-  async function news() {
-    const got = await ask(path(run, "groups", { after: cursor, decided }));
-    if (got.reset) return whole();
-    cursor = got.cursor;
-    decided = got.decided;
-    last = got.step;
-    for (const task of got.left) dots.delete(task);
-    for (const dot of got.dots) dots.set(dot[0], dot);
     draw(got.step, got.active);
   }
 
@@ -114,8 +101,8 @@ export function view(root, { run, rest }) {
 
   return {
     async update(moved) {
-      if (!cursor || moved.has("attempt")) await whole();
-      else if (wanted == null && (moved.has("observations") || moved.has("pool"))) await news();
+      const news = wanted == null && (moved.has("observations") || moved.has("pool"));
+      if (!asked || moved.has("attempt") || news) await whole();
     },
     move: (by) => {
       const step = (wanted ?? last) + by * (exported ? stride() : 1);

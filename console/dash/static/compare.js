@@ -1,13 +1,13 @@
 // Runs beside each other: reward over steps, held-out scores with their intervals, and what extensions compare.
 
 import { chart } from "chart";
-import { el, link, listing, num, shown, table } from "dom";
+import { el, estimated as text, link, listing, shown, table } from "dom";
 import { ask, path } from "source";
 
 const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
 
 /** The tables of extensions: those of the same title as one, rows of the same name beside each other; last their notes. */
-function more(runs, tables, text) {
+function more(runs, tables) {
   const every = tables.flatMap((some, index) => some.map((one) => ({ ...one, run: runs[index] })));
   const notes = every.flatMap((one) => one.notes.map((note) => el("p", {}, link(one.run, "run", [], one.run), ": ", shown(note))));
   return [[...new Set(every.map((one) => one.title))].map((title) => {
@@ -36,18 +36,17 @@ export function view(root, { run, rest, names }) {
 
   async function load() {
     const runs = [...chosen].slice(0, COLOURS.length);
-    const [curves, scores] = await Promise.all(["steps", "compare"].map((what) => Promise.all(runs.map((name) => ask(path(name, what, { whole: 1 }))))));
+    const [curves, scores] = await Promise.all(["steps", "compare"].map((what) => Promise.all(runs.map((name) => ask(path(name, what))))));
     const every = [...new Set(curves.flatMap((one) => one.columns.step))].sort((a, b) => a - b);
     const drawn = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1", range: [0, 1], source: "observations.jsonl of each run",
       series: runs.map((name, index) => ({ label: name, colour: COLOURS[index] })) });
-    const text = (found, sign = "") => (found ? (found.mean >= 0 ? sign : "") + num(found.mean, 3) + (found.interval ? ` [${num(found.interval[0], 3)}, ${num(found.interval[1], 3)}]` : "") : null);
     const rows = runs.map((name, index) => {
       const held = scores[index].heldout;
       return [link(name, "run", [], name), curves[index].columns.step.at(-1) ?? 0, text(held?.start?.progress), text(held?.end?.progress), text(held?.difference?.progress, "+")];
     });
     place.replaceChildren(drawn.node, el("h2", {}, "Held-out progress, mean [95 % interval]"),
       el("div", { title: "eval/heldout_step_*.jsonl; `rods trainer score` makes them" }, table(["run", "last step", "at the start", "at the end", "paired difference"], rows)),
-      el("div", {}, more(runs, scores.map((one) => one.tables), text)));
+      el("div", {}, more(runs, scores.map((one) => one.tables))));
     if (every.length)
       drawn.draw(every, curves.map((one) => {
         const at = new Map(one.columns.step.map((step, row) => [step, one.columns.reward[row]]));

@@ -52,6 +52,10 @@ export function num(value, digits = 0) {
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/** A mean with its 95 % interval, where there is one; `sign` is "+" for differences. */
+export const estimated = (found, sign = "") =>
+  found ? (found.mean >= 0 ? sign : "") + num(found.mean, 3) + (found.interval ? ` [${num(found.interval[0], 3)}, ${num(found.interval[1], 3)}]` : "") : null;
+
 /** A figure with its unit; where it comes from shows on hover. */
 export function figure(name, value, unit, source) {
   return el("div", { class: "figure", title: source, "data-name": name },

@@ -22,13 +22,15 @@ export function view(root, { run, rest }) {
 
   async function compare() {
     beside = chosen;
-    const got = await ask(path(run, "pair", { task: chosen }));
-    const shownPair = [["seed", "its seed"], ["task", got.seed ? "this variant" : "this original"]].filter(([name]) => got[name]);
+    const got = await ask(path(run, "task", { task: chosen }));
+    const [task, seed] = got.line.toReversed();
+    const distance = task.provenance?.profile_distance;
+    const pair = [[seed, "its seed", task], [task, seed ? "this variant" : "this original", seed]].filter(([one]) => one);
     both.replaceChildren(
-      el("h2", {}, link(run, "task", [chosen], chosen), got.task?.provenance?.profile_distance == null ? "" : ` at distance ${num(got.task.provenance.profile_distance, 3)} from the profile of its root, 0 to 1`),
-      el("div", { class: "two" }, shownPair.map(([name, title]) =>
-        el("div", {}, el("h2", {}, `${title}: profile`), got.profiles[name] ? profile(got.profiles[name]) : el("p", { class: "faint" }, "no profile: it has no calls by turn, or its environment is not here in the version of the task"),
-          conversation(got[name], name === "task" ? got.seed : got.task, `${title}: conversation`)))));
+      el("h2", {}, link(run, "task", [chosen], chosen), distance == null ? "" : ` at distance ${num(distance, 3)} from the profile of its root, 0 to 1`),
+      el("div", { class: "two" }, pair.map(([one, title, other]) =>
+        el("div", {}, el("h2", {}, `${title}: profile`), got.profiles[one.id] ? profile(got.profiles[one.id]) : el("p", { class: "faint" }, "no profile: it has no calls by turn, or its environment is not here in the version of the task"),
+          conversation(one, other, `${title}: conversation`)))));
   }
 
   /** The tree: a column a generation, a row a leaf. */

@@ -1,4 +1,4 @@
-// The shell: which run, which view, and the stream that tells the view what has moved.
+// The shell: which run, which view, and what has moved, which the view is told.
 
 import * as boundary from "boundary";
 import * as compare from "compare";
@@ -16,6 +16,7 @@ import * as task from "task";
 
 const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs, report };
 const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs", "report"]; // in the menu; tasks are reached by links
+const BEAT = 5000; // milliseconds after which a view is updated though nothing has moved: a process may have died
 const first = exported ? "report" : "run";
 const root = document.getElementById("view");
 const pulse = document.getElementById("pulse");
@@ -41,38 +42,25 @@ async function show() {
   const trouble = el("div");
   root.append(trouble, place);
   const mine = (now = (VIEWS[view] ?? run).view(place, { run: chosen, rest, names: names.map((one) => one.name) }));
-  let last = {}, busy = false, again = null;
+  let last = {}, updated = 0;
   pulse.textContent = "reading the logs …";
   async function hear(positions) {
-    if (busy) return void (again = positions);
-    busy = true;
     const moved = new Set(Object.keys({ ...last, ...positions }).filter((key) => positions[key] !== last[key]));
+    if (!moved.size && Date.now() - updated < BEAT) return;
+    updated = Date.now();
     try {
-      if (positions.error) throw new Error([positions.where, positions.error].filter(Boolean).join(": ") + (positions.remedy ? ` → ${positions.remedy}` : ""));
-      if (positions.reading != null) {
-        pulse.textContent = `history: ${positions.reading} %`;
-        pulse.title = "how much of the logs was read, since this page was started";
-        if (!mine.grows) return void trouble.replaceChildren(el("p", { class: "faint" }, `The run's history is being read: ${positions.reading} %`));
-      }
+      if (positions.error) throw new Error(positions.error);
       await mine.update(moved, positions);
       last = positions;
       trouble.replaceChildren();
-      if (positions.reading != null) return;
       pulse.textContent = exported ? "an export" : `attempt ${positions.attempt}, record ${positions.observations}`;
       pulse.title = "the run's attempt and the last record of observations.jsonl that was read";
     } catch (error) {
       trouble.replaceChildren(el("p", { class: "note", role: "alert" }, error.message));
       pulse.textContent = "";
-    } finally {
-      busy = false;
-    }
-    if (again && now === mine) {
-      const next = again;
-      again = null;
-      hear(next);
     }
   }
-  stop = follow(chosen, (positions) => now === mine && hear(positions));
+  stop = follow(chosen, async (positions) => now === mine && (await hear(positions)));
 }
 
 choice.addEventListener("change", () => (location.hash = address(choice.value, parts()[1] in VIEWS && parts()[1] !== "task" ? parts()[1] : "run")));

@@ -21,8 +21,8 @@ export function view(root, { run }) {
         figure("tokens_in", num(total("tokens_in")), each("tokens_in"), SOURCE), figure("tokens_out", num(total("tokens_out")), each("tokens_out"), SOURCE),
         ["tokens", "requests"].filter((kind) => got.budget?.[kind] != null).map((kind) =>
           figure(`budget_of_${kind}`, num(got.budget[`used_${kind}`]), `used of ${num(got.budget[kind])}`, "heartbeat.daemon.json"))),
-      listing("Calls by endpoint and stage", SOURCE, ["process", "endpoint", "stage", "calls", "failed", "tokens in", "tokens out", "seconds: median", "95 % below", "summed"],
-        got.calls.map((one) => [one.process, shown(one.endpoint), shown(one.stage), one.calls, one.failed, one.tokens_in, one.tokens_out, one.median, one.slow, one.seconds])),
+      listing("Calls by endpoint and stage", SOURCE, ["process", "endpoint", "stage", "calls", "failed", "tokens in", "tokens out", "seconds", "seconds a call"],
+        got.calls.map((one) => [one.process, shown(one.endpoint), shown(one.stage), one.calls, one.failed, one.tokens_in, one.tokens_out, one.seconds, one.seconds / one.calls])),
       listing(`Endpoints as the daemon sees them (${got.life})`, "heartbeat.daemon.json", ["endpoint", "model", "in flight", "at most", "waiting", "trouble"],
         (got.endpoints ?? []).map((one) => [shown(one.endpoint), shown(one.model), one.in_flight, one.limit, one.waiting, one.why ? shown(`down for ${num(one.down_seconds)} s: ${one.why}`) : "none"])) ?? "");
   }

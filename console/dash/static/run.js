@@ -8,27 +8,32 @@ const OBSERVATIONS = "observations.jsonl";
 const LABELS = 5; // the commonest, which are drawn
 const columns = (...names) => Object.fromEntries(names.map((name) => [name, []]));
 
-export function view(root, { run }) {
-  const top = el("div"), below = el("div", { class: "two" });
+/** What the run's steps and merges have come to, as charts, which the report shows too: {node, update}. */
+export function curves(run) {
   const reward = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1",
     source: `${OBSERVATIONS}: resolved turns over expected turns`, range: [0, 1], series: [{ label: "reward", colour: "boundary" }] });
   const zones = chart({ title: "Zones", unit: "share of a step's tasks", range: [0, 1],
     source: `${OBSERVATIONS}: the zone of each group`, series: ZONES.map((name) => ({ label: name.replace("_", " "), colour: name })) });
   const pool = chart({ title: "Pool", unit: "tasks after each merge", source: "pool.jsonl: counts of epoch records",
     series: [{ label: "originals", colour: "truncated" }, { label: "variants", colour: "boundary" }] });
-  const norm = chart({ title: "Gradient norm", unit: "before clipping", source: `${OBSERVATIONS}: update records`,
-    series: [{ label: "norm", colour: "second" }] });
-  const entropy = chart({ title: "Entropy", unit: "nats a token of the policy that made the rollouts", source: `${OBSERVATIONS}: update records`,
-    series: [{ label: "entropy", colour: "too_hard" }] });
-  const hard = chart({ title: "Difficulty of drawn tasks", unit: "1 to 100", range: [0, 100], source: `${OBSERVATIONS}: folded from the groups of drawn tasks`,
-    series: [{ label: "difficulty", colour: "boundary" }] });
+  const decided = chart({ title: "Variants so far", unit: "by what merges decided", source: "pool.jsonl: injected, retired, revived",
+    series: [{ label: "injected", colour: "boundary" }, { label: "retired", colour: "too_hard" }, { label: "revived", colour: "second" }] });
+  const ofSteps = [ // a value a step, where it is known
+    ["norm", chart({ title: "Gradient norm", unit: "before clipping", source: `${OBSERVATIONS}: update records`, series: [{ label: "norm", colour: "second" }] })],
+    ["entropy", chart({ title: "Entropy", unit: "nats a token of the policy that made the rollouts", source: `${OBSERVATIONS}: update records`, series: [{ label: "entropy", colour: "too_hard" }] })],
+    ["calling", chart({ title: "Turns with a call", unit: "share of turns, 0 to 1", range: [0, 1], source: `${OBSERVATIONS}: calling`, series: [{ label: "turns with a call", colour: "boundary" }] })],
+    ["replies", chart({ title: "Replies", unit: "per turn", source: `${OBSERVATIONS}: replies`, series: [{ label: "replies", colour: "second" }] })],
+    ["difficulty", chart({ title: "Difficulty of drawn tasks", unit: "1 to 100", range: [0, 100], source: `${OBSERVATIONS}: folded from the groups of drawn tasks`, series: [{ label: "difficulty", colour: "boundary" }] })],
+    ["earned", chart({ title: "Reward of drawn tasks", unit: "mean, −1 to 1", range: [-1, 1], source: `${OBSERVATIONS}: groups of drawn tasks`, series: [{ label: "reward", colour: "second" }] })],
+  ];
   const labels = el("div");
-  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node, hard.node), below);
-  const steps = columns("step", "reward", "difficulty", ...ZONES), epochs = columns("step", "originals", "generated");
+  const node = el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, decided.node, ofSteps.map(([, curve]) => curve.node));
+  const steps = columns("step", "reward", "difficulty", "earned", "turns", "calling", "replies", ...ZONES);
+  const epochs = columns("step", "originals", "generated", "injected", "retired", "revived");
   const updates = new Map(), turns = new Map(); // by step
   let cursor = "", merged = 0, drawnLabels = "", became = null;
 
-  async function curves() {
+  async function update() {
     const got = await ask(path(run, "steps", { after: cursor, merged: merged || "" }));
     if (got.reset) {
       for (const known of [steps, epochs]) for (const name of Object.keys(known)) known[name] = [];
@@ -39,7 +44,7 @@ export function view(root, { run }) {
     cursor = got.cursor;
     for (const [known, news] of [[steps, got.columns], [epochs, got.epochs]]) for (const name of Object.keys(known)) known[name].push(...news[name]);
     if (got.epochs.epoch.length) merged = got.epochs.epoch.at(-1) + 1;
-    got.updates.step.forEach((step, row) => updates.set(step, [got.updates.norm[row], got.updates.entropy[row]]));
+    got.updates.step.forEach((step, row) => updates.set(step, { norm: got.updates.norm[row], entropy: got.updates.entropy[row] }));
     got.labels.step.forEach((step, row) => turns.set(step, Object.fromEntries(Object.keys(got.labels).map((name) => [name, got.labels[name][row]]))));
     if (steps.step.length) {
       reward.draw(steps.step, [steps.reward]);
@@ -47,13 +52,19 @@ export function view(root, { run }) {
       zones.draw(steps.step, ZONES.map((name) => steps[name].map((count, row) => (totals[row] ? count / totals[row] : null))));
     }
     if (epochs.step.length) pool.draw(epochs.step, [epochs.originals, epochs.generated]);
-    [norm, entropy].forEach((curve, place) => {
-      const told = [...updates].filter(([, values]) => values[place] != null);
-      curve.node.hidden = !told.length;
-      if (told.length) curve.draw(told.map(([step]) => step), [told.map(([, values]) => values[place])]);
-    });
-    hard.node.hidden = !steps.difficulty.some((value) => value != null);
-    if (!hard.node.hidden) hard.draw(steps.step, [steps.difficulty]);
+    decided.node.hidden = !epochs.injected.some(Boolean);
+    if (!decided.node.hidden) decided.draw(epochs.step, [epochs.injected, epochs.retired, epochs.revived]);
+    const perTurn = (name) => steps.step.map((step, row) => [step, steps.turns[row] ? steps[name][row] / steps.turns[row] : null]);
+    const known = {
+      norm: [...updates].map(([step, one]) => [step, one.norm]), entropy: [...updates].map(([step, one]) => [step, one.entropy]),
+      calling: perTurn("calling"), replies: perTurn("replies"),
+      difficulty: steps.step.map((step, row) => [step, steps.difficulty[row]]), earned: steps.step.map((step, row) => [step, steps.earned[row]]),
+    };
+    for (const [name, curve] of ofSteps) {
+      const values = known[name].filter(([, value]) => value != null);
+      curve.node.hidden = !values.length;
+      if (values.length) curve.draw(values.map(([step]) => step), [values.map(([, value]) => value)]);
+    }
     drawLabels();
   }
 
@@ -75,17 +86,24 @@ export function view(root, { run }) {
     became.draw(rows.map((row) => row.step), most.map((name) => rows.map((row, place) => row[name] / all[place])));
   }
 
+  return { node, update };
+}
+
+export function view(root, { run }) {
+  const top = el("div"), below = el("div", { class: "two" }), charts = curves(run);
+  root.append(top, charts.node, below);
+
   async function figures() {
     const now = await ask(path(run, "status"));
     top.replaceChildren(...told(now));
     below.replaceChildren(...listed(now));
   }
 
+  figures().catch(() => {}); // at once: the history of a long run takes a while; an error is told behind it
   return {
-    grows: true, // shows what there is while the history is being read
     async update(moved) {
       const waiting = [figures()];
-      if (moved.has("reading") || moved.has("attempt") || moved.has("observations") || moved.has("pool")) waiting.push(curves());
+      if (moved.has("attempt") || moved.has("observations") || moved.has("pool")) waiting.push(charts.update());
       await Promise.all(waiting);
     },
   };

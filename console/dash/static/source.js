@@ -4,8 +4,7 @@ const held = document.getElementById("answers");
 const answers = held ? JSON.parse(held.textContent) : null;
 export const exported = answers !== null;
 
-const SILENT = 12000; // milliseconds without an event after which positions are polled
-const POLL = 2000;
+const POLL = 1000; // milliseconds
 
 /** The path of a view of a run, with its parameters. */
 export function path(run, view, parameters = {}) {
@@ -17,7 +16,7 @@ export function path(run, view, parameters = {}) {
 /** The answer to a path; throws an Error that says what to do. */
 export async function ask(address) {
   if (exported) {
-    const whole = address.replace(/[?&](after|whole)=[^&]*/, "");
+    const whole = address.replace(/[?&]after=[^&]*/, "");
     if (whole in answers) return answers[whole];
     throw new Error("This is not in the export → open the run with `rods dash`");
   }
@@ -27,33 +26,25 @@ export async function ask(address) {
   return answer;
 }
 
-/** Calls `hear` with a run's positions whenever they come; returns what stops it. Nothing is asked while the page is not
- * seen: browsers hold few connections to a server, and a stream in every hidden tab would leave none. */
+/** Calls `hear` with a run's positions, once a second; returns what stops it. Nothing is asked while the page is not seen. */
 export function follow(run, hear) {
+  const asked = () => ask(path(run, "positions")).then(hear, (error) => hear({ error: error.message }));
   if (exported) {
-    ask(path(run, "positions")).then(hear);
+    asked();
     return () => {};
   }
-  let heard = Date.now(), events = null;
-  function open() {
-    events?.close();
-    events = null;
-    if (document.hidden) return;
-    heard = Date.now();
-    events = new EventSource(`/events?run=${encodeURIComponent(run)}`);
-    events.onmessage = (event) => {
-      heard = Date.now();
-      hear(JSON.parse(event.data));
-    };
+  let waiting = false;
+  async function poll() {
+    if (waiting || document.hidden) return;
+    waiting = true;
+    await asked();
+    waiting = false;
   }
-  const poll = setInterval(() => {
-    if (events && Date.now() - heard > SILENT) ask(path(run, "positions")).then(hear, (error) => hear({ error: error.message }));
-  }, POLL);
-  document.addEventListener("visibilitychange", open);
-  open();
+  const timer = setInterval(poll, POLL);
+  document.addEventListener("visibilitychange", poll);
+  poll();
   return () => {
-    document.removeEventListener("visibilitychange", open);
-    events?.close();
-    clearInterval(poll);
+    document.removeEventListener("visibilitychange", poll);
+    clearInterval(timer);
   };
 }

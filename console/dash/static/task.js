@@ -77,14 +77,14 @@ function episode(trace) {
   const verdicts = trace.turns.map((turn) => (turn.verdict ? (Object.values(turn.verdict).every((one) => one !== false) ? "✓" : "✗") : "–")).join(" ");
   const spans = [...(trace.spans ?? [])]; // of the policy's replies, in order
   const tokens = spans.reduce((sum, [start, end]) => sum + end - start, 0);
-  const earned = [`reward ${num(trace.reward, 3)}`, `advantage ${num(trace.advantage, 3)}`, tokens ? `${num(tokens)} tokens` : ""].filter(Boolean).join(", ");
-  return el("details", {}, el("summary", { title: SOURCE(trace) }, shown(`rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ${earned}, ended ${trace.end}, turns ${verdicts}`)),
+  const earned = [`reward ${num(trace.reward, 3)}`, trace.advantage == null ? "" : `advantage ${num(trace.advantage, 3)}`, tokens ? `${num(tokens)} tokens` : ""].filter(Boolean).join(", ");
+  return el("details", {}, el("summary", { title: SOURCE }, shown(`rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ${earned}, ended ${trace.end}, turns ${verdicts}`)),
     trace.turns.map((turn, number) => {
       const replies = turn.steps.map((step) => [step, spans.shift()]);
       const label = trace.labels?.[number];
       return el("div", { class: "turn" },
-        el("div", { class: "who", title: SOURCE(trace) }, shown(`turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`
-          + (label ? `, ${label.replaceAll("_", " ")}` : "") + `, advantage ${num(trace.advantage, 3)}`)),
+        el("div", { class: "who", title: SOURCE }, shown(`turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`
+          + (label ? `, ${label.replaceAll("_", " ")}` : ""))),
         replies.map(([step, span]) => [
           el("div", {}, span ? el("span", { class: "who", title: "traces/: the span of this reply in the completion" }, `${num(span[1] - span[0])} tokens `) : null, shown(step.text)), step.error ? el("div", { class: "note" }, shown(step.error)) : null,
           step.calls.map((call, place) => el("div", { class: "mono" }, shown(`${call.name}(${JSON.stringify(call.arguments)}) → ${step.results[place]?.text ?? "no result"}`))),
@@ -95,4 +95,4 @@ function episode(trace) {
       el("div", { class: "turn" }, el("div", { class: "who" }, shown(message.role)), shown(typeof message.content === "string" ? message.content : JSON.stringify(message.content))))));
 }
 
-const SOURCE = (trace) => `traces/; observations.jsonl: the rollout's reward and labels. Advantage, the same for all tokens of the rollout: ${trace.advantage_by ?? "none on record"}`;
+const SOURCE = "traces/; observations.jsonl: the rollout's reward, labels and, where the trainer reports it, advantage";

@@ -176,13 +176,13 @@ def _known(
             if wanted & place and (key or number < 2) and checker.fits(leaf)
         ]
         near = [leaf for leaf in near if not isinstance(leaf, str) or leaf not in own]
-        known = [
+        values = [
             leaf
             for leaf in near
             if not isinstance(leaf, str) or 0 < len(leaf.split()) <= WORDS_OF_A_NAME
         ]
-        if known:
-            return [value for index, value in enumerate(known) if value not in known[:index]]
+        if values:
+            return [value for index, value in enumerate(values) if value not in values[:index]]
     return []
 
 
@@ -206,15 +206,17 @@ def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
     schema = limits(parameter)
     listed = schema.get("type") == "array"
     checker = Checker(schema.get("items", {}) if listed else schema)
-    known = (scene.state, *(value_of(result) for _, result in scene.calls))
+    sources = (scene.state, *(value_of(result) for _, result in scene.calls))
     held = [
         leaf
-        for whole in known
+        for whole in sources
         for _, leaf, _ in _leaves(whole, ())
         if len(str(leaf).split()) <= WORDS_OF_A_NAME
     ]
-    told = (parameter.default, *QUOTED.findall(parameter.description))
-    fitting = [value for value in (*told, *held) if value not in (None, "") and checker.fits(value)]
+    examples = (parameter.default, *QUOTED.findall(parameter.description))
+    fitting = [
+        value for value in (*examples, *held) if value not in (None, "") and checker.fits(value)
+    ]
     return [
         [value] if listed else value
         for value in {canonical(value): value for value in fitting}.values()
@@ -234,15 +236,15 @@ def returned_values(
     that was seen."""
     if is_changed(tool, parameter.name):
         return []
-    told = set[bytes]().union(*(contents(result.value) for _, result in calls))
-    told -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
+    in_results = set[bytes]().union(*(contents(result.value) for _, result in calls))
+    in_results -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
     further = () if _is_invented(tool, parameter) or MAKING & _parts(tool.name) else fitting
     telling = [value for value in further if isinstance(value, (str, list)) and not is_small(value)]
     values = [value for value in (*listed, *telling) if value is not LEFT_OUT and value != []]
     return [
         value
         for value in values
-        if told.issuperset(map(canonical, value if isinstance(value, list) else [value]))
+        if in_results.issuperset(map(canonical, value if isinstance(value, list) else [value]))
     ]
 
 

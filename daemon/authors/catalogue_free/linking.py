@@ -20,7 +20,7 @@ from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, with_calls
 from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
-from rods.environments.base import Parameter, reference
+from rods.environments.base import Environment, Parameter, reference
 from rods.gates.referents import Mention, is_amount, keys_of, mentions, referent
 from rods.tasks import Task
 
@@ -29,42 +29,46 @@ Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
 def tool_options(
-    prober: Prober, given: Assignment[Task], rng: random.Random
+    prober: Prober, assignment: Assignment[Task], rng: random.Random
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there
     (rather not the seed's, or just these; as many as a task shows at most); where a call of the
     root feeds another, those that can, and which can feed which. Raises ComposeError("no_pattern")
     when no tool is left for some place."""
     catalogue = prober.catalogue
-    tools = given.environment.tools()
-    avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
+    tools = prober.environment.tools()
+    avoided = {call.name for calls in assignment.seed.calls for call in calls} - catalogue.common
     linked = {
         position
-        for producer, consumer, _ in given.profile.edges
+        for producer, consumer, _ in assignment.profile.edges
         for position in (producer, consumer)
     }
     turns = list[list[list[str]]]()
-    for turn, nodes in enumerate(given.profile.turns):
+    for turn, nodes in enumerate(assignment.profile.turns):
         open_value = (
-            given.profile.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
+            assignment.profile.type == "miss_param"
+            and turn > 0
+            and not assignment.profile.turns[turn - 1]
         )
         places = list[list[str]]()
         for node in nodes:
             options = (
                 [node.tool]
-                if given.same
+                if assignment.same
                 else [name for name, tool in tools.items() if tool.group == node.group]
             )
             options = [
                 name
                 for name in options
-                if name not in given.blocked and is_single_tool(catalogue.recipes[name])
+                if name not in assignment.blocked and is_single_tool(catalogue.recipes[name])
             ]
             # something has to be said in it, so that it can be left open before
-            if open_value and not given.same:
+            if open_value and not assignment.same:
                 options = [name for name in options if any(map(_only_said, tools[name].parameters))]
             if node.position not in linked:  # few tools find things out
-                options = [name for name in options if name not in avoided or given.same] or options
+                options = [
+                    name for name in options if name not in avoided or assignment.same
+                ] or options
             if not turns and not places:  # nothing before the first call can make it possible
                 options = [
                     name for name in options if name not in refused(prober, options)
@@ -75,13 +79,15 @@ def tool_options(
             rng.shuffle(options)
             places.append(options[: catalogue.shown])
         turns.append(places)
-    found = dict[tuple[Position, Position], Pairs]()
-    for (turn, place), (later_turn, later_place), _ in () if given.same else given.profile.edges:
+    feeders = dict[tuple[Position, Position], Pairs]()
+    for (turn, place), (later_turn, later_place), _ in (
+        () if assignment.same else assignment.profile.edges
+    ):
         if able := list(pairs(prober, turns[turn][place], turns[later_turn][later_place])):
             turns[turn][place] = list(dict.fromkeys(producer for producer, _ in able))
             turns[later_turn][later_place] = list(dict.fromkeys(consumer for _, consumer in able))
-            found[(turn, place), (later_turn, later_place)] = able
-    return turns, found
+            feeders[(turn, place), (later_turn, later_place)] = able
+    return turns, feeders
 
 
 def are_single_tools(catalogue: Catalogue, plan: Plan) -> bool:
@@ -91,17 +97,17 @@ def are_single_tools(catalogue: Catalogue, plan: Plan) -> bool:
     )
 
 
-def feeding(given: Assignment[Task]) -> Mapping[Position, list[int]]:
+def feeding(assignment: Assignment[Task]) -> Mapping[Position, list[int]]:
     """Which calls (counted through) feed a place in the root, and so should in a plan of single
     tools."""
-    order = {node.position: number for number, node in enumerate(given.profile.nodes)}
+    order = {node.position: number for number, node in enumerate(assignment.profile.nodes)}
     producers: dict[Position, list[int]] = {}
-    for producer, consumer, _ in given.profile.edges:
+    for producer, consumer, _ in assignment.profile.edges:
         producers.setdefault(consumer, []).append(order[producer])
     return producers
 
 
-def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
+def rehearse(prober: Prober, assignment: Assignment[Task], plan: Plan) -> Draft:
     """Plays a plan of single tools in the prober's world, with values that work there where some
     do. Raises ComposeError: `conversation_construct_failed` where calls can use nothing that those
     return which feed them in the root, `func_sample_failed` for a function that the world refuses
@@ -111,7 +117,7 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
     played = list[Draft]()
     furthest: ComposeError | None = None
     for number in prober.each("the plan that was written", range(TRIALS)):
-        chance = prober.chooser(given.rng(f"trial {number}"))
+        chance = prober.chooser(assignment.rng(f"trial {number}"))
 
         def choose(choice: Choice, chance: Chooser = chance) -> Any:
             reached.add((choice.turn, choice.place))
@@ -120,28 +126,28 @@ def rehearse(prober: Prober, given: Assignment[Task], plan: Plan) -> Draft:
             return chance(choice)
 
         try:
-            played.append(realise(given.environment, prober.catalogue, plan, prober.state, choose))
+            played.append(realise(prober.environment, prober.catalogue, plan, prober.state, choose))
         except ComposeError as error:
             if furthest is None or len(error.before) > len(furthest.before):
                 furthest = error
         if played and fed >= prober.feeding.keys():
             break
     flat = [name for turn in plan.turns for name in turn.tools]
-    told = []
+    issues = []
     involved = list[str]()
     for turn, place in sorted(prober.feeding.keys() & reached - fed):
         taker = plan.turns[turn].tools[place]
         givers = [flat[number] for number in prober.feeding[turn, place]]
-        told.append(
+        issues.append(
             f"{taker} in turn {turn + 1} can use nothing that {' or '.join(givers)} returns"
         )
         involved += [taker, *givers]
-    if told:
-        raise ComposeError("conversation_construct_failed", "; ".join(told), functions=involved)
+    if issues:
+        raise ComposeError("conversation_construct_failed", "; ".join(issues), functions=involved)
     if not played and furthest is not None:
         detail = f"turn {(furthest.turn or 0) + 1}: in the world as it stands, {furthest.detail}"
         raise ComposeError("func_sample_failed", detail, functions=furthest.functions)
-    return with_inferred_flows(prober.catalogue, given, played[-1])
+    return with_inferred_flows(prober.environment, prober.catalogue, assignment, played[-1])
 
 
 def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:
@@ -168,7 +174,9 @@ def pairs(
             )
 
 
-def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Draft) -> Draft:
+def with_inferred_flows(
+    environment: Environment, catalogue: Catalogue, assignment: Assignment[Task], draft: Draft
+) -> Draft:
     """The draft, with the flows found out from results and state where it is of single tools;
     recipes know theirs. Raises ComposeError("conversation_construct_failed") where single tools
     feed each other less, or more, deeply than the root's calls."""
@@ -178,14 +186,14 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
     used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
     results = [[bound.result for bound in bounds] for bounds in draft.turns]
     keys = keys_of([draft.state, *(value_of(result) for each in results for result in each)])
-    wanted = feeding(given)
+    wanted = feeding(assignment)
     starts = list(accumulate((len(turn) for turn in calls), initial=0))
 
     def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
         """What only the state knows, the user has to say: nothing else tells it. The user says as
         well what a call happens to show that feeds nothing in the root, how much is meant, the new
         value of a change, and what no words tell from its like."""
-        tool = given.environment.tools()[calls[place[0]][place[1]].name]
+        tool = environment.tools()[calls[place[0]][place[1]].name]
         if is_changed(tool, name):
             return Flow("user")
         fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(
@@ -194,21 +202,19 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
         if fed and not is_amount(name, value, keys):
             each = [leaf for _, leaf in leaves(value)]
             meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
-            if all(one is None or one.words for one in meant):
+            if all(target is None or target.words for target in meant):
                 return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
     met = list[Mention]()
-    said = [""] * len(calls)
+    texts = [""] * len(calls)
     flows = list[list[dict[str, Flow]]]()
-    for turn, made in enumerate(calls):  # what is said in one is known in the later ones
-        task = Task(
-            reference(given.environment), "base", tuple(said), calls, used, state=draft.state
-        )
-        row = infer(given.environment.tools(), task, results)[turn]
+    for turn, turn_calls in enumerate(calls):  # what is said in one is known in the later ones
+        task = Task(reference(environment), "base", tuple(texts), calls, used, state=draft.state)
+        row = infer(environment.tools(), task, results)[turn]
         flows.append([])
         of_user: list[str] = []
-        for place, (call, inferred) in enumerate(zip(made, row, strict=True)):
+        for place, (call, inferred) in enumerate(zip(turn_calls, row, strict=True)):
             own = {
                 name: kept(flow, (turn, place), name, call.arguments[name])
                 for name, flow in inferred.items()
@@ -218,10 +224,10 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment[Task], draft: Dr
             ]
             flows[turn].append(own)
             met += mentions(turn, call, results[turn][place])
-        said[turn] = "; ".join(of_user)
+        texts[turn] = "; ".join(of_user)
     draft = with_calls(draft, lambda turn, place, bound: replace(bound, flows=flows[turn][place]))
-    if (reached := depth(draft)) != given.profile.depth:
-        detail = f"results feed calls over {reached} steps, it must be {given.profile.depth}"
+    if (reached := depth(draft)) != assignment.profile.depth:
+        detail = f"results feed calls over {reached} steps, it must be {assignment.profile.depth}"
         raise ComposeError("conversation_construct_failed", detail, functions=used)
     return draft
 
@@ -230,8 +236,8 @@ def depth(draft: Draft) -> int:
     """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
     calls = (
         ((turn, at), bound)
-        for turn, made in enumerate(draft.turns)
-        for at, bound in enumerate(made)
+        for turn, bounds in enumerate(draft.turns)
+        for at, bound in enumerate(bounds)
     )
     fed = (
         (place, [flow.origin for flow in bound.flows.values() if flow.origin])

@@ -98,12 +98,13 @@ class Prober:
             document = self.environment.tools()[tool]
             parameters = document.parameters
             domains = {
-                each.name: self.catalogue.domains[f"{tool}.{each.name}"] for each in parameters
+                parameter.name: self.catalogue.domains[f"{tool}.{parameter.name}"]
+                for parameter in parameters
             }
             seen = replace(scene, state={**self._shown(), **scene.state})
             listed = {name: list(domain(seen)) for name, domain in domains.items()}
             own = names_of(self.environment.tools())
-            fitting = {each.name: fitting_values(each, seen) for each in parameters}
+            fitting = {parameter.name: fitting_values(parameter, seen) for parameter in parameters}
             wide = {
                 name: [
                     *listed[name],
@@ -112,15 +113,17 @@ class Prober:
                 for name, values in fitting.items()
             }
             keys = keys_of([seen.state, *(value_of(result) for _, result in scene.calls)])
-            made = [scene.calls[number] for number in feeders]
+            producers = [scene.calls[number] for number in feeders]
             fed = dict[str, list[Any]]()
-            for each in parameters if feeders else ():
-                invented = domains[each.name](Scene({}, {}, {}, {}))
-                known = [value for value in listed[each.name] if value not in invented]
-                returned = returned_values(document, each, known, wide[each.name], made)
+            for parameter in parameters if feeders else ():
+                invented = domains[parameter.name](Scene({}, {}, {}, {}))
+                present = [value for value in listed[parameter.name] if value not in invented]
+                returned = returned_values(
+                    document, parameter, present, wide[parameter.name], producers
+                )
                 # how much is meant a user says: that a result has the number does not tell
-                fed[each.name] = [
-                    value for value in returned if not is_amount(each.name, value, keys)
+                fed[parameter.name] = [
+                    value for value in returned if not is_amount(parameter.name, value, keys)
                 ]
             rng = random.Random(tool)
             tried = Probed()

@@ -14,7 +14,7 @@ from rods.config import PipelineSettings
 from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, single_tools
 from rods.daemon.authors.llm import executing, forming, initial_states, judging, planning, wording
-from rods.daemon.authors.llm.asking import Asker, Context
+from rods.daemon.authors.llm.questions import Asker, Context
 from rods.environments.base import Environment
 from rods.prompts import FOLDER, load
 from rods.tasks import Task
@@ -32,7 +32,7 @@ class LLMAuthor(Context):
         catalogue = (
             catalogue_with_tools(environment) if settings.recipes else single_tools(environment)
         )
-        super().__init__(catalogue, asker, settings, threads)
+        super().__init__(environment, catalogue, asker, settings, threads)
 
     plan = planning.plan
     initial_state = initial_states.initial_state
@@ -43,9 +43,9 @@ class LLMAuthor(Context):
     form = forming.form
     judge = judging.judge
 
-    async def rewrite(self, given: Assignment[Task], draft: Draft) -> Texts:
-        worded = await self.queries(given, draft) if self.settings.calls == "per_turn" else ()
-        return await wording.rewrite(self, given, draft, worded)
+    async def rewrite(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+        worded = await self.queries(assignment, draft) if self.settings.calls == "per_turn" else ()
+        return await wording.rewrite(self, assignment, draft, worded)
 
 
 def prompt_hashes(environment: Environment) -> Mapping[str, str]:

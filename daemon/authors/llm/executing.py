@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from rods.analysis.schemas import fits, limits
-from rods.answers import AnswerForm, obj
+from rods.asking import AnswerForm, obj
 from rods.canonical import canonical
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
@@ -25,8 +25,8 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Context
 from rods.daemon.authors.llm.forming import check_form
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import contents
 from rods.environments.base import Tool
 from rods.tasks import Task
@@ -222,9 +222,9 @@ class ValueChooser:
         few = values
         # a few of them, those of earlier turns first
         if len(values) > OPTIONS and not (single and closed):
-            known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
-            rest = [value for value in values if value not in known]
-            few = known + Random(len(values)).sample(rest, OPTIONS - len(known))
+            earlier = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
+            rest = [value for value in values if value not in earlier]
+            few = earlier + Random(len(values)).sample(rest, OPTIONS - len(earlier))
         # Numbers and truth values are written as they are, anything else in words.
         options = {
             value if isinstance(value, (bool, int, float)) else spoken(value): value
@@ -237,7 +237,7 @@ class ValueChooser:
 
 
 async def execute(
-    context: Context, given: Assignment[Task], plan: Plan, state: Mapping[str, Any]
+    context: Context, assignment: Assignment[Task], plan: Plan, state: Mapping[str, Any]
 ) -> Draft:
     """The draft of a plan, its values the model's, of which the form of the seed's type can be
     made. Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for
@@ -245,17 +245,17 @@ async def execute(
     that do not feed each other as in the root, and as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
     while True:
-        made = await context.compute(_bound, context, given, plan, state, answers)
-        if isinstance(made, Draft):
-            await check_form(context, given, made)
-            return made
-        blanks, fields = made
-        answers.add(await _asked(context, given, blanks, fields), blanks)
+        outcome = await context.compute(_bound, context, assignment, plan, state, answers)
+        if isinstance(outcome, Draft):
+            await check_form(context, assignment, outcome)
+            return outcome
+        blanks, fields = outcome
+        answers.add(await _asked(context, assignment, blanks, fields), blanks)
 
 
 def _bound(
     context: Context,
-    given: Assignment[Task],
+    assignment: Assignment[Task],
     plan: Plan,
     state: Mapping[str, Any],
     answers: Answers,
@@ -263,20 +263,22 @@ def _bound(
     """The draft, or what is still to be asked for it: the blanks, and the fields of the
     template."""
     catalogue = context.catalogue
-    tools = given.environment.tools()
+    tools = context.environment.tools()
     if answers.prober is None and linking.are_single_tools(catalogue, plan):
         answers.prober = Prober(
-            given.environment, catalogue, state, linking.feeding(given), context.asker.tell
+            context.environment, catalogue, state, linking.feeding(assignment), context.asker.tell
         )
     while True:
         runs = []
         # where chance fails on the way, another run may show more of what is to be asked
         for number in range(SURVEYS):
-            run = ValueChooser(tools, answers, given.rng(f"chance {number}"), answers.prober)
+            run = ValueChooser(tools, answers, assignment.rng(f"chance {number}"), answers.prober)
             try:
-                draft = realise(given.environment, catalogue, plan, state, run)
+                draft = realise(context.environment, catalogue, plan, state, run)
                 if not run.blanks:
-                    return linking.with_inferred_flows(catalogue, given, draft)
+                    return linking.with_inferred_flows(
+                        context.environment, catalogue, assignment, draft
+                    )
             except ComposeError as error:
                 # whose frames would hold the world in a cycle with it
                 runs.append((error.with_traceback(None), run))
@@ -311,16 +313,16 @@ def _question(
         showing.call_line(call, result._replace(text=showing.excerpt(result.text, share)))
         for call, result in calls
     ]
-    told = {
+    progress = {
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
-    return blanks, {**showing.setting(context.catalogue, plan, world, role.world), **told}
+    return blanks, {**showing.setting(context.catalogue, plan, world, role.world), **progress}
 
 
 async def _asked(
     context: Context,
-    given: Assignment[Task],
+    assignment: Assignment[Task],
     blanks: Sequence[UnboundArgument],
     fields: Mapping[str, str],
 ) -> dict[Key, Any]:
@@ -338,7 +340,7 @@ async def _asked(
     tools = [blanks[0].tool]
     room = 40 * len(blanks)
     return await context.ask(
-        given, "parameters", fields, form, read, turn=turn, functions=tools, parts=room
+        assignment, "parameters", fields, form, read, turn=turn, functions=tools, parts=room
     )
 
 

@@ -19,14 +19,13 @@ from itertools import islice, product
 from typing import Any
 
 from rods.analysis.containment import is_small
-from rods.answers import AnswerForm, Unreadable
+from rods.asking import AnswerForm, Unreadable
 from rods.composing import task_types
-from rods.composing.catalogue import Catalogue
 from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.llm import showing, wording
-from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
 from rods.gates import missing
 from rods.gates.drafts import lengthened
@@ -53,8 +52,8 @@ class PartialTask:
     the turn without calls at which it is; that turn's request still stands in the turn after.
     `shown`: the tools that the task shows."""
 
-    catalogue: Catalogue
-    given: Assignment[Task]
+    context: Context
+    assignment: Assignment[Task]
     draft: Draft
     type: TaskType
     script: Texts
@@ -78,7 +77,7 @@ class PartialTask:
 
     def tools(self, without: Sequence[str] = ()) -> str:
         """The tools of the task, as prompts show them."""
-        tools = self.given.environment.tools()
+        tools = self.context.environment.tools()
         return showing.signatures(tools[name] for name in self.shown if name not in without)
 
     def fields(self, choices: str, room: int) -> dict[str, str]:
@@ -97,32 +96,34 @@ class PartialTask:
     def task(self) -> Task:
         """The task as far as it is. It shows no more tools than it may, and the same ones each
         time."""
-        catalogue = replace(self.catalogue, shown=self.given.shown(self.catalogue.shown))
-        made = (
-            self.given.environment,
+        catalogue = replace(
+            self.context.catalogue, shown=self.assignment.shown(self.context.catalogue.shown)
+        )
+        parts = (
+            self.context.environment,
             self.draft,
             self.script,
             self.type,
-            self.given.rng(f"form {self.type}"),
+            self.assignment.rng(f"form {self.type}"),
         )
         held_out = {gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools}
-        missing = [told for gap in self.gaps for told in gap.missing]
-        return task_types.finished(catalogue, *made, held_out=held_out, missing=missing)
+        missing = [record for gap in self.gaps for record in gap.missing]
+        return task_types.finished(catalogue, *parts, held_out=held_out, missing=missing)
 
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
         """How the turn could be served without what `gap` takes away; with `fair`, any part of
         it."""
         results = [[bound.result for bound in calls] for calls in self.draft.turns]
-        blamed = missing(self.given.environment, self.with_gap(gap).task(), results, fair=fair)
+        blamed = missing(self.context.environment, self.with_gap(gap).task(), results, fair=fair)
         return [reason.text for reason in blamed if reason.turn == self.turn + 1]
 
     def removable_functions(self) -> list[Gap]:
         """What functions leave behind that may be taken away together. Raises
         ComposeError("no_pattern") for none."""
-        told = sought(
-            self.given.environment, self.request, (bound.call.name for bound in self.calls)
+        looking = sought(
+            self.context.environment, self.request, (bound.call.name for bound in self.calls)
         )
-        choices = task_types.removable(self.catalogue, self.draft, self.turn + 1, told)
+        choices = task_types.removable(self.context.catalogue, self.draft, self.turn + 1, looking)
         gaps = [
             Gap(
                 self.request,
@@ -146,7 +147,7 @@ class PartialTask:
         earlier = [*self.script[: self.turn]]
         earlier += [bound.result.text for calls in self.draft.turns[: self.turn] for bound in calls]
         fitting = []
-        for value in wording.user_values(self.given.environment.tools(), self.calls):
+        for value in wording.user_values(self.context.environment.tools(), self.calls):
             vague = not value.needed or (value.free and is_small(value.value))
             if vague or not value.said_in([self.request]) or value.said_in(earlier):
                 continue
@@ -164,22 +165,22 @@ class PartialTask:
         return [value for value in fitting if value.bound.recipe == self.calls[0].recipe] or fitting
 
     def value_gap(self, value: UserValue, request: str, supply: str) -> Gap:
-        domain = self.catalogue.family(value.slot.domain)
-        told = {
+        domain = self.context.catalogue.family(value.slot.domain)
+        record = {
             "turn": self.turn,
             "argument": value.argument,
             "value": value.value,
             "domain": domain,
         }
-        return Gap(request, supply, (told,))
+        return Gap(request, supply, (record,))
 
 
 async def form(
-    context: Context, given: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+    context: Context, assignment: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
 ) -> Task:
     """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken
     away, and `query_verify_failed` where the turn can be served all the same."""
-    partial = PartialTask(context.catalogue, given, draft, type, texts)
+    partial = PartialTask(context, assignment, draft, type, texts)
     task = await context.compute(partial.task)
     blanks = task_types.blanks(draft, texts, type)
     for turn in blanks:
@@ -189,11 +190,11 @@ async def form(
     return await context.compute(partial.task) if blanks else task
 
 
-async def check_form(context: Context, given: Assignment[Task], draft: Draft) -> None:
+async def check_form(context: Context, assignment: Assignment[Task], draft: Draft) -> None:
     """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
     made, before anybody words it: what will be said is taken to be what must be said."""
-    type = given.profile.type
-    tools = given.environment.tools()
+    type = assignment.profile.type
+    tools = context.environment.tools()
     if type == "base":
         return
     texts = tuple(
@@ -202,7 +203,7 @@ async def check_form(context: Context, given: Assignment[Task], draft: Draft) ->
         else ""
         for calls in draft.turns
     )
-    partial = PartialTask(context.catalogue, given, draft, type, texts)
+    partial = PartialTask(context, assignment, draft, type, texts)
     task = await context.compute(partial.task)
     if type == "long_context" and not lengthened(task, draft):
         raise ComposeError(
@@ -226,7 +227,7 @@ async def _missing_function(context: Context, partial: PartialTask) -> Gap:
             fields = partial.fields(", ".join(names), context.asker.roles.adversarial.results)
             answers = AnswerForm({"function": {"type": "string", "enum": names}})
             chosen = await context.ask(
-                partial.given,
+                partial.assignment,
                 "miss_func",
                 fields,
                 answers,
@@ -246,7 +247,7 @@ async def _missing_function(context: Context, partial: PartialTask) -> Gap:
 async def _missing_value(context: Context, partial: PartialTask) -> Gap:
     """The value that is left open in a turn, with the vague request and the sentence that supplies
     the value."""
-    environment = partial.given.environment
+    environment = partial.context.environment
     choices = await context.compute(partial.omissible_values)
     values = wording.user_values(environment.tools(), partial.calls)
 
@@ -258,14 +259,14 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
             if reasons := wording.form_faults(environment, partial.calls, text):
                 raise Unreadable(f"{name}: {'; '.join(reasons)}")
         why = ""
-        told = showing.compact(chosen.slot.text)
+        words = showing.compact(chosen.slot.text)
         others = [
             value
             for value in values
             if value.value != chosen.value and value.said_in([partial.request])
         ]
         if chosen.said_in([request]) or not chosen.said_in([supply]):
-            why = f"request must not say {told}, and supply must say it word for word"
+            why = f"request must not say {words}, and supply must say it word for word"
         elif lost := [
             showing.compact(value.slot.text)
             for value in others
@@ -276,8 +277,8 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
             raise Unreadable(why, error="query_verify_failed")
         return answer["choice"] - 1, partial.value_gap(chosen, request, supply)
 
-    async def check(made: tuple[int, Gap]) -> None:
-        if ways := await context.compute(partial.served, made[1]):
+    async def check(reading: tuple[int, Gap]) -> None:
+        if ways := await context.compute(partial.served, reading[1]):
             why = (
                 f"request must ask for nothing that can be done before supply is said: "
                 f"{'; '.join(ways)}"
@@ -294,7 +295,7 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
         choice = {"type": "integer", "minimum": 1, "maximum": len(choices)}
         form = AnswerForm({"choice": choice, "request": wording.TEXT, "supply": wording.TEXT})
         number, gap = await context.ask(
-            partial.given, "miss_param", fields, form, read, check=check, turn=partial.turn
+            partial.assignment, "miss_param", fields, form, read, check=check, turn=partial.turn
         )
         if await _verified(context, partial, gap, "known"):
             return gap
@@ -313,7 +314,7 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
     form = AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}})
     template = f"{partial.type}_verify"
     return await context.ask(
-        partial.given,
+        partial.assignment,
         template,
         fields,
         form,

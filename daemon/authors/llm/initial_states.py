@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rods.answers import AnswerForm, Unreadable, obj
+from rods.asking import AnswerForm, Unreadable, obj
 from rods.calls import Call
 from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import PatchRefusal, Path, allowed, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
@@ -32,32 +32,35 @@ VALUE = {"anyOf": [{"type": kind} for kind in ("string", "integer", "number", "b
 ENTRY = {"anyOf": [*VALUE["anyOf"], {"type": "object"}, {"type": "array"}]}
 
 
-async def initial_state(context: Context, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
+async def initial_state(
+    context: Context, assignment: Assignment[Task], plan: Plan
+) -> dict[str, Any]:
     """A legal initial state, with the patches so far that fit it. Raises ComposeError of
     fresh_state, and `param_gen_failed` where the model brings no world but the seed's and
     `duplicates` are refused."""
     if all(map(is_single_tool, context.catalogue.recipes.values())):
-        state = await _rewritten(context, given, plan)
+        state = await _rewritten(context, assignment, plan)
     else:
         state = await context.compute(
-            fresh_state, context.catalogue, plan, given.seed, given.rng("state")
+            fresh_state, context.catalogue, plan, assignment.seed, assignment.rng("state")
         )
-    return await context.compute(mended, context, given, state)
+    return await context.compute(mended, context, state)
 
 
-def mended(context: Context, given: Assignment[Task], state: Mapping[str, Any]) -> dict[str, Any]:
+def mended(context: Context, state: Mapping[str, Any]) -> dict[str, Any]:
     """`state` with the patches so far that fit it and with which it stays legal."""
-    made = dict(state)
+    whole = dict(state)
     for part in fitting(state, context.patches):
-        patched = deep_merge(made, part)
-        made = made if _illegal(given.environment, patched) else patched
-    return made
+        patched = deep_merge(whole, part)
+        if not _illegal(context.environment, patched):
+            whole = patched
+    return whole
 
 
-async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> dict[str, Any]:
+async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan) -> dict[str, Any]:
     """The seed's state with other contents; as it is where the model brings nothing that fits and
     that is allowed."""
-    old = dict(given.seed.state or {})
+    old = dict(assignment.seed.state or {})
     if not old:
         return old
     # or two are no duplicates
@@ -70,7 +73,7 @@ async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> d
             raise Unreadable("state changes nothing: the new conversation needs data of its own")
         return new
 
-    may = showing.allowed(allowed(given.environment, old))
+    may = showing.allowed(allowed(context.environment, old))
     fields = {
         **showing.setting(context.catalogue, plan, old, context.asker.roles.state.world),
         "allowed": may,
@@ -78,20 +81,20 @@ async def _rewritten(context: Context, given: Assignment[Task], plan: Plan) -> d
     form = AnswerForm({"state": {"type": "object"}})
     sections = ["allowed"] if may else []
     try:
-        check = partial(_check_legal, context, given.environment)
+        check = partial(_check_legal, context)
         return await context.ask(
-            given, "initial_state", fields, form, read, check=check, sections=sections
+            assignment, "initial_state", fields, form, read, check=check, sections=sections
         )
     except ComposeError:
         # refused at admission: nothing should be spent on one
-        if given.limits.duplicates and holds_data:
+        if assignment.limits.duplicates and holds_data:
             raise
         return old
 
 
 async def patch(
     context: Context,
-    given: Assignment[Task],
+    assignment: Assignment[Task],
     plan: Plan | None,
     state: Mapping[str, Any],
     error: ComposeError,
@@ -101,7 +104,7 @@ async def patch(
     over."""
     if error.type not in PATCHABLE or not state:
         return None
-    environment = given.environment
+    environment = context.environment
     acting = await context.compute(effective, environment, state, error.before)
 
     def read(answer: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +116,7 @@ async def patch(
 
     async def check(proposed: dict[str, Any]) -> None:
         mended = deep_merge(state, proposed)
-        await _check_legal(context, environment, mended)
+        await _check_legal(context, mended)
         still = await context.compute(effective, environment, mended, error.before)
         if idle := [call for call in acting if call not in still]:
             _refuse([PatchRefusal("preempts", (), f"{idle[0]} would have nothing left to do")])
@@ -135,7 +138,7 @@ async def patch(
     form = AnswerForm({"patch": changes}, guiding=frozenset({"patch"}))
     try:
         accepted = await context.ask(
-            given,
+            assignment,
             "config_patch",
             fields,
             form,
@@ -167,8 +170,8 @@ def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
         rest = change["path"].strip().strip(".")
         here = state
         while rest:
-            known = [key for key in here if rest == key or rest.startswith(f"{key}.")]
-            name = max(known, key=len) if known else rest.partition(".")[0]
+            keys = [key for key in here if rest == key or rest.startswith(f"{key}.")]
+            name = max(keys, key=len) if keys else rest.partition(".")[0]
             names.append(name)
             rest = rest[len(name) + 1 :]
             below = here.get(name)
@@ -216,10 +219,8 @@ def _refuse(why: Sequence[PatchRefusal]) -> None:
         raise Unreadable("; ".join(map(str, why[:3])))
 
 
-async def _check_legal(
-    context: Context, environment: Environment, state: Mapping[str, Any]
-) -> None:
-    if why := await context.compute(_illegal, environment, state):
+async def _check_legal(context: Context, state: Mapping[str, Any]) -> None:
+    if why := await context.compute(_illegal, context.environment, state):
         raise Unreadable(f"the world does not accept this state: {why}")
 
 

@@ -9,12 +9,12 @@ diagnosed by a call of its own."""
 from dataclasses import replace
 from typing import Any
 
-from rods.answers import AnswerForm, Schema, Unreadable
+from rods.asking import AnswerForm, Schema, Unreadable
 from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Assignment, Judgement, with_calls
 from rods.daemon.authors.llm import showing, wording
-from rods.daemon.authors.llm.asking import Context
-from rods.environments.base import Results
+from rods.daemon.authors.llm.questions import Context
+from rods.environments.base import Environment, Results
 from rods.gates import drafts
 from rods.gates.records import Defect
 from rods.tasks import RETURN_SENTENCE, Task
@@ -27,14 +27,14 @@ VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 
 async def judge(
     context: Context,
-    given: Assignment[Task],
+    assignment: Assignment[Task],
     draft: Draft,
     task: Task,
     results: Results | None = None,
 ) -> Judgement:
     """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts
     itself."""
-    if defects := await context.compute(_by_rules, given, draft, task):
+    if defects := await context.compute(_by_rules, context.environment, draft, task):
         return Judgement("; ".join(defect.reason for defect in defects), defects)
     roles = context.asker.roles
     joint = context.settings.calls == "batched"
@@ -58,14 +58,14 @@ async def judge(
 
     fields = {
         "type": task.type,
-        "meaning": meaning(given, task),
+        "meaning": meaning(context.environment, task),
         "state": showing.state(task.state, roles.judge.world),
-        "functions": showing.functions(given.environment.tools(), draft, range(len(draft.turns))),
+        "functions": showing.functions(context.environment.tools(), draft, range(len(draft.turns))),
         "story": showing.narrative(draft.plan.narrative),
         "conversation": conversation(draft, task, roles.judge.results),
         **(_class_fields(context, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
     }
-    judgement = await context.ask(given, "judge_quality", fields, AnswerForm(form), read)
+    judgement = await context.ask(assignment, "judge_quality", fields, AnswerForm(form), read)
     if joint or not judgement.defects:
         return judgement
     issue = judgement.reason
@@ -73,18 +73,17 @@ async def judge(
     fields = {"issue": issue, "conversation": turns, **_class_fields(context)}
     classes = AnswerForm(_defect_fields(CLASSES, 1, len(task.script)))
     defect = await context.ask(
-        given, "refine_classify", fields, classes, lambda answer: _defect(answer, issue)
+        assignment, "refine_classify", fields, classes, lambda answer: _defect(answer, issue)
     )
     return Judgement(issue, (defect,))
 
 
-def _by_rules(given: Assignment[Task], draft: Draft, task: Task) -> tuple[Defect, ...]:
+def _by_rules(environment: Environment, draft: Draft, task: Task) -> tuple[Defect, ...]:
     if faults := drafts.structure(task, draft):
         return tuple(faults)
     own = ((turn, text) for turn, text in enumerate(task.script) if text != RETURN_SENTENCE)
     wrong = (
-        (turn, wording.form_faults(given.environment, draft.turns[turn], text))
-        for turn, text in own
+        (turn, wording.form_faults(environment, draft.turns[turn], text)) for turn, text in own
     )
     return tuple(
         Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in wrong if reasons
@@ -114,13 +113,13 @@ def conversation(draft: Draft, task: Task, room: int) -> str:
     return showing.turns(showing.within(draft, room), task.script, range(len(draft.turns)))
 
 
-def meaning(given: Assignment[Task], task: Task) -> str:
+def meaning(environment: Environment, task: Task) -> str:
     """What the type of `task` demands, as the judge is told."""
     if task.type == "long_context":
         return "The world holds much more than the conversation needs; every turn can be served."
     if task.type == "miss_func":
         parts = []
-        tools = given.environment.tools()
+        tools = environment.tools()
         for turn, names in sorted(task.held_out.items()):
             at_hand = showing.signatures(tools[name] for name in task.tools_at(turn - 1))
             parts.append(

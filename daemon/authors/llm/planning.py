@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rods.analysis.profile import Position
-from rods.answers import AnswerForm, Unreadable, obj
+from rods.asking import AnswerForm, Unreadable, obj
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
@@ -24,9 +24,9 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
-from rods.daemon.authors.llm.asking import Context
 from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import Task
@@ -69,35 +69,45 @@ def _tools(catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> list[str]:
     return [tool for names in turns for name in names for tool in catalogue.recipes[name].tools]
 
 
-def _repeats(catalogue: Catalogue, given: Assignment[Task], turns: Sequence[Sequence[str]]) -> str:
+def _repeats(
+    catalogue: Catalogue, assignment: Assignment[Task], turns: Sequence[Sequence[str]]
+) -> str:
     """That functions call exactly the seed's tools; empty when they do not."""
-    own = Counter(call.name for calls in given.seed.calls for call in calls)
+    own = Counter(call.name for calls in assignment.seed.calls for call in calls)
     same = Counter(_tools(catalogue, turns)) == own
     return "these are exactly the tools that the existing conversation calls" if same else ""
 
 
-async def plan(context: Context, given: Assignment[Task]) -> Plan:
+async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
     """A plan of the pattern's functions. Raises ComposeError: `no_prompts` without a query
     template, `no_pattern`, `plan_unreadable`, `func_sample_failed` for functions that are not to be
     had, `decompose_failed` for one whose calls do not fit its place, `duplicate_func` for one that
     stands twice in a turn, `conversation_construct_failed` for a turn that needs a later one, or
     for single tools that cannot feed each other as in the root."""
-    for group in given.profile.classes:
-        wording.query_template(given.environment, group, fallback=context.settings.fallback_prompt)
+    for group in assignment.profile.classes:
+        wording.query_template(
+            context.environment, group, fallback=context.settings.fallback_prompt
+        )
     catalogue = context.catalogue
-    world = mended(context, given, given.seed.state or {})
-    prober = Prober(given.environment, catalogue, world, linking.feeding(given), context.asker.tell)
-    wanted = await context.compute(pattern, prober, given, given.rng("pattern"))
+    world = mended(context, assignment.seed.state or {})
+    prober = Prober(
+        context.environment, catalogue, world, linking.feeding(assignment), context.asker.tell
+    )
+    wanted = await context.compute(pattern, prober, assignment, assignment.rng("pattern"))
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
-    if not given.same and not choice and (why := _repeats(catalogue, given, wanted.offered)):
+    if (
+        not assignment.same
+        and not choice
+        and (why := _repeats(catalogue, assignment, wanted.offered))
+    ):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
     # each once, the newest first
-    failed = dict.fromkeys(error.type for error in reversed(given.failures))
+    failed = dict.fromkeys(error.type for error in reversed(assignment.failures))
     composes = (
         context.settings.high_level and wanted.depth is None and "decompose_failed" not in failed
     )
     alone = composes and "query_verify_failed" in failed  # Appendix E: then one function a turn
-    form: dict[str, Any] = {"narrative": NARRATIVE} if given.narrative else {}
+    form: dict[str, Any] = {"narrative": NARRATIVE} if assignment.narrative else {}
     form |= {"functions": COMPOSED} if composes else {}
     for number, places in enumerate(wanted.turns, 1):
         if places:
@@ -131,7 +141,7 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
                         functions=names,
                     )
                 chosen.append(_decomposed(composed, places, names, f"turn_{number}"))
-            _check(catalogue, given, wanted, chosen)
+            _check(catalogue, assignment, wanted, chosen)
         except Unreadable as unfit:  # it could be read
             unfit.error = unfit.error or "func_sample_failed"
             raise
@@ -139,19 +149,21 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
             PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in chosen
         )
         return Plan(
-            turns, {"story": answer["narrative"].strip()} if given.narrative else {}, composed
+            turns, {"story": answer["narrative"].strip()} if assignment.narrative else {}, composed
         )
 
-    async def check(made: Plan) -> None:
+    async def check(proposal: Plan) -> None:
         try:
             await check_form(
-                context, given, await context.compute(linking.rehearse, prober, given, made)
+                context,
+                assignment,
+                await context.compute(linking.rehearse, prober, assignment, proposal),
             )
         except ComposeError as error:
             raise Unreadable(error.detail, error.type, error.functions) from None
 
-    told = load("guidance").sections
-    tools = given.environment.tools()
+    guidance = load("guidance").sections
+    tools = context.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
     refused = (
         {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
@@ -159,55 +171,57 @@ async def plan(context: Context, given: Assignment[Task]) -> Plan:
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
-        "pattern": _places(wanted) + _links(given, wanted),
+        "pattern": _places(wanted) + _links(assignment, wanted),
         "refused": "\n".join(f"{name}: {text[:REFUSAL]}" for name, text in refused.items()),
-        "tools": ", ".join(given.profile.tools),
-        "root": showing.excerpt("\n".join(given.root.script), TOLD),
-        "failures": "\n".join(map(_failure_line, given.failures)),
-        "blocked": ", ".join(sorted(given.blocked)) or "(none)",
-        "guidance": " ".join(told[type] for type in failed if type in told),
+        "tools": ", ".join(assignment.profile.tools),
+        "root": showing.excerpt("\n".join(assignment.root.script), TOLD),
+        "failures": "\n".join(map(_failure_line, assignment.failures)),
+        "blocked": ", ".join(sorted(assignment.blocked)) or "(none)",
+        "guidance": " ".join(guidance[type] for type in failed if type in guidance),
         "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
     }
     due = {
         "refused": refused,
-        "story": given.narrative,
-        "root": given.narrative,
-        "avoid": choice and not given.same,
+        "story": assignment.narrative,
+        "root": assignment.narrative,
+        "avoid": choice and not assignment.same,
     }
-    due |= {"compose": composes, "learn": given.failures}
+    due |= {"compose": composes, "learn": assignment.failures}
     sections = [name for name, holds in due.items() if holds]
     checked = check if wanted.depth is None else None
     guiding = frozenset(form) - {"narrative", "functions"}
     answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
     return await context.ask(
-        given, "planner", fields, answers, read, check=checked, sections=sections
+        assignment, "planner", fields, answers, read, check=checked, sections=sections
     )
 
 
-def pattern(prober: Prober, given: Assignment[Task], rng: random.Random) -> Pattern:
+def pattern(prober: Prober, assignment: Assignment[Task], rng: random.Random) -> Pattern:
     """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some
     place."""
     catalogue = prober.catalogue
     own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
-    if own and not any(error.type == "decompose_failed" for error in given.failures):
-        return _from_recipes(catalogue, own, given, rng)
-    turns, pairs = linking.tool_options(prober, given, rng)
+    if own and not any(error.type == "decompose_failed" for error in assignment.failures):
+        return _from_recipes(prober, own, assignment, rng)
+    turns, pairs = linking.tool_options(prober, assignment, rng)
     return Pattern(
         tuple(tuple(tuple(options) for options in places) for places in turns), pairs=pairs
     )
 
 
 def _from_recipes(
-    catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment[Task], rng: random.Random
+    prober: Prober, own: Mapping[str, Recipe], assignment: Assignment[Task], rng: random.Random
 ) -> Pattern:
+    catalogue = prober.catalogue
+    environment = prober.environment
     recipes_only = replace(catalogue, recipes=own)
-    silent = replace(given, narrative=False)
+    silent = replace(assignment, narrative=False)
     try:
-        sketched = sketch(recipes_only, silent, rng, SKETCHES)
+        sketched = sketch(recipes_only, environment, silent, rng, SKETCHES)
     except ComposeError:  # a rare shape: look for long
-        sketched = sketch(recipes_only, silent, rng)
-    tools = given.environment.tools()
-    avoided = {call.name for calls in given.seed.calls for call in calls} - catalogue.common
+        sketched = sketch(recipes_only, environment, silent, rng)
+    tools = environment.tools()
+    avoided = {call.name for calls in assignment.seed.calls for call in calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
     later = [recipe for turn in chosen for recipe in turn]
     table = Table()
@@ -219,7 +233,7 @@ def _from_recipes(
         again = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
             later.pop(0)
-            lacking = again and deniable(catalogue, (recipe,), given.profile.type, before)
+            lacking = again and deniable(catalogue, (recipe,), assignment.profile.type, before)
             needed = frozenset[str]().union(
                 *(other.needs.union(other.when, other.unless) for other in later)
             )
@@ -229,13 +243,13 @@ def _from_recipes(
                 for other in own.values()
                 if other not in recipes
                 and _exchangeable(recipe, other, table, turn, needed)
-                and not given.blocked.intersection((other.name, *other.tools))
-                and not (other.short and given.profile.type == "long_context")
-                and (not lacking or deniable(catalogue, (other,), given.profile.type, before))
+                and not assignment.blocked.intersection((other.name, *other.tools))
+                and not (other.short and assignment.profile.type == "long_context")
+                and (not lacking or deniable(catalogue, (other,), assignment.profile.type, before))
                 and Counter(tools[name].group for name in other.tools) == groups
                 and (
                     other.tools == recipe.tools
-                    if given.same
+                    if assignment.same
                     else not avoided.intersection(other.tools)
                 )
             ]
@@ -245,7 +259,7 @@ def _from_recipes(
             places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
-    return Pattern(tuple(turns), given.profile.depth)
+    return Pattern(tuple(turns), assignment.profile.depth)
 
 
 def _exchangeable(
@@ -275,10 +289,13 @@ def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tu
 
 
 def _check(
-    catalogue: Catalogue, given: Assignment[Task], wanted: Pattern, chosen: Sequence[Sequence[str]]
+    catalogue: Catalogue,
+    assignment: Assignment[Task],
+    wanted: Pattern,
+    chosen: Sequence[Sequence[str]],
 ) -> None:
     """Raises Unreadable where chosen functions do not fit their places and each other."""
-    type = given.profile.type
+    type = assignment.profile.type
     recipes = catalogue.recipes
     table = Table()
     for turn, (places, names) in enumerate(zip(wanted.turns, chosen, strict=True)):
@@ -286,7 +303,7 @@ def _check(
         if len(names) != len(places):
             raise Unreadable(f"{here} has {len(places)} places, not {len(names)}")
         for options, name in zip(places, names, strict=True):
-            recipe = _offered(catalogue, given, options, name, here)
+            recipe = _offered(catalogue, assignment, options, name, here)
             # nothing would differ
             if names.count(name) > 1 and (wanted.depth is not None or not recipe.user_slots):
                 raise Unreadable(f"{here} asks for {name} twice", "duplicate_func", [name])
@@ -322,7 +339,7 @@ def _check(
                 )
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
-    if not given.same and (why := _repeats(catalogue, given, chosen)):
+    if not assignment.same and (why := _repeats(catalogue, assignment, chosen)):
         raise Unreadable(f"{why}: take another function where a place leaves a choice")
 
 
@@ -348,7 +365,7 @@ def _decomposed(
 
 
 def _offered(
-    catalogue: Catalogue, given: Assignment[Task], options: Options, name: str, turn: str
+    catalogue: Catalogue, assignment: Assignment[Task], options: Options, name: str, turn: str
 ) -> Recipe:
     recipe = catalogue.recipes.get(name)
     where = f"{turn}: {name!r}"
@@ -356,7 +373,7 @@ def _offered(
         raise Unreadable(f"{where} is no function")
     if name in options:
         return recipe
-    if given.blocked.intersection((name, *recipe.tools)):
+    if assignment.blocked.intersection((name, *recipe.tools)):
         raise Unreadable(f"{where} is blocked", functions=[name])
     if len(recipe.steps) != (room := len(catalogue.recipes[options[0]].steps)):
         calls = f"{where} comes down to the {len(recipe.steps)} calls {', '.join(recipe.tools)}"
@@ -369,27 +386,27 @@ def _offered(
 def _places(wanted: Pattern) -> str:
     """The pattern as prompts show it, one line a turn."""
     vain = "no places (the user asks in vain here for what the next turn does)"
-    shown = (showing.compact(turn) if turn else vain for turn in wanted.turns)
-    return "\n".join(f"turn {number}: {places}" for number, places in enumerate(shown, 1))
+    lines = (showing.compact(turn) if turn else vain for turn in wanted.turns)
+    return "\n".join(f"turn {number}: {places}" for number, places in enumerate(lines, 1))
 
 
-def _links(given: Assignment[Task], wanted: Pattern) -> str:
+def _links(assignment: Assignment[Task], wanted: Pattern) -> str:
     """What must be kept of the root's flows: which turns use what others return, or which places,
     where the functions do not bring it."""
-    if not given.profile.edges:
+    if not assignment.profile.edges:
         return ""
     if wanted.depth is not None:
         uses = [
             f"turn {later + 1} uses what "
             f"{'an earlier call of its own' if turn == later else f'turn {turn + 1}'} finds"
-            for turn, later in sorted(given.profile.links)
+            for turn, later in sorted(assignment.profile.links)
         ]
         return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
     fed = {
         f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn "
         f"{producer[0] + 1}"
         f"{_found(wanted.pairs.get((producer, consumer), ()))}"
-        for producer, consumer, _ in given.profile.edges
+        for producer, consumer, _ in assignment.profile.edges
     }
     return f"\nWhat a call returns must be of use as an argument later: {'; '.join(sorted(fed))}."
 

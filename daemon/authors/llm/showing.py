@@ -87,8 +87,8 @@ def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft
     """The draft with its results in about `room` characters at most over `turns` (None: all). Short
     ones stay whole; the others share what is left, and are cut around what later calls take from
     them."""
-    shown = range(len(draft.turns)) if turns is None else turns
-    lengths = sorted(len(bound.result.text) for turn in shown for bound in draft.turns[turn])
+    numbers = range(len(draft.turns)) if turns is None else turns
+    lengths = sorted(len(bound.result.text) for turn in numbers for bound in draft.turns[turn])
     share = 0
     left = room
     for number, length in enumerate(lengths):
@@ -121,18 +121,18 @@ def excerpt(text: str, room: int, values: Iterable[Any] = ()) -> str:
             windows[-1] = (windows[-1][0], max(windows[-1][1], end + around))
         else:
             windows.append((start - around, end + around))
-    shown = "…".join(text[start:end] for start, end in windows)
-    return shown if windows[-1][1] >= len(text) else f"{shown}…"
+    pieces = "…".join(text[start:end] for start, end in windows)
+    return pieces if windows[-1][1] >= len(text) else f"{pieces}…"
 
 
 def state(state: Any, room: int) -> str:
     """A state as one line of JSON in at most `room` characters: long texts and long lists lose
     their ends first."""
     for text, entries in SHORTENINGS:
-        shown = compact(_shortened(state, text, entries))
-        if len(shown) <= room:
-            return shown
-    return _cut(shown, room)
+        json_line = compact(_shortened(state, text, entries))
+        if len(json_line) <= room:
+            return json_line
+    return _cut(json_line, room)
 
 
 def allowed(bounds: Mapping[str, Mapping[str, Any]]) -> str:
@@ -143,15 +143,15 @@ def allowed(bounds: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(f"{path}: {compact(words)}" for path, words in ordered[:FIELDS])
 
 
-def functions(tools: Mapping[str, Tool], draft: Draft, shown: Iterable[int]) -> str:
-    """The signatures of the functions that a draft uses in the turns `shown`."""
-    used = {bound.call.name for turn in shown for bound in draft.turns[turn]}
+def functions(tools: Mapping[str, Tool], draft: Draft, numbers: Iterable[int]) -> str:
+    """The signatures of the functions that a draft uses in the turns `numbers`."""
+    used = {bound.call.name for turn in numbers for bound in draft.turns[turn]}
     return signatures(tool for name, tool in tools.items() if name in used)
 
 
-def turns(draft: Draft, texts: Sequence[str], shown: Iterable[int]) -> str:
-    """The turns `shown` of a draft with their texts."""
-    return "\n".join(turn(number, texts[number], draft.turns[number]) for number in shown)
+def turns(draft: Draft, texts: Sequence[str], numbers: Iterable[int]) -> str:
+    """The turns `numbers` of a draft with their texts."""
+    return "\n".join(turn(number, texts[number], draft.turns[number]) for number in numbers)
 
 
 def narrative(story: Mapping[str, str]) -> str:
@@ -176,8 +176,12 @@ def _shortened(value: Any, text: int, entries: int) -> Any:
     if isinstance(value, str):
         return _cut(value, text)
     if isinstance(value, Mapping):
-        kept = {key: _shortened(item, text, entries) for key, item in list(value.items())[:entries]}
-        return kept if len(kept) == len(value) else {**kept, "…": f"{len(value) - len(kept)} more"}
+        first = {
+            key: _shortened(item, text, entries) for key, item in list(value.items())[:entries]
+        }
+        return (
+            first if len(first) == len(value) else {**first, "…": f"{len(value) - len(first)} more"}
+        )
     if isinstance(value, (list, tuple)):
         items = [_shortened(item, text, entries) for item in value[:entries]]
         return items if len(items) == len(value) else [*items, "…"]

@@ -14,13 +14,13 @@ from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves
 from rods.analysis.flows import value_of
-from rods.answers import AnswerForm, Unreadable
+from rods.asking import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.llm import showing
-from rods.daemon.authors.llm.asking import Context
+from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tool, reference
 from rods.gates import leaks
 from rods.gates.drafts import unnatural
@@ -36,7 +36,7 @@ VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
 GENERAL = "query_class_any"  # the query template of API classes that have none of their own
 
 
-async def queries(context: Context, given: Assignment[Task], draft: Draft) -> Texts:
+async def queries(context: Context, assignment: Assignment[Task], draft: Draft) -> Texts:
     """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts
     that never have the form or leave out a value, `query_verify_failed` for texts that do not say
     what the calls do, `query_verify_no_tag` for a verification that cannot be read."""
@@ -47,25 +47,25 @@ async def queries(context: Context, given: Assignment[Task], draft: Draft) -> Te
     together = context.settings.calls == "batched" and context.settings.rewrite
     for group in [turns] if together else [[turn] for turn in turns]:
         for turn, text in zip(
-            group, await _aligned(context, given, draft, group, texts), strict=True
+            group, await _aligned(context, assignment, draft, group, texts), strict=True
         ):
             texts[turn] = text
     return tuple(texts)
 
 
 async def rewrite(
-    context: Context, given: Assignment[Task], draft: Draft, worded: Texts = ()
+    context: Context, assignment: Assignment[Task], draft: Draft, worded: Texts = ()
 ) -> Texts:
     """All turns at once; `worded` are the queries that they start from in the paper's form. Raises
     ComposeError: `query_verify_failed` for a text that never gets its values right,
     `query_gen_failed` for one that cannot be read or is no user's."""
     count = len(draft.turns)
-    tools = given.environment.tools()
+    tools = context.environment.tools()
     short = showing.within(draft, context.asker.roles.rewrite.results)
 
     def read(answer: dict[str, Any]) -> Texts:
         texts = tuple(text.strip() for text in answer["queries"])
-        _check(given, draft, texts, range(count))
+        _check(context.environment, draft, texts, range(count))
         return texts
 
     turns = [
@@ -77,50 +77,50 @@ async def rewrite(
         "narrative": showing.narrative(draft.plan.narrative),
         "count": str(count),
         "functions": showing.functions(tools, draft, range(count)),
-        "voices": _query_templates(context, given.environment, draft.turns),
+        "voices": _query_templates(context, draft.turns),
         "turns": "\n\n".join(turns),
         "longest": str(LONGEST),
     }
     form = AnswerForm({"queries": _list_schema(TEXT, count)})
-    return await context.ask(given, "rewrite_turns", fields, form, read, parts=256 * count)
+    return await context.ask(assignment, "rewrite_turns", fields, form, read, parts=256 * count)
 
 
 async def reword(
-    context: Context, given: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+    context: Context, assignment: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
 ) -> Texts:
     """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite`
     does."""
     turn = defect.turn or 0
-    tools = given.environment.tools()
+    tools = context.environment.tools()
     # Without the rewrite a turn is mended as it was written: for itself (004 Appendix R).
-    shown = range(len(draft.turns)) if context.settings.rewrite else [turn]
-    short = showing.within(draft, context.asker.roles.refine.results, shown)
+    numbers = range(len(draft.turns)) if context.settings.rewrite else [turn]
+    short = showing.within(draft, context.asker.roles.refine.results, numbers)
 
     def read(answer: dict[str, Any]) -> Texts:
         mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
-        _check(given, draft, mended, [turn])
+        _check(context.environment, draft, mended, [turn])
         return mended
 
     fields = {
-        "conversation": showing.turns(short, texts, shown),
+        "conversation": showing.turns(short, texts, numbers),
         "turn": str(turn + 1),
         "query": texts[turn],
         "issue": defect.reason,
-        "functions": showing.functions(tools, draft, shown),
-        "voices": _query_templates(context, given.environment, draft.turns[turn : turn + 1]),
+        "functions": showing.functions(tools, draft, numbers),
+        "voices": _query_templates(context, draft.turns[turn : turn + 1]),
         "calls": with_values(tools, short, draft, turn),
         "longest": str(LONGEST),
     }
     form = AnswerForm({"query": TEXT})
     functions = draft.functions([turn])
     return await context.ask(
-        given, "refine_rewrite", fields, form, read, turn=turn, functions=functions
+        assignment, "refine_rewrite", fields, form, read, turn=turn, functions=functions
     )
 
 
 async def _aligned(
     context: Context,
-    given: Assignment[Task],
+    assignment: Assignment[Task],
     draft: Draft,
     turns: Sequence[int],
     before: Sequence[str],
@@ -128,20 +128,20 @@ async def _aligned(
     """The texts of `turns`, found aligned. `before` has the texts of all turns so far."""
     problem = ""
     for _ in range(AGAIN + 1):
-        texts = await _written(context, given, draft, turns, before, problem)
+        texts = await _written(context, assignment, draft, turns, before, problem)
         role = context.asker.roles.verification
         short = showing.within(draft, role.results, turns)
-        shown = [
+        parts = [
             showing.turn(turn, text, short.turns[turn])
             for turn, text in zip(turns, texts, strict=True)
         ]
         verdict = _list_schema(VERDICT, len(turns))
         length = {"type": "string", "maxLength": role.reason}
         form = AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"}))
-        fields = {"turns": "\n\n".join(shown), "count": str(len(turns))}
+        fields = {"turns": "\n\n".join(parts), "count": str(len(turns))}
         functions = draft.functions(turns)
         answer = await context.ask(
-            given, "query_verification", fields, form, dict, turn=turns[0], functions=functions
+            assignment, "query_verification", fields, form, dict, turn=turns[0], functions=functions
         )
         verdicts = answer["verdict"]
         why = answer.get("problem", "") or answer["reason"]
@@ -158,22 +158,22 @@ async def _aligned(
 
 async def _written(
     context: Context,
-    given: Assignment[Task],
+    assignment: Assignment[Task],
     draft: Draft,
     turns: Sequence[int],
     before: Sequence[str],
     problem: str,
 ) -> list[str]:
-    tools = given.environment.tools()
+    tools = context.environment.tools()
     calls = [draft.turns[turn] for turn in turns]
     short = showing.within(draft, context.asker.roles.query.results, turns)
 
     def read(answer: dict[str, Any]) -> list[str]:
         texts = [text.strip() for text in answer["query"]]
-        said = list(before)
+        script = list(before)
         for turn, text in zip(turns, texts, strict=True):
-            said[turn] = text
-            form, values = faults(given, draft, said, turn)
+            script[turn] = text
+            form, values = faults(context.environment, draft, script, turn)
             if form or values:
                 raise Unreadable("; ".join(form + values))
         return texts
@@ -181,7 +181,7 @@ async def _written(
     earlier = [f"turn {number + 1}: {text}" for number, text in enumerate(before) if text]
     fields = {
         "story": showing.narrative(draft.plan.narrative),
-        "voices": _query_templates(context, given.environment, calls),
+        "voices": _query_templates(context, calls),
         "earlier": "\n".join(earlier) or "(nothing)",
         "turns": "\n\n".join(
             f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}" for turn in turns
@@ -193,7 +193,7 @@ async def _written(
     form = AnswerForm({"query": _list_schema(TEXT, len(turns))})
     functions = draft.functions(turns)
     options: dict[str, Any] = {"turn": turns[0], "functions": functions, "parts": 200 * len(turns)}
-    return await context.ask(given, "query", fields, form, read, sections=sections, **options)
+    return await context.ask(assignment, "query", fields, form, read, sections=sections, **options)
 
 
 def query_template(environment: Environment, group: str, *, fallback: bool) -> tuple[str, str, str]:
@@ -212,16 +212,14 @@ def query_template(environment: Environment, group: str, *, fallback: bool) -> t
     )
 
 
-def _query_templates(
-    context: Context, environment: Environment, turns: Iterable[Sequence[BoundCall]]
-) -> str:
+def _query_templates(context: Context, turns: Iterable[Sequence[BoundCall]]) -> str:
     """The query templates of the API classes that these turns call, one a line; they count as used
     from now on."""
-    tools = environment.tools()
+    tools = context.environment.tools()
     texts = dict[str, None]()
     for group in sorted({tools[bound.call.name].group for calls in turns for bound in calls}):
         name, text, digest = query_template(
-            environment, group, fallback=context.settings.fallback_prompt
+            context.environment, group, fallback=context.settings.fallback_prompt
         )
         context.asker.hashes[name] = digest
         texts[f"- {text}"] = None
@@ -293,9 +291,9 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
 def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once;
     nothing of what is looked up in this very turn and stands alone, or has to be said."""
-    said = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
+    user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
     met = list[Mention]()
-    told = dict[str, None]()
+    words = dict[str, None]()
     keys = keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
@@ -303,7 +301,7 @@ def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
                 values = [leaf for _, leaf in leaves(bound.call.arguments[argument])]
                 open_ones = (
                     flow.source in ("result", "earlier")
-                    and canonical(bound.call.arguments[argument]) not in said
+                    and canonical(bound.call.arguments[argument]) not in user_says
                 )
                 for value in values if open_ones else ():
                     meant = referent(argument, value, set(map(key_of, values)), met, keys)
@@ -312,10 +310,10 @@ def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
                         and (meant.latest < turn or meant.rival is not None)
                         and meant.words
                     ):
-                        told[meant.words] = None
+                        words[meant.words] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
-    return list(told)
+    return list(words)
 
 
 def with_values(tools: Mapping[str, Tool], short: Draft, draft: Draft, turn: int) -> str:
@@ -340,12 +338,12 @@ def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str)
 
 
 def faults(
-    given: Assignment[Task], draft: Draft, texts: Sequence[str], turn: int
+    environment: Environment, draft: Draft, texts: Sequence[str], turn: int
 ) -> tuple[list[str], list[str]]:
     """What the model should put right in the text of `turn`, in its form and in its values: those
     of its calls that neither it nor an earlier text says, those that it says and calls are to find
     out, and those that it leaves open."""
-    tools = given.environment.tools()
+    tools = environment.tools()
     calls = draft.turns[turn]
     now = Text.of(texts[turn])
     unsaid = [
@@ -354,45 +352,46 @@ def faults(
         if not value.free and not value.said_in(texts[: turn + 1])
     ]
     missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
-    own = [said for earlier in draft.turns[: turn + 1] for said in user_values(tools, earlier)]
+    own = [
+        user_value
+        for earlier in draft.turns[: turn + 1]
+        for user_value in user_values(tools, earlier)
+    ]
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
         for value in looked_up(calls)
         if not is_small(value)
         and now.contains_any_form(value)
-        and not any(said.value == value for said in own)
+        and not any(user_value.value == value for user_value in own)
     ]
-    made = draft.turns[: turn + 1]
-    truth = tuple(tuple(bound.call for bound in calls) for calls in made)
+    turns = draft.turns[: turn + 1]
+    truth = tuple(tuple(bound.call for bound in calls) for calls in turns)
     so_far = Task(
-        reference(given.environment),
-        "base",
-        (*texts[: turn + 1],),
-        truth,
-        (*tools,),
-        state=draft.state,
+        reference(environment), "base", (*texts[: turn + 1],), truth, (*tools,), state=draft.state
     )
     open_ones = referents(
-        given.environment, so_far, [[bound.result for bound in calls] for calls in made]
+        environment, so_far, [[bound.result for bound in calls] for calls in turns]
     )
     unclear = [f"turn {turn + 1}: {reason.text}" for reason in open_ones if reason.turn == turn]
-    return form_faults(given.environment, calls, texts[turn]), missing + revealed + unclear
+    return form_faults(environment, calls, texts[turn]), missing + revealed + unclear
 
 
-def _check(given: Assignment[Task], draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
+def _check(environment: Environment, draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
     """Raises Unreadable, with all that the model should put right in these turns."""
     forms = list[str]()
     values = list[str]()
     at_fault = list[int]()
     for turn in turns:
-        form, value = faults(given, draft, texts, turn)
+        form, value = faults(environment, draft, texts, turn)
         forms += [f"turn {turn + 1}: {reason}" for reason in form]
         values += value
         at_fault += [turn] if form or value else []
     if at_fault:
-        told = "; ".join(forms + values)
+        issues = "; ".join(forms + values)
         functions = draft.functions(at_fault)
-        raise Unreadable(told, error=None if forms else "query_verify_failed", functions=functions)
+        raise Unreadable(
+            issues, error=None if forms else "query_verify_failed", functions=functions
+        )
 
 
 def _list_schema(schema: Any, count: int) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun, Worker
-from rods.episode.drivers import Job
 from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, Trace
 from rods.family.benchmarks.acebench.official import OPENING
+from rods.family.benchmarks.episodes import ItemJob
 from rods.faults import End
 from rods.worlds.pinned import OnlyCalled
 
@@ -58,15 +58,15 @@ class World(OnlyCalled):
         killed; what the reading of a text itself overruns is the policy's."""
         talk = self.talk
         try:
-            told = self._worker.call(
+            answer = self._worker.call(
                 {"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user}
             )
         except (Overrun, RuntimeError):
-            told = {"asks": "", "messages": (), "end": "step_limit"}
+            answer = {"asks": "", "messages": (), "end": "step_limit"}
             talk.over = True
-        talk.asks = told["asks"]
-        talk.messages = told["messages"]
-        talk.end = told["end"]
+        talk.asks = answer["asks"]
+        talk.messages = answer["messages"]
+        talk.end = answer["end"]
         return []
 
     def call(self, call: Call) -> Result:
@@ -74,17 +74,11 @@ class World(OnlyCalled):
 
 
 @dataclass(frozen=True, slots=True)
-class TalkJob(Job):
-    """A job in which each prompt stands for itself."""
-
-    talk: Talk = field(kw_only=True)
-
-    @property
-    def trouble(self) -> str:
-        return self.talk.trouble
+class TalkJob(ItemJob):
+    """A job in which each prompt stands for itself; its `own` is the conversation."""
 
     def engine(self) -> Generator[Any, Any, Trace]:
-        talk = self.talk
+        talk: Talk = self.own
         end = None
         shown = tuple[Message, ...]()
         talk.goes_on()

@@ -260,7 +260,7 @@ class Official:
         """By item what known policies say, and whether doing nothing is right: {"truth": texts, or
         None where those of the ground truth, played as they stand, are not what the package
         accepts, "fault", "still"}."""
-        told = {}
+        by_name = {}
         for name, steps in self._of(kind):
             truths = (
                 truth
@@ -273,8 +273,8 @@ class Official:
                 fault = [*(truth or [])[:-1], _HARM, DONE]
             else:
                 fault = [_faulty(step, self._expected(step)) for step in steps]
-            told[name] = {"truth": truth, "fault": fault, "still": still}
-        return told
+            by_name[name] = {"truth": truth, "fault": fault, "still": still}
+        return by_name
 
     def _truths(self, steps: Sequence[Any]) -> list[list[str]]:
         """What may be said to an item: in each step the ground truth's calls or words; of an agent

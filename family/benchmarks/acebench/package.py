@@ -14,8 +14,9 @@ from cyclopts import Parameter
 from rods.buffers.log.disk import replace
 from rods.commands import Json
 from rods.environments.registry import declared
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker
 from rods.errors import UserError, say
+from rods.family.benchmarks.workers import worker as own_worker
 from rods.files import BULK, read_regular, user_cache
 from rods.wheels import Wheel
 
@@ -31,10 +32,6 @@ TOTAL: list[dict[str, Any]] = declared("rods.family.benchmarks", "benchmark.toml
 ]["parts"]
 KINDS: list[str] = [kind for part in TOTAL for kind in part["mean"]]
 ITEMS = "acebench.jsonl"  # in the cache
-_SECONDS = 20.0  # of computing for a request: milliseconds as a rule
-# bytes
-_MEMORY = 2 << 30
-_REPLY = 16 << 20
 _KEPT = ("id", "question", "function", "time", "profile", "initial_config", "involved_classes")
 Language = Literal["en", "zh"]
 
@@ -55,9 +52,9 @@ def fetch(
     if folder is not None:
         rows = [*gathered(folder / "data_all" / f"data_{language}", language)]
         replace(
-            kept := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode()
+            file := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode()
         )
-        facts |= {"kept": str(kept), "count": len(rows), **data()}
+        facts |= {"kept": str(file), "count": len(rows), **data()}
     say(
         orjson.dumps(facts).decode()
         if as_json
@@ -81,8 +78,8 @@ def gathered(folder: Path, language: Language) -> Iterator[dict[str, Any]]:
                 "ground_truth": answer["ground_truth"],
                 "mile_stone": answer.get("mile_stone", []),
             }
-            kept = {name: item[name] for name in _KEPT if name in item}
-            yield {**kept, "rubric": rubric, "sub_category": f"data_{kind}", "language": language}
+            fields = {name: item[name] for name in _KEPT if name in item}
+            yield {**fields, "rubric": rubric, "sub_category": f"data_{kind}", "language": language}
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
@@ -119,8 +116,7 @@ def data() -> dict[str, str]:
     content = items()[1]
     language = json.loads(content.partition(b"\n")[0])["language"]
     digest = hashlib.sha256(content).hexdigest()
-    about = {"package": WHEEL.package, "version": WHEEL.version, "sha256": WHEEL.sha256}
-    return {**about, "language": language, "items": digest}
+    return {**WHEEL.facts, "language": language, "items": digest}
 
 
 @cache
@@ -128,12 +124,4 @@ def worker(file: Path, digest: str) -> Worker:
     """The process that answers the requests of `official.answer` about the items in `file`, whose
     hash is `digest`. Raises UserError where the wheel is not there."""
     opening = {"do": "open", "wheel": str(WHEEL.path()), "items": str(file), "sha256": digest}
-    limits: dict[str, Any] = {
-        "seconds": _SECONDS,
-        "memory": _MEMORY,
-        "reply_bytes": _REPLY,
-        "cpu": True,
-    }
-    return Worker(
-        Order("rods.family.benchmarks.acebench.official:answer", opening=opening, **limits)
-    )
+    return own_worker("rods.family.benchmarks.acebench.official:answer", opening)

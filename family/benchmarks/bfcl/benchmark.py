@@ -12,13 +12,13 @@ from rods.dialects import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, NeedVerdict, Trace
 from rods.episode.goals import GroundTruth
-from rods.family.benchmarks.benchmarks import Outputs, Scores, chosen
 from rods.family.benchmarks.bfcl import results, scorer
 from rods.family.benchmarks.bfcl.decoding import decode, executed
-from rods.family.benchmarks.bfcl.dialects import Native, Prompted
+from rods.family.benchmarks.bfcl.dialects import FORMS
 from rods.family.benchmarks.bfcl.harness import harness
+from rods.family.benchmarks.contract import Benchmark, Known, Scores
 from rods.family.benchmarks.episodes import Maker
-from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
 from rods.family.benchmarks.task_file import due_by_turn, made_by_turn
 from rods.tasks import TASK_TYPES, AnyTask, Task, scripted
 from rods.worlds import bfcl
@@ -45,61 +45,49 @@ class Judged:
 CUT = frozenset({"length", "context"})
 
 
-class BfclBenchmark:
-    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them
-    is asked for."""
+class BfclBenchmark(Benchmark):
+    """The benchmark (rods.family.benchmarks.contract). The data are read when something of them is
+    asked for."""
 
     name = "bfcl"
     title = "BFCL multi-turn"
-    environment = property(lambda self: bfcl.environment().hash)
     kinds: Sequence[str] = TASK_TYPES
     measures: Sequence[str] = ("official", "strict", "progress")
     protocols: Sequence[Protocol] = ("official", "tags", "hermes", "compact")
+    documents: Sequence[Documents] = ("full", "signatures")
     part: Part = "held-out"
     parts: Mapping[Part, str] = {
         "held-out": "held-out (the papers' 400)",
         "test": "unseen by any stage (300)",
         "train": "training tasks",
     }
-    check_data = staticmethod(results.check_version)
+    data: Mapping[str, str] = results.DATA
 
-    def tasks(self) -> list[AnyTask]:
-        return [*self._tasks.values()]
+    @property
+    def environment(self) -> str:
+        return bfcl.environment().hash
 
     @cached_property
-    def _tasks(self) -> dict[str, Task]:
+    def by_id(self) -> Mapping[str, Task]:
         return {self.identifier(task): task for task in bfcl.tasks()}
 
     def kind(self, task: AnyTask) -> str:
         return task.type
 
-    def identifier(self, task: AnyTask) -> str:
-        return str(task.provenance["id"])
-
-    def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
-        return {"benchmark": self.name, "data": results.DATA, "environment": self.environment}
-
-    def about(self) -> str:
-        return f"{self.title}, data of {results.NAMED}, environment {self.environment}"
-
-    def expected(self, settings: Settings) -> int:
-        return len(chosen(self, settings))
-
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
         return made_by_turn(scripted(task, self.name), turn, policy)
 
-    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
         return due_by_turn(task, policy, self.measures[:2])
 
     def maker(self, settings: Settings) -> Maker:
         return EpisodeMaker(bfcl.environment(), settings)
 
     def score(self, episode: Episode) -> Score:
-        task = self._tasks[episode.task]
+        task = self.by_id[episode.task]
         whole = episode.end not in CUT or not isinstance(episode.result, list)
-        judged = self._judge.judge(
-            task, episode.result if whole else episode.result[:-1], episode.form
-        )
+        outputs = episode.result if whole else episode.result[:-1]
+        judged = self._judge.judge(task, outputs, episode.form)
         return Score(
             task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split
         )
@@ -116,18 +104,12 @@ class BfclBenchmark:
     def recorded(
         self, path: Path, tasks: Mapping[str, AnyTask], form: Form
     ) -> Iterator[results.Recorded]:
-        return results.read(
-            path,
-            {name: scripted(task, self.name) for name, task in tasks.items()},
-            form,
-            self.categories,
-        )
+        by_name = {name: scripted(task, self.name) for name, task in tasks.items()}
+        return results.read(path, by_name, form, self.categories)
 
-    def outputs(self, path: Path) -> Outputs:
-        if traces := results.trace_files(path):
-            return Outputs(True, traces, True)
+    def outputs(self, path: Path) -> Mapping[Path, bool]:
         files = results.files(path, self.categories)
-        return Outputs(False, files, all(results.version_file(file) for file in files))
+        return {file: results.version_file(file) is not None for file in files}
 
     def write(self, folder: Path, settings: Settings, episodes: Iterable[Episode]) -> list[Path]:
         entries = [(done.task, self.written(done)) for done in episodes]
@@ -139,19 +121,17 @@ class BfclBenchmark:
         ended = f"Error during inference: the episode ended early ({episode.end})"
         return ended if episode.end in CUT else episode.result
 
-    def scored(
-        self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form, package: Path | None
-    ) -> Scores:
-        return scorer.verdicts(samples, form, scorer.known_wheel(package))
+    def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form) -> Scores:
+        return scorer.verdicts(samples, form)
 
 
-class EpisodeMaker:
+class EpisodeMaker(Maker):
     """The `Maker` of BFCL's tasks. The executor is the official one's equal in all protocols:
     hidden tools stay callable, so that the official verdict on the outputs is the verdict on what
     the policy was shown."""
 
     def __init__(self, bfcl: Bfcl, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.judge = EpisodeJudge(bfcl)
         self.harness = harness(bfcl.file)
 
@@ -160,8 +140,8 @@ class EpisodeMaker:
         known = scripted(task, "BFCL's evaluation")
         dialect: Dialect
         if settings.protocol == "official":
-            kind = Native if settings.form == "native" else Prompted
-            dialect = kind(self.harness, self.judge.owners(known), settings.documents)
+            owners = self.judge.owners(known)
+            dialect = FORMS[settings.form](self.harness, owners, settings.documents)
             steps = self.harness.steps
         else:
             dialect = dialects.load(settings.protocol, settings.system_prompt)
@@ -169,11 +149,8 @@ class EpisodeMaker:
         goal = self.judge.goal(known)
         return Job(known, self.judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
 
-    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        result = results.outputs(trace, job.dialect)
-        return Episode(
-            job.task.provenance["id"], sample, self.settings.results_form, result, trace.end, cut
-        )
+    def result(self, job: Job, trace: Trace) -> Any:
+        return results.outputs(trace, job.dialect)
 
 
 class EpisodeJudge:

@@ -19,7 +19,7 @@ from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.harness import Harness
-from rods.family.benchmarks.episodes import reply_text
+from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.folder import Documents, Form
 from rods.tasks import RETURN_SENTENCE
 
@@ -90,13 +90,10 @@ class Prompted(_Official):
         return self.harness.documents([tool.name for tool in tools], returned=returned)
 
 
-class Native(_Official):
+class Native(NativeText, _Official):
     """Native tool calls: no system prompt; tools travel beside the messages (`tools`)."""
 
     form = "native"
-
-    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        return guidelines
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return self.harness.returned_native if returned and text == RETURN_SENTENCE else text
@@ -104,17 +101,6 @@ class Native(_Official):
     def step(self, text: str) -> Any:
         reply = orjson.loads(text)
         return [{name: arguments} for name, arguments in reply["calls"]] or reply["content"]
-
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        return "tool", orjson.dumps([result.text for result in results]).decode()
-
-    def write(self, calls: Sequence[Call]) -> str:
-        return reply_text(
-            None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls]
-        )
-
-    def answer(self, text: str) -> str:
-        return reply_text(text, [])
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         """The tools of a request: those visible from the start, then those that have returned."""
@@ -138,3 +124,6 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
             name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()
         }
     return bare
+
+
+FORMS: dict[Form, type[Prompted] | type[Native]] = {"prompt": Prompted, "native": Native}

@@ -85,12 +85,10 @@ class Harness:
         source = self._raw if returned else self._hinted
         return [source[name] for name in names]
 
-    def system_prompt(self, documents: Sequence[Any], format: str = "") -> str:
-        """The system prompt of prompt mode, in the leaderboard's default format or another."""
-        made = self._made["formulate_system_prompt"]
-        return str(
-            made(format_sensitivity_config=format or self._format, functions=list(documents))
-        )
+    def system_prompt(self, documents: Sequence[Any]) -> str:
+        """The system prompt of prompt mode, in the leaderboard's format."""
+        formulate = self._made["formulate_system_prompt"]
+        return str(formulate(format_sensitivity_config=self._format, functions=list(documents)))
 
     def returned_prompt(self, documents: Sequence[Any]) -> str:
         """What the user says in prompt mode when held-out tools return."""
@@ -98,8 +96,8 @@ class Harness:
 
     def results_prompt(self, strings: Sequence[str], results: Sequence[str]) -> str:
         """The message in which prompt mode shows results beside the call strings."""
-        made = self._made["format_execution_results_prompting"]
-        return str(made({}, list(results), {"model_responses_decoded": list(strings)}))
+        format_results = self._made["format_execution_results_prompting"]
+        return str(format_results({}, list(results), {"model_responses_decoded": list(strings)}))
 
     def native_tools(self, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The documents as OpenAI-style tools, with BFCL's types converted as the harness does."""

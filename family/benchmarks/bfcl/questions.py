@@ -5,40 +5,51 @@ without case and some punctuation, as words of their own."""
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rods.calls import Call
-from rods.environments.base import Instance, Result
-from rods.episode.engine import NeedVerdict, Verdict
+from rods.dialects import Dialect
+from rods.environments.base import Environment, Result
+from rods.episode.drivers import Job
+from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
+from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.bfcl.decoding import decode
-from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score
+from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
+from rods.family.benchmarks.bfcl.harness import harness, taken
+from rods.family.benchmarks.contract import Known
+from rods.family.benchmarks.episodes import ItemJob, Maker, Unjudged
+from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
 from rods.tasks import AnyTask
+from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.execution import PREFIX
 
 _IGNORED = re.compile(r"[,./\-_*^()]")
 
 
 class Questions(BfclBenchmark):
-    """A benchmark of such questions. The provenance of a task has its `answers`; without any it has
-    no score."""
+    """A benchmark of such questions. The provenance of a task has its `kind`, and its `answers`;
+    without any it has no score."""
 
     measures: Sequence[str] = ("official",)
     protocols: Sequence[Protocol] = ("official",)
+    documents: Sequence[Documents] = ("full",)
     part: Part = "all"
     parts: Mapping[Part, str] = {"all": "all questions"}
 
+    def kind(self, task: AnyTask) -> str:
+        return str(task.provenance["kind"])
+
     def score(self, episode: Episode) -> Score:
-        task = self._tasks[episode.task]
+        task = self.by_id[episode.task]
         if not (answers := task.provenance["answers"]):
             return Score(self.kind(task), {})
-        return Score(
-            self.kind(task),
-            {"official": float(answered(answers, self.written(episode), episode.form))},
-        )
+        right = answered(answers, self.written(episode), episode.form)
+        return Score(self.kind(task), {"official": float(right)})
 
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
         answers = task.provenance["answers"]
         if not answers or policy == "nothing":
             return []
@@ -47,25 +58,57 @@ class Questions(BfclBenchmark):
         # the answer stands in a call, and not in the last output
         return [Call(task.tools[0], {"text": answers[0]})]
 
-    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
         return ({"official": float(policy == "truth")} if task.provenance["answers"] else {}), ""
 
 
-class Unjudged:
-    """The goal of what is judged by its outputs alone."""
+class QuestionMaker(Maker):
+    """Makes jobs of questions, with tools that are made for each."""
 
-    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
-        return Verdict(True, True)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.words = harness(wheel.path())
+        self.texts = taken(wheel.path(), "constants/default_prompts.py")
+        self.answer_form = self.texts["ADDITIONAL_SYSTEM_PROMPT_FOR_AGENTIC_RESPONSE_FORMAT"]
+
+    def dialect(self, documents: Sequence[Any], category: str, owner: str) -> Prompted | Native:
+        owners = {document["name"]: owner for document in documents}
+        return FORMS[self.settings.form](self.words.of(documents, category), owners)
+
+    def question(
+        self,
+        task: AnyTask,
+        system: str,
+        environment: Environment,
+        dialect: Dialect,
+        own: Any,
+        waits: bool,
+    ) -> ItemJob:
+        """The job of a task whose tools are those of the instance `own`."""
+        return ItemJob(
+            replace(task, system=system, id=""),
+            environment,
+            dialect,
+            Unjudged(),
+            max_steps=self.words.steps,
+            visible_only=False,
+            world=lambda: own,
+            waits=waits,
+            own=own,
+        )
+
+    def result(self, job: Job, trace: Trace) -> Any:
+        return results.outputs(trace, job.dialect)
 
 
 def answered(answers: Sequence[str], outputs: Any, form: Form) -> bool:
     """BFCL's verdict on the outputs of a question, one turn."""
     if not isinstance(outputs, list) or len(outputs) != 1:
         return False
-    said = [step for step in outputs[0] if not decode(step, form)]
-    if not said or not said[-1]:
+    words = [step for step in outputs[0] if not decode(step, form)]
+    if not words or not words[-1]:
         return False
-    text = _plain(str(said[-1][0] if isinstance(said[-1], list) else said[-1]))
+    text = _plain(str(words[-1][0] if isinstance(words[-1], list) else words[-1]))
     return any(re.search(rf"\b{re.escape(_plain(answer))}\b", text) for answer in answers)
 
 

@@ -1,9 +1,9 @@
-"""Outputs as files: BFCL's result format, written and read, and a trainer's traces, read.
+"""Outputs as files in BFCL's result format, written and read: in <folder>/<model>/
 
-    <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
-    <folder>/<model>/agentic/BFCL_v4_web_search_base_result.json, …_no_snippet_result.json
-    <folder>/<model>/agentic/memory/<backend>/BFCL_v4_memory_<backend>_result.json, …_prereq_result.json
-    <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
+    multi_turn/BFCL_v4_multi_turn_<type>_result.json    an entry a line: {"id", "result", …}
+    agentic/BFCL_v4_web_search_base_result.json, …_no_snippet_result.json
+    agentic/memory/<backend>/BFCL_v4_memory_<backend>_result.json, …_prereq_result.json
+    data_version.json                                   ours: which wheel the outputs belong to
 
 The format does not say which version of the data it belongs to, and versions differ in their tasks.
 So data_version.json is written beside it, and where the harness has logged what the user said (it
@@ -12,7 +12,6 @@ scored. Entries of other categories are skipped.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,30 +23,17 @@ from rods.dialects import Dialect
 from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
+from rods.family.benchmarks.contract import check_data
 from rods.family.benchmarks.folder import Form
-from rods.files import BULK, read_regular, unpacked_lines
+from rods.files import BULK, read_regular
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import wheel
 
-# that this program runs and scores
-DATA = {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}
-NAMED = f"{wheel.PACKAGE} {wheel.VERSION} (sha256 {wheel.SHA256[:12]}…)"
+DATA = wheel.WHEEL.facts  # that this program runs and scores
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_"
-REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
-_NO_NAME = re.compile(r"\W")
 # id of the task, result (a list of turns, or the text of an error), end of the episode
 Recorded = tuple[str, Any, str]
-
-
-def check_version(stated: Mapping[str, Any], where: Path | str) -> None:
-    """Raises RefusedError when `stated` names other data than `DATA`."""
-    if {key: stated.get(key) for key in DATA} != DATA:
-        theirs = f"{stated.get('package')} {stated.get('version')}"
-        ours = f"{wheel.PACKAGE} {wheel.VERSION}"
-        what = f"belongs to the data of {theirs}; this program scores {ours}, whose tasks differ"
-        remedy = "score it with the version that made it; scores of different data are never mixed"
-        raise RefusedError(what, where=str(where), remedy=remedy)
 
 
 def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
@@ -76,14 +62,7 @@ def _group(category: str) -> str:
         return f"agentic/memory/{category.removeprefix('memory_').removesuffix('_prereq')}"
     if category.startswith("web_search_"):
         return "agentic"
-    return next(
-        (
-            name
-            for name in ("multi_turn", "live", "format_sensitivity")
-            if category.startswith(name)
-        ),
-        "non_live",
-    )
+    return next((name for name in ("multi_turn", "live") if category.startswith(name)), "non_live")
 
 
 def version_file(file: Path) -> Path | None:
@@ -120,15 +99,11 @@ def files(path: Path, categories: Sequence[str]) -> list[Path]:
 def read(
     path: Path, tasks: Mapping[str, Task], form: Form, categories: Sequence[str]
 ) -> Iterator[Recorded]:
-    """The outputs in a trainer's traces or the result files of `categories` at `path` that belong
-    to `tasks` (by BFCL's id). Raises UserError for what is neither, RefusedError for outputs of
-    other data."""
-    if traces := trace_files(path):
-        yield from _read_traces(traces, tasks)
-        return
+    """The outputs in the result files of `categories` at `path` that belong to `tasks` (by BFCL's
+    id). Raises UserError for what is none, RefusedError for outputs of other data."""
     for file in files(path, categories):
         if version := version_file(file):
-            check_version(orjson.loads(read_regular(version)), version)
+            check_data(orjson.loads(read_regular(version)), DATA, version)
         turns = file.name.startswith(
             tuple(f"{_PREFIX}{kind}_" for kind in ("multi_turn", "memory", "web_search"))
         )
@@ -174,11 +149,11 @@ def _check_questions(task: Task, log: Any, where: str) -> None:
                 for message in query
                 if isinstance(message, dict) and message.get("role") == "user"
             )
-            asked = " ".join(str(message.get("content")) for message in messages)
-            if asked != text:
+            question = " ".join(str(message.get("content")) for message in messages)
+            if question != text:
                 what = (
                     f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: "
-                    f"{asked[:80]!r}"
+                    f"{question[:80]!r}"
                 )
                 remedy = (
                     "these outputs belong to another version of the data; score them with that one"
@@ -198,48 +173,3 @@ def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
         ] or step.text
 
     return [[output(step) for step in turn.steps] for turn in trace.turns]
-
-
-def trace_files(path: Path) -> list[Path]:
-    """A trainer's traces, where `path` is a file or a folder of them rather than of BFCL's
-    results."""
-    if path.is_file():
-        return [path] if path.name.startswith("step_") else []
-    return sorted(path.glob("step_*.jsonl.gz"))
-
-
-def _read_traces(files: Sequence[Path], tasks: Mapping[str, Task]) -> Iterator[Recorded]:
-    """The episodes of a trainer's traces; what met an infrastructure failure is left out."""
-    ours = {task.id: name for name, task in tasks.items()}
-    for file in files:
-        lines = (
-            unpacked_lines(file) if file.suffix == ".gz" else read_regular(file, BULK).splitlines()
-        )
-        for number, line in enumerate(lines, start=1):
-            try:
-                trace = orjson.loads(line)
-                result = [[_recorded(step) for step in turn["steps"]] for turn in trace["turns"]]
-                task = trace["task"]
-                end = trace["end"]
-            except (ValueError, KeyError, TypeError) as error:
-                where = f"{file}:{number}"
-                raise UserError(
-                    f"no trace of an episode ({error})", where=where, remedy="give traces/…"
-                ) from error
-            if task in ours and end != "infrastructure":
-                yield ours[task], result, end
-
-
-def _recorded(step: Mapping[str, Any]) -> Any:
-    """A kept step as native calls. Training does not execute a call of a hidden tool, while the
-    executor that judges would: such a call keeps its place, since a call was tried, under a name
-    that is no tool's."""
-    calls = []
-    for call, result in zip(step["calls"], step["results"], strict=True):
-        name = (
-            call["name"]
-            if result["error"] != "unknown_tool"
-            else REFUSED + _NO_NAME.sub("_", call["name"])
-        )
-        calls.append({name: orjson.dumps(call["arguments"]).decode()})
-    return calls or step["text"]

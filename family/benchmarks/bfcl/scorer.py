@@ -3,7 +3,7 @@
 It runs in a `Worker`, because its executor evaluates what policies wrote. Result files, decoding,
 execution and checking are the wheel's own code, unpacked into a temporary folder. The scorer
 imports the handlers of every model that BFCL knows, and with them dozens of packages that only call
-models: a stand-in whose attributes do nothing is imported in their place. The official classes
+models: a stand-in is imported in their place. The official classes
 share some objects between all instances (the default lists of `post_tweet`, the cards and bookings
 that pad long contexts): `mend` restores them before each entry."""
 
@@ -15,7 +15,6 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
-import re
 import sys
 import tempfile
 import types
@@ -26,11 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from rods.environments.workers.worker import Order, Worker
-from rods.errors import UserError
-from rods.family.benchmarks.benchmarks import Scores
-from rods.family.benchmarks.bfcl import results
+from rods.family.benchmarks.contract import Scores
 from rods.family.benchmarks.folder import Form
-from rods.files import BULK, sha256_of
+from rods.family.benchmarks.stand_ins import StandIn
 from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
@@ -40,12 +37,11 @@ _PARSERS = ("tree_sitter", "tree_sitter_java", "tree_sitter_javascript")
 _PARSED = all(importlib.util.find_spec(name) for name in _PARSERS)
 _REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods", *(_PARSERS if _PARSED else ())})
 _HOUR = 3_600.0
-_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
-def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form, file: Path) -> Scores:
-    """The verdicts of the scorer of the wheel `file` on result files, each of a sample, by id and
-    sample."""
+def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form) -> Scores:
+    """The verdicts of the wheel's scorer on result files, each of a sample, by id and sample."""
+    file = wheel.path()
     valid: Scores = {}
     with contextlib.closing(start(SCORER)) as scorer:
         for sample, path in ((sample, path) for sample, files in samples for path in files):
@@ -57,25 +53,6 @@ def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form, file: Pa
             )
             valid |= {(name, sample): verdict for name, verdict in answer.items()}
     return valid
-
-
-def known_wheel(file: Path | None) -> Path:
-    """The wheel to ask, by default the pinned one in the cache. Raises RefusedError for another
-    version, UserError for what is no wheel of BFCL."""
-    if file is None:
-        return wheel.path()
-    try:
-        sha256 = sha256_of(file, BULK)
-        with zipfile.ZipFile(file) as archive:
-            names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-            version = _VERSION.search(archive.read(names[0]).decode())
-    except (OSError, zipfile.BadZipFile, IndexError) as error:
-        raise UserError(
-            f"is no wheel ({error})", where=str(file), remedy=f"give one of {wheel.PACKAGE}"
-        ) from error
-    stated = version[1] if version else "of no known version"
-    results.check_version({"package": wheel.PACKAGE, "version": stated, "sha256": sha256}, file)
-    return file
 
 
 def start(target: str) -> Worker:
@@ -111,33 +88,6 @@ class Official:
             del names[name]
 
 
-class _Anything(types.ModuleType):
-    """A stand-in: every attribute is a class that can be called, subclassed, combined, and does
-    nothing."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_Nothing, name)
-
-
-class _Kind(type):
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return cls
-
-    def __call__(cls, *given: Any, **named: Any) -> Any:
-        """As a decorator it gives back what it decorates."""
-        return given[0] if len(given) == 1 and not named and callable(given[0]) else cls
-
-    def __or__(cls, other: Any) -> Any:
-        return cls
-
-    __ror__ = __or__
-
-
-class _Nothing(metaclass=_Kind): ...
-
-
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds, before all other finders, a stand-in for whatever scoring does not need, installed or
     not."""
@@ -146,13 +96,13 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, name: str, path: Any, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
         top = name.split(".")[0]
-        here = top in sys.modules and not isinstance(sys.modules[top], _Anything)
+        here = top in sys.modules and not isinstance(sys.modules[top], StandIn)
         if here or top in sys.stdlib_module_names or top in _REAL:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _Anything(spec.name)
+        return StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
@@ -212,21 +162,21 @@ class Scorer:
         )
         valid: dict[str, bool | None] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
-            known = self.handlers[form], result["id"], result["result"]
+            about = self.handlers[form], result["id"], result["result"]
             if category.startswith(("memory", "web_search")):
                 judge = self.runner._evaluate_single_agentic_entry
                 valid[result["id"]] = bool(
-                    judge(*known, answer["ground_truth"], prompt, "rods", category)["valid"]
+                    judge(*about, answer["ground_truth"], prompt, "rods", category)["valid"]
                 )
                 continue
             if not category.startswith("multi_turn"):
                 valid[result["id"]] = self._single_turn(
-                    form, category, *known, prompt, answer["ground_truth"]
+                    form, category, *about, prompt, answer["ground_truth"]
                 )
                 continue
             self.official.mend()
             verdict = self.runner._evaluate_single_multi_turn_entry(
-                *known, answer["ground_truth"], prompt, "rods", category
+                *about, answer["ground_truth"], prompt, "rods", category
             )
             self.official.forget()
             valid[result["id"]] = bool(verdict["valid"])
@@ -246,31 +196,23 @@ class Scorer:
         if "relevance" in category:
             judge = self.runner._evaluate_single_relevance_entry
             return bool(judge(handler, name, result, prompt, "rods", category)["valid"])
-        more = {}
-        format = "python"
-        if category == "format_sensitivity":
-            read = importlib.import_module(
-                "bfcl_eval.model_handler.utils"
-            ).parse_prompt_variation_params
-            format, more["has_tool_call_tag"], *_ = read(name.split(":")[1])
         language = next((one for one in ("javascript", "java") if category.endswith(one)), "python")
         if language != "python" and form == "prompt" and not _PARSED:
             return None
         # as of all of OpenAI's
         self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")
-        format = format if language == "python" else language
         known = (
             prompt,
             "rods",
             category,
             self.runner.Language(language),
-            self.runner.ReturnFormat(format),
+            self.runner.ReturnFormat(language),
         )
         try:
             return bool(
-                self.runner._evaluate_single_ast_entry(
-                    handler, name, result, answer, *known, **more
-                )["valid"]
+                self.runner._evaluate_single_ast_entry(handler, name, result, answer, *known)[
+                    "valid"
+                ]
             )
         except Exception:  # noqa: BLE001 its comparison has raised, and the entry is not among the valid ones
             return False

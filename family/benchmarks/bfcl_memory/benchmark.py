@@ -6,23 +6,20 @@ the one before has left, and every question with the last one's. They are items 
 what is left stands in their records, so that a stopped evaluation goes on from there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
-from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
-from rods.errors import UserError
-from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.bfcl.benchmark import CUT
-from rods.family.benchmarks.bfcl.dialects import Native, Prompted
-from rods.family.benchmarks.bfcl.harness import harness, taken
-from rods.family.benchmarks.bfcl.questions import Questions, Unjudged
+from rods.family.benchmarks.bfcl.questions import QuestionMaker, Questions
 from rods.family.benchmarks.bfcl_memory.memory import MemoryBackend, MemoryWorld
 from rods.family.benchmarks.bfcl_memory.vectors import VectorBackend
+from rods.family.benchmarks.contract import Need, item
+from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds.bfcl import wheel
@@ -33,18 +30,19 @@ DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
 class Memories(Questions):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, `Chained` and `Needing`. The provenance of
-    a task has its backend, scenario and `answers` (none: a conversation before questions), and the
-    conversation `before` it."""
+    """The benchmark (rods.family.benchmarks.contract). The provenance of a task has its backend,
+    scenario and `answers` (none: a conversation before questions), and the conversation `before`
+    it."""
 
     name = NAME
     title = "BFCL memory"
-    environment = property(
-        lambda self: " ".join(backend.hash for backend in self.backends.values())
-    )
     kinds: Sequence[str] = [f"memory_{backend}" for backend in DECLARED["backends"]]
     categories: Sequence[str] = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
-    needs: Mapping[str, Sequence[str]] = {"encoder": [f"memory_{VECTOR}"]}
+    needs: Mapping[Need, Sequence[str]] = {"encoder": [f"memory_{VECTOR}"]}
+
+    @property
+    def environment(self) -> str:
+        return " ".join(backend.hash for backend in self.backends.values())
 
     @cached_property
     def backends(self) -> dict[str, MemoryBackend]:
@@ -54,8 +52,8 @@ class Memories(Questions):
         }
 
     @cached_property
-    def _tasks(self) -> dict[str, Task]:
-        made: dict[str, Task] = {}
+    def by_id(self) -> dict[str, Task]:
+        tasks: dict[str, Task] = {}
         file = wheel.path()
         answers = wheel.read_json_lines(file, "data/possible_answer/BFCL_v4_memory.json")
         allowed = {answer["id"]: answer["ground_truth"] for answer in answers}
@@ -68,46 +66,32 @@ class Memories(Questions):
         for backend, world in self.backends.items():
             last: dict[str, str] = {}  # conversation of a scenario
             for entry in entries:
-                name = entry["id"].replace("memory", f"memory_{backend}")
+                kind = f"memory_{backend}"
+                name = entry["id"].replace("memory", kind)
                 scenario = entry["scenario"]
-                known = {"answers": allowed.get(entry["id"], ()), "before": last.get(scenario)}
-                said = tuple(message["content"] for turn in entry["question"] for message in turn)
-                made[name] = Task(
-                    reference(world),
-                    "base",
-                    said,
-                    ((),) * len(said),
-                    tuple(world.tools()),
-                    state={"entry": name},
-                    split="test",
-                    provenance={
-                        "id": name,
-                        "version": f"{wheel.PACKAGE} {wheel.VERSION}",
-                        "backend": backend,
-                        "scenario": scenario,
-                        **known,
-                    },
+                right = allowed.get(entry["id"], ())
+                tasks[name] = item(
+                    world,
+                    name,
+                    [message["content"] for turn in entry["question"] for message in turn],
+                    self.data,
+                    kind=kind,
+                    backend=backend,
+                    scenario=scenario,
+                    answers=right,
+                    before=last.get(scenario),
                 )
-                if not known["answers"]:
+                if not right:
                     last[scenario] = name
-        return made
+        return tasks
 
     def tasks(self) -> list[AnyTask]:
-        return [task for task in self._tasks.values() if task.provenance["answers"]]
+        return [task for task in self.by_id.values() if task.provenance["answers"]]
 
     def before(self, task: AnyTask) -> AnyTask | None:
-        return self._tasks.get(task.provenance["before"])
-
-    def kind(self, task: AnyTask) -> str:
-        return f"memory_{task.provenance['backend']}"
+        return self.by_id.get(task.provenance["before"])
 
     def maker(self, settings: Settings) -> "MemoryMaker":
-        if settings.documents != "full":
-            raise UserError(
-                "the memory's tools have BFCL's documents",
-                where="--documents",
-                remedy="leave it out",
-            )
         return MemoryMaker(self, settings)
 
     def written(self, episode: Episode) -> Any:
@@ -115,37 +99,18 @@ class Memories(Questions):
         return super().written(replace(episode, result=outputs))
 
 
-@dataclass(frozen=True)
-class MemoryJob(Job):
-    """A job that goes on with a memory, which has `begun` so."""
-
-    memory: MemoryWorld | None = None
-    begun: Mapping[str, Any] | None = None
-
-    @property
-    def trouble(self) -> str:
-        return self.memory.trouble if self.memory is not None else ""
-
-
-class MemoryMaker:
-    """The `Maker` of memories, with a line to their encoder (`Listening`). The result of a
-    conversation before questions is {"outputs": by turn and step, "memory": what it has left}; one
-    that did not come to its end leaves what it began with, as in the harness."""
+class MemoryMaker(QuestionMaker):
+    """The `Maker` of memories; its line leads to their encoder. The result of a conversation before
+    questions is {"outputs": by turn and step, "memory": what it has left}; one that did not come to
+    its end leaves what it began with, as in the harness."""
 
     def __init__(self, benchmark: Memories, settings: Settings) -> None:
+        super().__init__(settings)
         # whose encoder is this evaluation's
-        self.settings = settings
         self._vectors = VectorBackend(VECTOR)
         self._backends = {**benchmark.backends, VECTOR: self._vectors}
-        self._texts = taken(wheel.path(), "constants/default_prompts.py")
-        words = harness(wheel.path())
-        kind = Native if settings.form == "native" else Prompted
-        self._steps = words.steps
         self._dialects = {
-            name: kind(
-                words.of(backend.documents, f"memory_{name}"),
-                dict.fromkeys(backend.tools(), backend.owner),
-            )
+            name: self.dialect(backend.documents, f"memory_{name}", backend.owner)
             for name, backend in benchmark.backends.items()
         }
 
@@ -159,39 +124,27 @@ class MemoryMaker:
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         name = task.provenance["backend"]
-        memory = self._backends[name].reset(before.result["memory"] if before else None)
-        return MemoryJob(
-            replace(task, system=self._told(task, memory), id=""),
-            self._backends[name],
-            self._dialects[name],
-            Unjudged(),
-            max_steps=self._steps,
-            visible_only=False,
-            world=lambda: memory,
-            waits=name == VECTOR and self.line is not None,
-            memory=memory,
-            begun=memory.snapshot(),
-        )
+        backend = self._backends[name]
+        memory = backend.reset(before.result["memory"] if before else None)
+        memory.begun = memory.snapshot()
+        waits = name == VECTOR and self.line is not None
+        system = self._system(task, memory)
+        return self.question(task, system, backend, self._dialects[name], memory, waits)
 
-    def _told(self, task: AnyTask, memory: MemoryWorld) -> str:
+    def _system(self, task: AnyTask, memory: MemoryWorld) -> str:
         about = task.provenance
-        texts = self._texts
         kind = "UNIFIED" if about["backend"] == "rec_sum" else "CORE_ARCHIVAL"
-        parts = {
-            "scenario_setting": texts["MEMORY_AGENT_SETTINGS"][about["scenario"]],
-            "memory_content": memory.shown,
-        }
-        told = texts[f"MEMORY_BACKEND_INSTRUCTION_{kind}"].format(**parts)
-        asked = texts["ADDITIONAL_SYSTEM_PROMPT_FOR_AGENTIC_RESPONSE_FORMAT"]
-        return f"{told}\n\n{asked}" if about["answers"] else str(told)
+        text: str = self.texts[f"MEMORY_BACKEND_INSTRUCTION_{kind}"].format(
+            scenario_setting=self.texts["MEMORY_AGENT_SETTINGS"][about["scenario"]],
+            memory_content=memory.shown,
+        )
+        return f"{text}\n\n{self.answer_form}" if about["answers"] else text
 
-    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        assert isinstance(job, MemoryJob) and job.memory is not None
-        about = job.task.provenance
-        result = cast(Any, results.outputs(trace, job.dialect))
-        if not about["answers"]:
-            result = {
-                "outputs": result,
-                "memory": job.begun if trace.end in CUT else job.memory.snapshot(),
-            }
-        return Episode(about["id"], sample, self.settings.form, result, trace.end, cut)
+    def result(self, job: Job, trace: Trace) -> Any:
+        assert isinstance(job, ItemJob)
+        outputs = super().result(job, trace)
+        if job.task.provenance["answers"]:
+            return outputs
+        memory: MemoryWorld = job.own
+        left = memory.begun if trace.end in CUT else memory.snapshot()
+        return {"outputs": outputs, "memory": left}

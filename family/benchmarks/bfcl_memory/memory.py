@@ -64,10 +64,11 @@ class MemoryBackend:
 
 
 class MemoryWorld:
-    """One memory. `shown` is what of it stands in the system prompt, `trouble` what broke that is
-    not the policy's."""
+    """One memory. `shown` is what of it stands in the system prompt, `begun` what an episode has
+    begun with, `trouble` what broke that is not the policy's."""
 
     trouble = ""
+    begun: Mapping[str, Any] = {}
 
     def __init__(self, backend: MemoryBackend, state: Mapping[str, Any]) -> None:
         self._backend = backend

@@ -40,17 +40,17 @@ class Encoder:
         """float32, a row of length 1 (or 0) for each of `texts`. Raises InfrastructureError where
         the endpoint fails, or answers with vectors of different lengths."""
         with self._lock:
-            found = {text: self._known[text] for text in texts if text in self._known}
-        lacking = [text for text in dict.fromkeys(texts) if text not in found]
+            vectors = {text: self._known[text] for text in texts if text in self._known}
+        lacking = [text for text in dict.fromkeys(texts) if text not in vectors]
         for start in range(0, len(lacking), AT_ONCE):
             part = lacking[start : start + AT_ONCE]
-            found |= zip(part, self._asked(part), strict=True)
+            vectors |= zip(part, self._asked(part), strict=True)
         with self._lock:
-            self._known |= found
+            self._known |= vectors
             for text in list(self._known)[: max(0, len(self._known) - MOST_KEPT)]:
                 del self._known[text]
         try:
-            return np.stack([found[text] for text in texts])
+            return np.stack([vectors[text] for text in texts])
         except ValueError as error:
             raise InfrastructureError(f"the encoder's vectors are not alike: {error}") from error
 

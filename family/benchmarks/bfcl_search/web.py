@@ -23,11 +23,11 @@ from rods.analysis.containment import read_json
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Result, Tool
-from rods.environments.workers.worker import Order, Worker
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
+from rods.family.benchmarks.workers import worker
 from rods.llm.connections import Key, read_reply
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
@@ -43,12 +43,6 @@ PAGE_SECONDS = 20.0
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
 MOST_PAGE = 4 << 20  # bytes of a page
-_READING: dict[str, Any] = {
-    "seconds": 20.0,
-    "memory": 2 << 30,
-    "reply_bytes": 8 * MOST_PAGE,
-    "cpu": True,
-}
 _ROUTED = ip_network("2000::/3")  # all that is routed of the sixth version
 
 
@@ -91,7 +85,9 @@ class Web:
         self.patience = patience
         self._key = key
         self._reachable = reachable
-        self._reader = Worker(Order("rods.family.benchmarks.bfcl_search.pages:text", **_READING))
+        self._reader = worker(
+            "rods.family.benchmarks.bfcl_search.pages:text", reply_bytes=8 * MOST_PAGE
+        )
 
     def search(self, asked: Mapping[str, Any]) -> Any:
         """SerpAPI's answer, JSON. Raises InfrastructureError where there is none."""
@@ -105,7 +101,7 @@ class Web:
                         _get(self.url, {name: str(value) for name, value in given.items()})
                     )
                     answer = read_json(page.text)
-                    said = f"HTTP {page.status}: {page.text}"
+                    complaint = f"HTTP {page.status}: {page.text}"
                     busy = page.status == 429 or (
                         isinstance(answer, dict) and "429" in str(answer.get("error", ""))
                     )
@@ -114,9 +110,9 @@ class Web:
                     if page.status in (401, 403):
                         end = 0.0
                 except (OSError, ValueError) as error:
-                    said = f"{type(error).__name__}: {error}"
+                    complaint = f"{type(error).__name__}: {error}"
                 if time.monotonic() + wait > end:
-                    raise InfrastructureError(f"the search: {Key(self._key).complaint(said)}")
+                    raise InfrastructureError(f"the search: {Key(self._key).complaint(complaint)}")
                 time.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
 

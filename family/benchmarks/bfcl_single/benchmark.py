@@ -12,14 +12,13 @@ from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import Message, NeedText, Reply, StepTrace, Trace, TurnTrace
-from rods.episode.goals import SharedGroundTruth
-from rods.errors import UserError
 from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
-from rods.family.benchmarks.bfcl.harness import Harness, harness
-from rods.family.benchmarks.bfcl_single import formats, matching, source_text
-from rods.family.benchmarks.episodes import reply_text
-from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.bfcl.harness import harness
+from rods.family.benchmarks.bfcl_single import matching, source_text
+from rods.family.benchmarks.contract import Known
+from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
+from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
 from rods.family.benchmarks.task_file import with_fault
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
@@ -30,26 +29,23 @@ DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
 class Item(NamedTuple):
-    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance.
-    `format` of the prompt and of calls in it is another than the usual one in benchmarks of
-    formats."""
+    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance."""
 
     category: str
     question: Sequence[Mapping[str, str]]
     documents: Sequence[Any]
     answers: Sequence[matching.Decoded]
-    format: str = ""
 
 
 class SingleTurns(BfclBenchmark):
-    """See `rods.family.benchmarks.benchmarks.Benchmark`. The data are read when something of them
-    is asked for."""
+    """The benchmark (rods.family.benchmarks.contract)."""
 
     name = NAME
     title = "BFCL single turns"
     kinds: Sequence[str] = DECLARED["categories"]
     measures: Sequence[str] = ("official",)
     protocols: Sequence[Protocol] = ("official",)
+    documents: Sequence[Documents] = ("full",)
     part: Part = "all"
     parts: Mapping[Part, str] = {"all": "all items"}
 
@@ -61,23 +57,23 @@ class SingleTurns(BfclBenchmark):
     def items(self) -> dict[str, Item]:
         """Every entry of the wheel, by its id."""
         file = wheel.path()
-        made = dict[str, Item]()
+        entries = dict[str, Item]()
         for category in self.kinds:
             name = f"BFCL_v4_{category}.json"
-            known = "relevance" not in category
-            answers = wheel.read_json_lines(file, f"data/possible_answer/{name}") if known else []
+            right = "relevance" not in category
+            answers = wheel.read_json_lines(file, f"data/possible_answer/{name}") if right else []
             by_id = {answer["id"]: answer["ground_truth"] for answer in answers}
             for entry in wheel.read_json_lines(file, f"data/{name}"):
                 own = by_id.get(entry["id"], ())
-                made[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
-        return made
+                entries[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
+        return entries
 
     @cached_property
-    def _tasks(self) -> dict[str, Task]:
+    def by_id(self) -> dict[str, Task]:
         """The items as tasks: the script is the last question alone, and `SingleTurn` asks all of
         it."""
+        version = f"{self.data['package']} {self.data['version']}"
         world = reference(bfcl.environment())
-        version = f"{wheel.PACKAGE} {wheel.VERSION}"
         return {
             name: Task(
                 world,
@@ -87,28 +83,23 @@ class SingleTurns(BfclBenchmark):
                 (),
                 state={"entry": name},
                 split="test",
-                provenance={"id": name, "version": version},
+                provenance={"id": name, "version": version, "kind": item.category},
             )
             for name, item in self.items.items()
         }
 
     def kind(self, task: AnyTask) -> str:
-        item = self.items[self.identifier(task)]
-        return item.format or item.category
+        return str(task.provenance["kind"])
 
     def maker(self, settings: Settings) -> "SingleTurnMaker":
-        if settings.documents != "full":
-            raise UserError(
-                "single turns show BFCL's documents", where="--documents", remedy="leave it out"
-            )
-        return SingleTurnMaker(harness(wheel.path()), self.items, settings)
+        return SingleTurnMaker(self.items, settings)
 
     def score(self, episode: Episode) -> Score:
         item = self.items[episode.task]
         verdict = float(right(item, self.written(episode), episode.form))
-        return Score(item.format or item.category, {"official": verdict})
+        return Score(item.category, {"official": verdict})
 
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | None:
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
         item = self.items[self.identifier(task)]
         if "relevance" in item.category:
             some = [Call(item.documents[0]["name"] if item.documents else "function", {})]
@@ -118,7 +109,7 @@ class SingleTurns(BfclBenchmark):
         truth = [_call(item, answer) for answer in item.answers if policy != "nothing"]
         return [with_fault(call) for call in truth] if policy == "fault" else truth
 
-    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
         if policy == "nothing" and "irrelevance" in self.kind(task):
             return {"official": 1.0}, "no call is right"
         never = DECLARED["unreachable"] | (
@@ -131,11 +122,7 @@ class SingleTurns(BfclBenchmark):
 def right(item: Item, result: Any, form: Form) -> bool:
     """BFCL's verdict on a result: a text, or for native calls a list of {name: arguments as JSON}.
     (Ir)relevance goes by whether there are calls."""
-    calls = (
-        formats.decoded(result, item.format)
-        if item.format
-        else source_text.decoded(result, form, item.category)
-    )
+    calls = source_text.decoded(result, form, item.category)
     if "relevance" in item.category:
         return bool(calls) != ("irrelevance" in item.category)
     dotted = form == "prompt"
@@ -182,14 +169,13 @@ class _Asked(Prompted):
     item: Item
 
     def write(self, calls: Sequence[Call]) -> str:
-        if self.item.format:
-            return formats.written(calls, self.item.format)
         if source_text.language(self.item.category) == "python":
             return super().write(calls)
-        told = [
-            [f"{key}={_quoted(value)}" for key, value in call.arguments.items()] for call in calls
-        ]
-        return f"[{', '.join(f'{call.name}({texts})' for call, texts in zip(calls, map(', '.join, told), strict=True))}]"
+        texts = []
+        for call in calls:
+            arguments = [f"{key}={_quoted(value)}" for key, value in call.arguments.items()]
+            texts.append(f"{call.name}({', '.join(arguments)})")
+        return f"[{', '.join(texts)}]"
 
 
 def _quoted(value: Any) -> str:
@@ -208,40 +194,36 @@ class _AskedNatively(Native):
         return super().write([Call(call.name.replace(".", "_"), call.arguments) for call in calls])
 
 
-class SingleTurnMaker:
+class SingleTurnMaker(Maker):
     """The `Maker` of single turns."""
 
-    def __init__(self, words: Harness, items: Mapping[str, Item], settings: Settings) -> None:
-        self.words = words
+    def __init__(self, items: Mapping[str, Item], settings: Settings) -> None:
+        super().__init__(settings)
+        self.words = harness(wheel.path())
         self.items = items
-        self.settings = settings
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         item = self.items[task.provenance["id"]]
         native = self.settings.form == "native"
         dialect: _Asked | _AskedNatively = (_AskedNatively if native else _Asked)(self.words, {})
         dialect.item = item
-        said = [(one["role"], one["content"]) for one in item.question]
+        messages = [(one["role"], one["content"]) for one in item.question]
         if native:
-            said = [
-                (role, reply_text(text, []) if role == "assistant" else text) for role, text in said
+            messages = [
+                (role, reply_text(text, []) if role == "assistant" else text)
+                for role, text in messages
             ]
         else:
             documents = self.words.hinted(item.documents, item.category)
-            if item.format:  # the harness adds its hint twice there
-                documents = self.words.hinted(documents, item.category)
-            system = self.words.system_prompt(documents, item.format)
-            own = said.pop(0)[1] if said[0][0] == "system" else ""
-            said.insert(0, ("system", f"{system}\n\n{own}" if own else system))
-        asked = tuple(Message(role, text) for role, text in said)  # type: ignore[arg-type]
+            system = self.words.system_prompt(documents)
+            own = messages.pop(0)[1] if messages[0][0] == "system" else ""
+            messages.insert(0, ("system", f"{system}\n\n{own}" if own else system))
+        prompt = tuple(Message(role, text) for role, text in messages)  # type: ignore[arg-type]
         world = bfcl.environment()
-        assert isinstance(task, Task)
-        goal = SharedGroundTruth(world, task)  # never asked: what a job has that executes calls
-        return SingleTurn(task, world, dialect, goal, world=lambda: world.reset(None), asked=asked)
-
-    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        assert isinstance(job.dialect, (_Asked, _AskedNatively))
-        result = job.dialect.step(trace.turns[0].steps[0].text)
-        return Episode(
-            job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut
+        return SingleTurn(
+            task, world, dialect, Unjudged(), world=lambda: world.reset(None), asked=prompt
         )
+
+    def result(self, job: Job, trace: Trace) -> Any:
+        assert isinstance(job.dialect, (_Asked, _AskedNatively))
+        return job.dialect.step(trace.turns[0].steps[0].text)

@@ -68,10 +68,10 @@ def written(category: str, value: Any, described: Mapping[str, Any]) -> Any:
         }
         return forms.get(kind, "[%s]").replace("%s", ", ".join(texts))
     if isinstance(value, dict):
-        shown = {key: json.dumps(own) for key, own in value.items()}
+        fields = {key: json.dumps(own) for key, own in value.items()}
         if script:
-            return "{" + ", ".join(f'"{key}": {text}' for key, text in shown.items()) + "}"
-        puts = "".join(f'put("{key}", {text}); ' for key, text in shown.items())
+            return "{" + ", ".join(f'"{key}": {text}' for key, text in fields.items()) + "}"
+        puts = "".join(f'put("{key}", {text}); ' for key, text in fields.items())
         return f"new HashMap<String, Object>() {{{{ {puts}}}}}"
     suffix = {"long": "L", "Bigint": "n", "float": "" if script else "f"}.get(kind, "")
     return str(value).lower() if isinstance(value, bool) else f"{value}{suffix}"
@@ -134,7 +134,7 @@ def call(language: str, text: str) -> list[dict[str, dict[Any, Any]]] | None:
             arguments[-1].append(token)
     if head is None or open_brackets or not tokens:
         return None
-    made: dict[Any, Any] = {}
+    values: dict[Any, Any] = {}
     for argument in arguments:
         parts = [token for token in argument if token.strip()]
         if len(parts) > 2 and parts[1] == "=" and _NAME.fullmatch(parts[0]):
@@ -145,10 +145,10 @@ def call(language: str, text: str) -> list[dict[str, dict[Any, Any]]] | None:
             own = parts[0]
         else:
             continue
-        if name in made:
+        if name in values:
             return None
-        made[name] = _argument(language, own)
-    return [{re.sub(r"\s", "", head[0]): made}]
+        values[name] = _argument(language, own)
+    return [{re.sub(r"\s", "", head[0]): values}]
 
 
 def _argument(language: str, text: str) -> str:

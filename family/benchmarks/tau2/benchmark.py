@@ -5,47 +5,43 @@ of these domains is scored by a judge."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
 from rods.conversations import Persona, Rubric
 from rods.dialects.tags import Hermes
 from rods.environments.base import reference
-from rods.environments.registry import declared
 from rods.environments.workers.worker import Overrun
 from rods.episode.drivers import Job
-from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
-from rods.episode.model_thread import ModelThread
-from rods.errors import InfrastructureError, RefusedError, UserError
-from rods.family.benchmarks.benchmarks import chosen
-from rods.family.benchmarks.episodes import user_text
-from rods.family.benchmarks.folder import Episode, Form, Part, Protocol, Score, Settings
+from rods.episode.engine import Exchange, Trace
+from rods.family.benchmarks.contract import Benchmark, Known, Need
+from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
+from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.tau2.domains import Domain, Native
-from rods.family.benchmarks.tau2.package import DATA, DOMAINS, WHEEL, worker
+from rods.family.benchmarks.tau2.package import DECLARED, WHEEL, worker
 from rods.tasks import AnyTask, OpenTask
 
-FAULTS = declared("rods.family.benchmarks", "benchmark.toml")["tau2"]["faults"]
 UNHELPED = "the ground truth changes nothing, and nothing has to be said"
 USER_TOKENS = 2048  # of one text of the user's
 SCRIPT = ("Please go on.", "###STOP###")  # what the scripted user says after its reason for calling
 
 
-class Tau2:
-    """See `rods.family.benchmarks.benchmarks.Benchmark`, and `Talking`. The provenance of a task
-    has its domain, its id there, and what has to be `told`; its persona's intent is the whole
-    prompt of who plays it."""
+class Tau2(Benchmark):
+    """The benchmark (rods.family.benchmarks.contract). The kind of a task is its domain; its
+    provenance has its id there (`item`), and what has to be `told`; its persona's intent is the
+    whole prompt of who plays it."""
 
     name = "tau2"
-    user = "the customer"
-    kinds: Sequence[str] = DOMAINS
-    talking: Sequence[str] = DOMAINS
+    title = "τ²-bench"
+    kinds: Sequence[str] = DECLARED["domains"]
+    needs: Mapping[Need, Sequence[str]] = {"user": kinds}
     measures: Sequence[str] = ("official", "database", "communicated")
-    protocols: Sequence[Protocol] = ("official",)
-    part: Part = "all"
-    parts: Mapping[Part, str] = {"all": "all items"}
-    environment = property(lambda self: " ".join(domain.hash for domain in self.domains.values()))
+    data: Mapping[str, str] = WHEEL.facts
+
+    @property
+    def environment(self) -> str:
+        return " ".join(domain.hash for domain in self.domains.values())
 
     @cached_property
     def rules(self) -> Mapping[str, Any]:
@@ -58,22 +54,17 @@ class Tau2:
         return {name: Domain(name, described) for name, described in self.rules["domains"].items()}
 
     @cached_property
-    def _tasks(self) -> dict[str, OpenTask]:
-        items = (
-            (name, item) for name in self.domains for item in self.rules["domains"][name]["tasks"]
+    def by_id(self) -> dict[str, OpenTask]:
+        tasks = (
+            self._task(name, item)
+            for name in self.domains
+            for item in self.rules["domains"][name]["tasks"]
         )
-        made = (self._task(name, item) for name, item in items)
-        return {task.provenance["id"]: task for task in made}
+        return {self.identifier(task): task for task in tasks}
 
     def _task(self, name: str, item: Mapping[str, Any]) -> OpenTask:
         domain = self.domains[name]
         calls = tuple(Call(*call) for call in item["calls"])
-        about = {
-            "id": f"{name}_{item['id']}",
-            "version": WHEEL.named,
-            "domain": name,
-            "item": item["id"],
-        }
         return OpenTask(
             reference(domain),
             "base",
@@ -82,7 +73,13 @@ class Tau2:
             tuple(domain.tools()),
             split="test",
             system=domain.system,
-            provenance={**about, "told": item["told"]},
+            provenance={
+                "id": f"{name}_{item['id']}",
+                "version": WHEEL.named,
+                "kind": name,
+                "item": item["id"],
+                "told": item["told"],
+            },
         )
 
     @cached_property
@@ -91,121 +88,87 @@ class Tau2:
         unchanged: Mapping[str, Sequence[str]] = worker().call({"do": "unchanged"})
         return unchanged
 
-    def tasks(self) -> list[AnyTask]:
-        return [*self._tasks.values()]
-
-    def kind(self, task: AnyTask) -> str:
-        return str(task.provenance["domain"])
-
-    def identifier(self, task: AnyTask) -> str:
-        return str(task.provenance["id"])
-
-    def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
-        return {"benchmark": self.name, "data": DATA, "environment": self.environment}
-
-    def check_data(self, stated: Mapping[str, Any], where: Path) -> None:
-        if stated != DATA:
-            remedy = f"install the version that has them; this one scores {WHEEL.named}"
-            raise RefusedError(f"belongs to data of {stated!r}", where=str(where), remedy=remedy)
-
-    def about(self) -> str:
-        return f"τ²-bench, data of {WHEEL.named}, environment {self.environment}"
-
     def maker(self, settings: Settings) -> "TalkMaker":
-        if settings.documents != "full":
-            raise UserError(
-                "tools have the package's documents", where="--documents", remedy="leave it out"
-            )
         return TalkMaker(self, settings)
 
-    def expected(self, settings: Settings) -> int:
-        return len(chosen(self, settings))
-
     def score(self, episode: Episode) -> Score:
-        about = self._tasks[episode.task].provenance
-        asked = {"do": "score", "domain": about["domain"], "task": about["item"], **episode.result}
+        about = self.by_id[episode.task].provenance
+        request = {"do": "score", "domain": about["kind"], "task": about["item"], **episode.result}
         try:
-            measures = worker().call(asked)
+            measures = worker().call(request)
         # its calls take longer than is allowed, or cannot be made again
         except (Overrun, RuntimeError):
             measures = dict.fromkeys(self.measures, 0.0)
-        return Score(about["domain"], measures)
+        return Score(about["kind"], measures)
 
-    def known(self, task: AnyTask, turn: int, policy: str) -> Sequence[Call] | str | None:
+    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
         about = task.provenance
         if turn == 1 and policy != "nothing":
             return f"I have to tell you: {'; '.join(about['told'])}" if about["told"] else ()
-        fault = FAULTS[about["domain"]] if policy == "fault" else {}
-        made = *task.goal_calls, *(Call(name, arguments) for name, arguments in fault.items())
-        return () if turn or policy == "nothing" else made
+        fault = DECLARED["faults"][about["kind"]] if policy == "fault" else {}
+        calls = *task.goal_calls, *(Call(name, arguments) for name, arguments in fault.items())
+        return () if turn or policy == "nothing" else calls
 
-    def due(self, task: AnyTask, policy: str, form: Form) -> tuple[Mapping[str, float], str]:
+    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
         about = task.provenance
-        still = about["item"] in self._unchanged[about["domain"]]
+        still = about["item"] in self._unchanged[about["kind"]]
         database = still if policy == "nothing" else policy == "truth"
         communicated = policy != "nothing" or not about["told"]
-        due = dict(
-            zip(
-                self.measures,
-                map(float, (database and communicated, database, communicated)),
-                strict=True,
-            )
-        )
+        due = {
+            "official": float(database and communicated),
+            "database": float(database),
+            "communicated": float(communicated),
+        }
         return due, UNHELPED if policy == "nothing" and due["official"] else ""
 
 
-class Unjudged:
-    """The goal of what is scored by its messages."""
-
-    def outcome(self, instance: Any, need: NeedOutcome) -> Outcome:
-        return Outcome(0, 0)
-
-
-class TalkMaker:
-    """The `Maker` of conversations (`Listening`). A result is {"end", "messages"}, as the package
-    has them."""
+class TalkMaker(Maker):
+    """The `Maker` of conversations. A result is {"end", "messages"}, as the package has them."""
 
     def __init__(self, benchmark: Tau2, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._rules = benchmark.rules
         self._domains = benchmark.domains
-        self.line: ModelThread | None = None
         native = settings.form == "native"
         self._dialects = {
-            name: Native(one.tools()) if native else Hermes() for name, one in self._domains.items()
+            name: Native(domain.tools()) if native else Hermes()
+            for name, domain in self._domains.items()
         }
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        talk = Talk(name := task.provenance["domain"], self._rules)
-        user = partial(self._says, talk, task.id) if self.settings.user else scripted_user
-        played = self._domains[name], self._dialects[name], Unjudged()
-        return TalkJob(task, *played, user=user, world=partial(World, talk), waits=True, talk=talk)
-
-    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        assert isinstance(job, TalkJob)
-        result = {"end": job.talk.end, "messages": job.talk.messages}
-        return Episode(
-            job.task.provenance["id"], sample, self.settings.form, result, trace.end, cut
+        name = task.provenance["kind"]
+        talk = Talk(name, self._rules)
+        return TalkJob(
+            task,
+            self._domains[name],
+            self._dialects[name],
+            Unjudged(),
+            user=partial(self._says, talk, task.id) if self.settings.user else scripted_user,
+            world=partial(World, talk),
+            waits=True,
+            own=talk,
         )
+
+    def result(self, job: Job, trace: Trace) -> Any:
+        assert isinstance(job, TalkJob)
+        return {"end": job.own.end, "messages": job.own.messages}
 
     def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
         """What the model that plays the user says next. Raises InfrastructureError where it says
         nothing."""
-        assert self.line is not None
         conversation = [("system", persona.intent), ("user", self._rules["greeting"])]
         for text, answer in said:
             conversation += [("assistant", text), ("user", answer)]
-        messages = [{"role": role, "content": content} for role, content in conversation]
-        told = {
-            "temperature": self._rules["user_temperature"],
-            "top_p": 1.0,
-            "max_tokens": USER_TOKENS,
-        }
-        try:
-            return user_text(self.line, task, len(said), messages, **told)
-        except InfrastructureError as error:
-            talk.trouble = str(error)
-            raise
+        return user_text(
+            self.line,
+            talk,
+            task,
+            len(said),
+            conversation,
+            temperature=self._rules["user_temperature"],
+            top_p=1.0,
+            max_tokens=USER_TOKENS,
+        )
 
 
 def scripted_user(persona: Persona, said: Exchange) -> str:

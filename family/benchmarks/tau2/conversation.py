@@ -10,8 +10,8 @@ import orjson
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun
-from rods.episode.drivers import Job
 from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, Request, Trace
+from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.tau2.domains import Native
 from rods.family.benchmarks.tau2.package import worker
 from rods.faults import End
@@ -29,14 +29,14 @@ class World(OnlyCalled):
         """Raises InfrastructureError where the process was killed; what a call itself overruns is
         the policy's."""
         calls = [[call.name, dict(call.arguments)] for call in need.calls]
-        told = {
+        request = {
             "conversation": str(id(self)),
             "domain": self.talk.domain,
             "before": self.made,
             "calls": calls,
         }
         try:
-            answers = worker().call({"do": "call", **told})
+            answers = worker().call({"do": "call", **request})
         except (Overrun, RuntimeError) as error:
             return [Result(f"Error: {error}", error="timeout")] * len(calls)
         self.made += calls
@@ -63,11 +63,11 @@ class Talk:
     def say(self, role: str, content: str | None, calls: tuple[Call, ...] = ()) -> None:
         name = f"call_{len(self.messages)}"
         message = {"role": role, "content": content}
-        made = [
+        listed = [
             {"id": f"{name}_{n}", "name": c.name, "arguments": dict(c.arguments)}
             for n, c in enumerate(calls)
         ]
-        self.messages.append(message | ({"tool_calls": made} if made else {}))
+        self.messages.append(message | ({"tool_calls": listed} if listed else {}))
         self.steps += 1
 
     def give(self, results: list[Result]) -> None:
@@ -92,24 +92,18 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class TalkJob(Job):
-    """A job that is a conversation."""
-
-    talk: Talk = field(kw_only=True)
-
-    @property
-    def trouble(self) -> str:
-        return self.talk.trouble
+class TalkJob(ItemJob):
+    """A job whose `own` is a conversation."""
 
     def engine(self) -> Generator[Request, Any, Trace]:
         """The policy greets, the user speaks, and so on: until the user stops, or a limit is
         reached. A reply that cannot be read, or says nothing, breaks the package's runner: here
         the former is answered by a complaint and counts as an error, the latter ends the
         conversation."""
-        talk = self.talk
+        talk: Talk = self.own
         dialect = self.dialect
         task = self.task
-        greeting = self.talk.rules["greeting"]
+        greeting = talk.rules["greeting"]
         talk.messages.append({"role": "assistant", "content": greeting})
         tools = [self.environment.tools()[name] for name in task.tools]
         shown = [
@@ -141,8 +135,8 @@ class TalkJob(Job):
                     talk.end = "agent_error"
                 elif parsed.error is not None:
                     shown.append(Message(*dialect.complaint(parsed.error)))
-                    talk.steps = talk.steps + 2
-                    talk.errors = talk.errors + 1
+                    talk.steps += 2
+                    talk.errors += 1
                 elif parsed.calls:
                     beside = (
                         orjson.loads(reply.text)["content"] if isinstance(dialect, Native) else None

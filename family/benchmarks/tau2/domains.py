@@ -12,8 +12,8 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.dialects import Parsed, RoleAndText
 from rods.dialects.tags import Hermes
-from rods.environments.base import Features, Result, Tool
-from rods.family.benchmarks.episodes import reply_text
+from rods.environments.base import Features, Tool
+from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.tau2.package import WHEEL
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
@@ -29,7 +29,7 @@ class Documented(Tool):
         return dict(self.document)
 
 
-class Native(Hermes):
+class Native(NativeText, Hermes):
     """Native calls: the tools travel beside the messages, a reply is JSON
     (rods.family.benchmarks.episodes)."""
 
@@ -45,9 +45,6 @@ class Native(Hermes):
             for name in (*visible, *returned)
         ]
 
-    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        return guidelines
-
     def parse(self, text: str) -> Parsed:
         reply = orjson.loads(text)
         calls = [(name, read_json(arguments)) for name, arguments in reply["calls"]]
@@ -61,19 +58,8 @@ class Native(Hermes):
             else Parsed(answer=reply["content"] or "")
         )
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        return "tool", orjson.dumps([result.text for result in results]).decode()
-
     def complaint(self, error: str) -> RoleAndText:
         return "tool", orjson.dumps([f"Error: {error}"]).decode()
-
-    def write(self, calls: Sequence[Call]) -> str:
-        return reply_text(
-            None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls]
-        )
-
-    def answer(self, text: str) -> str:
-        return reply_text(text, [])
 
 
 class Domain:

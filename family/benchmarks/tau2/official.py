@@ -67,11 +67,11 @@ class Domain:
 
     def environment(self, solo_mode: bool = False) -> Any:
         """A fresh one, as the package's own constructor of this name makes it."""
-        made = copy.copy(self._environment)
+        fresh = copy.copy(self._environment)
         tables = {name: Copied(base) for name, base in self._tables.items()}
-        made.tools = self._tools(self._database.model_construct(**tables))
-        made.tools.get_db_hash = lambda: self._hash(made.tools.db)
-        return made
+        fresh.tools = self._tools(self._database.model_construct(**tables))
+        fresh.tools.get_db_hash = lambda: self._hash(fresh.tools.db)
+        return fresh
 
     def _hash(self, database: Any) -> str:
         """The package's hash of a database: of the same text, of which untouched entries are
@@ -79,11 +79,11 @@ class Domain:
         tables = []
         for name, base in sorted(self._tables.items()):
             table = getattr(database, name)
-            known = self._texts[name]
+            base_texts = self._texts[name]
             own = {
                 key: _written(entry) for key, entry in table.items() if entry is not base.get(key)
             }
-            texts = {**{key: known[key] for key in table if key not in own}, **own}
+            texts = {**{key: base_texts[key] for key in table if key not in own}, **own}
             tables.append(
                 f"{json.dumps(name)}: "
                 f"{{{', '.join(f'{json.dumps(key)}: {texts[key]}' for key in sorted(texts))}}}"
@@ -137,10 +137,10 @@ class Official:
         agents, users, config = map(_module, ("agent.llm_agent", "user.user_simulator", "config"))
         described: dict[str, Any] = {}
         for name, domain in self.domains.items():
-            made = domain.environment()
-            tools = made.get_tools()
+            world = domain.environment()
+            tools = world.get_tools()
             described[name] = {
-                "system": agents.LLMAgent(tools, made.get_policy()).system_prompt,
+                "system": agents.LLMAgent(tools, world.get_policy()).system_prompt,
                 "tools": [tool.openai_schema["function"] for tool in tools],
                 "tasks": [
                     {
@@ -173,8 +173,8 @@ class Official:
         name = request["conversation"]
         before = request["before"]
         calls = request["calls"]
-        made, world = self._worlds.pop(name, (-1, None))
-        if made != len(before):  # another process had it
+        count, world = self._worlds.pop(name, (-1, None))
+        if count != len(before):  # another process had it
             world = self.domains[request["domain"]].environment()
             for call in before:
                 self._answer(world, call)
@@ -196,9 +196,15 @@ class Official:
         domain = request["domain"]
         now = datetime.now().isoformat()
         task = self.domains[domain].tasks[request["task"]]
-        known = {"id": "", "task_id": task.id, "start_time": now, "end_time": now, "duration": 0.0}
-        said = {"termination_reason": request["end"], "messages": request["messages"]}
-        run = self.simulation.SimulationRun(**known, **said)
+        run = self.simulation.SimulationRun(
+            id="",
+            task_id=task.id,
+            start_time=now,
+            end_time=now,
+            duration=0.0,
+            termination_reason=request["end"],
+            messages=request["messages"],
+        )
         earned = self.evaluator.evaluate_simulation(
             run, task, self.evaluator.EvaluationType.ALL, False, domain
         )

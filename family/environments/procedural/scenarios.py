@@ -118,9 +118,9 @@ def draw_like(
         else:
             spare = scenario, validated
     if spare is None:
-        told = ", ".join(f"{count} {what}" for what, count in met.most_common())
+        counts = ", ".join(f"{count} {what}" for what, count in met.most_common())
         raise LookupError(
-            f"none of {LIKE_TRIES} scenarios drawn in its world has its profile and passes: {told}"
+            f"none of {LIKE_TRIES} scenarios of its world has its profile and passes: {counts}"
         )
     return spare
 
@@ -185,9 +185,9 @@ class _Drawing:
         for _ in range(TRIES):
             role = self.rng.choices(roles, [WEIGHTS[name] for name in roles])[0]
             operation = self.rng.choice([change for change in changes if change.role == role])
-            made = controls.kinds_of(self.tools, self.witness)
+            kinds = controls.kinds_of(self.tools, self.witness)
             group = self.tools[operation.name].group
-            if self.like and made[group, False] >= self.like.groups.get(group, (0, 0))[1]:
+            if self.like and kinds[group, False] >= self.like.groups.get(group, (0, 0))[1]:
                 continue  # the profile has no other change in the operation's group
             arguments = self._arguments(operation)
             if arguments is None:
@@ -199,7 +199,7 @@ class _Drawing:
             ):
                 continue
             before = self.now
-            kept = {name: copy.copy(getattr(self, name)) for name in ALTERED}
+            backup = {name: copy.copy(getattr(self, name)) for name in ALTERED}
             fork = self.instance.fork() if self.like else self.instance
             result = self.instance.call(Call(operation.name, arguments))
             if result.error is not None:
@@ -208,15 +208,15 @@ class _Drawing:
             self._accepted(operation, arguments, result.value, before)
             if self.like is None or self._fits(self.like):
                 return True
-            self.__dict__.update(kept, now=before, instance=fork)
+            self.__dict__.update(backup, now=before, instance=fork)
         return False
 
     def _fits(self, like: controls.ScenarioProfile) -> bool:
         """Whether there are at most as many calls of each kind and checks as in the profile."""
-        made = controls.kinds_of(self.tools, self.witness).items()
+        kinds = controls.kinds_of(self.tools, self.witness).items()
         within = all(
             count <= like.groups.get(group, (0, 0))[0 if reads else 1]
-            for (group, reads), count in made
+            for (group, reads), count in kinds
         )
         return within and len(self._checks()) <= like.checks
 
@@ -270,18 +270,18 @@ class _Drawing:
         takes: dict[str, int] = {}
         if noun in self.kinds:
             role = "find"
-            given = {self.kinds[noun].label: self._called(noun, key, before)}
+            arguments = {self.kinds[noun].label: self._called(noun, key, before)}
         else:
             holder = self.skeleton.holder.noun
             role = "links"
-            given = {holder: before[self.tables[noun]][key][holder]}
-            takes[holder] = self._looked_up(holder, given[holder], before)
+            arguments = {holder: before[self.tables[noun]][key][holder]}
+            takes[holder] = self._looked_up(holder, arguments[holder], before)
         look_up = next(
             operation
             for operation in self.operations
             if (operation.role, operation.noun) == (role, noun)
         )
-        self.witness.append(controls.WitnessCall(Call(look_up.name, given), takes))
+        self.witness.append(controls.WitnessCall(Call(look_up.name, arguments), takes))
         self.shown[key] = len(self.witness) - 1
         return self.shown[key]
 
@@ -319,21 +319,27 @@ class _Drawing:
             if slot.attribute
         }
         brief = operation.brief.format(**names)
-        told = ", ".join(f"{name}: {value}" for name, value in details.items())
-        text = f"{brief} ({told})" if told else brief
+        listing = ", ".join(f"{name}: {value}" for name, value in details.items())
+        text = f"{brief} ({listing})" if listing else brief
         if operation.asks:
             text = operation.asks.format(**names | {"value": details[words(operation.detail)]})
-        known = {name: f"The {name} should be {value}." for name, value in details.items()}
-        return f"{text[0].upper()}{text[1:]}.", f"{brief[0].upper()}{brief[1:]}.", known
+        facts = {name: f"The {name} should be {value}." for name, value in details.items()}
+        return f"{text[0].upper()}{text[1:]}.", f"{brief[0].upper()}{brief[1:]}.", facts
 
     def scenario(self, guards: tuple[int, int]) -> controls.Scenario:
         """What was drawn, with the checks of what it came to."""
         first = self.requests[0]
         requests = tuple(request.text for request in self.requests)
         checks = tuple(self._checks())
-        kept = tuple(self._guards(guards))
+        guard_calls = tuple(self._guards(guards))
         return controls.Scenario(
-            self.state, requests, tuple(self.witness), checks, kept, first.brief, first.details
+            self.state,
+            requests,
+            tuple(self.witness),
+            checks,
+            guard_calls,
+            first.brief,
+            first.details,
         )
 
     def _checks(self) -> list[Call]:
@@ -376,9 +382,9 @@ class _Drawing:
             if role == "set"
             else [attribute.name for attribute in kind.attributes]
         )
-        known = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
+        existence = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
         aims = [
-            *known,
+            *existence,
             *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names),
         ]
         return aims if role == "set" else [*aims, *at]
@@ -467,20 +473,20 @@ def grow(
         for draw in drawn(skeleton, environment, random_seed, scenarios, requests):
             if draw is None:
                 grown.dropped["drawing"] += 1
-            elif draw[2].faults:
-                grown.dropped.update([next(controls.reasons(draw[2]))])
-            else:
-                origin: dict[str, Any] = {
-                    "random_seed": random_seed,
-                    "world": number,
-                    "scenario": draw[0],
-                }
-                origin |= {
-                    **({"topics": list(topics)} if topics else {}),
-                    **({"small": True} if small else {}),
-                }
-                mode = modes[draw[0] % len(modes)]
-                grown.tasks.append(
-                    task(skeleton, environment, draw[1], draw[2], mode, split, origin)
-                )
+                continue
+            at, scenario, validated = draw
+            if validated.faults:
+                grown.dropped.update([next(controls.reasons(validated))])
+                continue
+            origin = {
+                "random_seed": random_seed,
+                "world": number,
+                "scenario": at,
+                **({"topics": list(topics)} if topics else {}),
+                **({"small": True} if small else {}),
+            }
+            mode = modes[at % len(modes)]
+            grown.tasks.append(
+                task(skeleton, environment, scenario, validated, mode, split, origin)
+            )
     return grown

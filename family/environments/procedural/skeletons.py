@@ -161,28 +161,28 @@ def draw_skeleton(
     names = list(among) or topic_names()
     rng = keyed_random(random_seed, "skeleton", number)
     topic = names[(number + keyed_random(random_seed, "topics").randrange(len(names))) % len(names)]
-    told = topics()[topic]
-    place = _kind(told["place"], rng) if rng.random() < 0.6 else None
-    holder = _kind(told["holder"], rng, removable=rng.random() < 0.5)
-    item = _kind(told["item"], rng, at=place.noun if place else "", removable=rng.random() < 0.5)
-    stock = told["item"].get("stock", "")
-    charge = told["link"].get("charge") if rng.random() < 0.6 else None
+    options = topics()[topic]
+    place = _kind(options["place"], rng) if rng.random() < 0.6 else None
+    holder = _kind(options["holder"], rng, removable=rng.random() < 0.5)
+    item = _kind(options["item"], rng, at=place.noun if place else "", removable=rng.random() < 0.5)
+    stock = options["item"].get("stock", "")
+    charge = options["link"].get("charge") if rng.random() < 0.6 else None
     if stock:
         item = _with(item, Attribute(stock, (), *STOCK, settable=rng.random() < 0.5))
     if charge:
-        low, high = told["holder"]["numbers"].get(charge[0], (0, 100))
+        low, high = options["holder"]["numbers"].get(charge[0], (0, 100))
         holder = _with(holder, Attribute(charge[0], (), low, high))
     rules = Rules(
         limit=rng.randint(2, 4) if rng.random() < 0.7 else None,
-        barred=_bar(told["holder"], holder),
-        unfit=_bar(told["item"], item),
+        barred=_bar(options["holder"], holder),
+        unfit=_bar(options["item"], item),
         stock=stock,
         charge=(charge[0], rng.randint(charge[1], charge[2])) if charge else None,
         capacity=rng.randint(ITEMS[1], ITEMS[1] + 3) if place and rng.random() < 0.6 else None,
     )
     verbs = {name: rng.choice(words) for name, words in topics()["verbs"].items()}
     whole = Skeleton(
-        topic, told["about"], verbs, holder, item, place, _linking(told["link"], rng), rules
+        topic, options["about"], verbs, holder, item, place, _linking(options["link"], rng), rules
     )
     return _cut(whole, rng) if small else whole
 
@@ -207,24 +207,24 @@ def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
 
 
 def _kind(
-    told: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False
+    options: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False
 ) -> Kind:
-    choices: Mapping[str, Sequence[str]] = told["choices"]
-    kept = rng.sample(list(choices), rng.randint(1, len(choices)))
+    choices: Mapping[str, Sequence[str]] = options["choices"]
+    names = rng.sample(list(choices), rng.randint(1, len(choices)))
     attributes = [
         Attribute(name, tuple(values), settable=rng.random() < 0.8)
         for name, values in choices.items()
-        if name in kept
+        if name in names
     ]
-    for name, (low, high) in told.get("numbers", {}).items():
+    for name, (low, high) in options.get("numbers", {}).items():
         if rng.random() < 0.6:
             attributes.append(Attribute(name, (), low, high, settable=rng.random() < 0.8))
-    named = told["named"]
+    named = options["named"]
     firsts, lasts = (
         (topics()["words"][name] for name in ("first", "last")) if named == "people" else named
     )
     labels = tuple(f"{first} {last}" for first, last in product(firsts, lasts))
-    return Kind(told["noun"], told["label"], labels, tuple(attributes), at, removable)
+    return Kind(options["noun"], options["label"], labels, tuple(attributes), at, removable)
 
 
 def _with(kind: Kind, attribute: Attribute) -> Kind:
@@ -232,27 +232,27 @@ def _with(kind: Kind, attribute: Attribute) -> Kind:
     return replace(kind, attributes=(*others, attribute))
 
 
-def _bar(told: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
+def _bar(options: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
     """The value that keeps a thing of this kind from being linked, where it has the attribute."""
-    bars = told.get("bars", {})
+    bars = options.get("bars", {})
     return next(
         ((name, bars[name]) for name in bars if name in {trait.name for trait in kind.attributes}),
         None,
     )
 
 
-def _linking(told: Mapping[str, Any], rng: random.Random) -> Linking:
+def _linking(options: Mapping[str, Any], rng: random.Random) -> Linking:
     advances = [
         Advance(step["verb"], tuple(step["from"]), step["to"], step["frees"])
-        for step in told["steps"]
+        for step in options["steps"]
     ]
-    ((extra, (low, high)),) = told["extra"].items()
+    ((extra, (low, high)),) = options["extra"].items()
     if rng.random() < 0.4 and all(advances[-1].after not in advance.before for advance in advances):
         advances.pop()  # a world without the last way to end it
-    reached = {told["stages"][0], *(advance.after for advance in advances)}
+    reached = {options["stages"][0], *(advance.after for advance in advances)}
     return Linking(
-        **{name: told[name] for name in ("noun", "verb", "phrase", "described")},
-        stages=tuple(stage for stage in told["stages"] if stage in reached),
+        **{name: options[name] for name in ("noun", "verb", "phrase", "described")},
+        stages=tuple(stage for stage in options["stages"] if stage in reached),
         advances=tuple(advances),
         extra=Attribute(extra, (), low, high, False) if rng.random() < 0.7 else None,
     )
@@ -288,12 +288,12 @@ def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[s
     pairs = list(product(state[holders.plural], state[items.plural]))
     rng.shuffle(pairs)
     for holder, item in pairs[: rng.randint(*LINKS)]:
-        made = state[link.plural].values()
+        links = state[link.plural].values()
         stage = rng.choice(link.stages)
-        held = sum(other[holders.noun] == holder and other["stage"] in link.open for other in made)
+        held = sum(other[holders.noun] == holder and other["stage"] in link.open for other in links)
         if stage in link.open and rules.limit is not None and held >= rules.limit:
             continue
-        taken = any(other[items.noun] == item and other["stage"] in link.taken for other in made)
+        taken = any(other[items.noun] == item and other["stage"] in link.taken for other in links)
         if stage in link.taken and not rules.stock and taken:
             continue
         entry = {holders.noun: holder, items.noun: item, "stage": stage}

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rods.answers import AnswerForm
-from rods.asking import Question, Unanswered, together
+from rods.asking import AnswerForm, Question, Unanswered, together
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.daemon.authors.llm.showing import compact
@@ -17,8 +16,8 @@ from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
-from rods.family.environments.written.asking import FORMS, CachedQuestioner, beginning
 from rods.family.environments.written.building import BuiltWorld, Dropped
+from rods.family.environments.written.record import FORMS, CachedQuestioner, beginning
 
 WANTED = (
     "one that ought to succeed",
@@ -71,8 +70,8 @@ async def _chain(
     recent = list[str]()
     verdicts = list[str]()
 
-    def read(said: Mapping[str, Any]) -> Call:
-        return Call(said["tool"], said["arguments"])
+    def read(answer: Mapping[str, Any]) -> Call:
+        return Call(answer["tool"], answer["arguments"])
 
     for at in range(2 * rounds):
         if len(verdicts) == rounds:
@@ -94,7 +93,7 @@ async def _chain(
         except Unanswered:
             continue
         try:
-            result, raised, after = await asyncio.to_thread(_made, instance, call)
+            result, raised, after = await asyncio.to_thread(_tried, instance, call)
         except InfrastructureError:
             instance = await asyncio.to_thread(environment.reset, before)
             continue
@@ -103,7 +102,7 @@ async def _chain(
             verdicts.append(f"{call}: {raised}")
             instance = await asyncio.to_thread(environment.reset, before)
             continue
-        shown = {
+        evidence = {
             "documentation": plan.documentation,
             "source": f"{program.state}\n\n{program.tools[call.name]}",
             "call": compact(call.as_json()),
@@ -111,17 +110,19 @@ async def _chain(
             "changes": beginning("\n".join(changes(before, after)), SHOWN) or "(nothing)",
         }
         try:
-            asked = Question("world_checker", shown, FORMS["world_checker"], dict)
-            said = await authors.ask(asked, plan.topic, place)
+            asked = Question("world_checker", evidence, FORMS["world_checker"], dict)
+            opinion = await authors.ask(asked, plan.topic, place)
         except Unanswered:
             continue
         verdicts.append(
-            "" if said["verdict"] == "right" else f"{call}: {str(said.get('reason', ''))[:300]}"
+            ""
+            if opinion["verdict"] == "right"
+            else f"{call}: {str(opinion.get('reason', ''))[:300]}"
         )
     return verdicts
 
 
-def _made(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
+def _tried(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
     """What a call gave, as the checker sees it; what the world raised, "" where it answered; and
     the state after it. Raises InfrastructureError where the call was not carried out."""
     try:

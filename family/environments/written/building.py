@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rods.answers import AnswerForm, Unreadable
-from rods.asking import Question, Unanswered, together
+from rods.asking import AnswerForm, Question, Unanswered, Unreadable, together
 from rods.canonical import keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import (
     ALLOWED,
-    TOLD_IMPORTS,
+    OFFERED_TEXT,
     check_world,
     program_faults,
 )
@@ -33,7 +32,7 @@ from rods.family.environments.programs import (
     WorldProgram,
     placed,
 )
-from rods.family.environments.written.asking import FORMS, Asking, CachedQuestioner
+from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -99,15 +98,14 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
 
 
 async def write_state(
-    authors: Asking,
+    authors: CachedQuestioner,
     program: WorldProgram,
     environments: Environments,
     place: str,
     number: int,
-    like: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. `like`: a task,
-    and how it is done, which one that begins in the state is to resemble. Raises Unanswered."""
+    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. Raises
+    Unanswered."""
 
     async def legal(state: dict[str, Any]) -> None:
         try:
@@ -115,19 +113,19 @@ async def write_state(
         except ValueError as error:
             raise Unreadable(f"the world refuses this state: {error}") from None
 
-    seed, shape = like or ("", "")
-    told = {
+    fields = {
         "documentation": program.plan.documentation,
         "state": program.state,
         "number": str(number),
     }
-    fields = {**told, "seed": seed, "shape": shape}
-    form = FORMS["scenario_state"]
-    sections = ("variant",) if like else ()
-    asked = Question(
-        "scenario_state", fields, form, lambda said: dict(said["state"]), legal, sections
+    question = Question(
+        "scenario_state",
+        fields,
+        FORMS["scenario_state"],
+        lambda answer: dict(answer["state"]),
+        legal,
     )
-    return await authors.ask(asked, program.plan.topic)
+    return await authors.ask(question, program.plan.topic)
 
 
 def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
@@ -177,16 +175,18 @@ def the_function(
     body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
         raise Unreadable(
-            f"signature: write the one function {name}, without decorator, class or example of its "
-            f"use"
+            f"signature: write the one function {name}, without decorator, class or example"
         )
     function = body[0]
-    given = body[0].args
-    names = [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    parameters = body[0].args
+    names = [
+        parameter.arg
+        for parameter in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
+    ]
     if (
         function.decorator_list
-        or given.vararg
-        or given.kwarg
+        or parameters.vararg
+        or parameters.kwarg
         or names[1:] != list(takes)
         or not names
     ):
@@ -194,16 +194,19 @@ def the_function(
             f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated"
         )
     if (
-        any(parameter.annotation is None for parameter in [*given.args[1:], *given.kwonlyargs])
+        any(
+            parameter.annotation is None
+            for parameter in [*parameters.args[1:], *parameters.kwonlyargs]
+        )
         or not function.returns
     ):
         raise Unreadable("signature: give every parameter and the result a type")
-    if told := faults_told(before, code):
-        raise Unreadable(told)
+    if faults := fault_text(before, code):
+        raise Unreadable(faults)
     return imports, function
 
 
-def faults_told(before: str, code: str) -> str:
+def fault_text(before: str, code: str) -> str:
     """What the syntax tree of `code`, which follows `before`, shows, for the model to read; ""
     where all is well."""
     offset = before.count("\n")
@@ -220,7 +223,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     parts = FORMS["world_plan"].fields
     form = AnswerForm({**parts, "tools": {**parts["tools"], "maxItems": writing.most_tools}})
 
-    def read(said: dict[str, Any]) -> WorldPlan:
+    def read(answer: dict[str, Any]) -> WorldPlan:
         tools = tuple(
             PlannedTool(
                 tool["name"],
@@ -232,7 +235,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
                     for parameter in tool["takes"]
                 },
             )
-            for tool in said["tools"]
+            for tool in answer["tools"]
         )
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
@@ -259,9 +262,9 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
             raise Unreadable(
                 "no tool is called environment, and none takes a parameter called world"
             )
-        tables = {table["name"]: table["about"] for table in said["tables"]}
+        tables = {table["name"]: table["about"] for table in answer["tables"]}
         return WorldPlan(
-            topic, tables, tuple(" ".join(rule.split()) for rule in said["rules"]), tools
+            topic, tables, tuple(" ".join(rule.split()) for rule in answer["rules"]), tools
         )
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
@@ -299,8 +302,8 @@ async def _stated(
     return written, states
 
 
-def _read_state(said: Mapping[str, Any]) -> str:
-    code = code_of(said["code"])
+def _read_state(answer: Mapping[str, Any]) -> str:
+    code = code_of(answer["code"])
     body = ast.parse(code).body
     for node in body:
         fine = isinstance(
@@ -308,13 +311,12 @@ def _read_state(said: Mapping[str, Any]) -> str:
         )
         if not fine and not (isinstance(node, ast.FunctionDef) and node.name.startswith("_")):
             raise Unreadable(
-                f"signature: line {node.lineno} is no type, no class and no function with an "
-                f"underscore"
+                f"signature: line {node.lineno} is no type, class or function with an underscore"
             )
     if not any(isinstance(node, ast.ClassDef) and node.name == "World" for node in body):
         raise Unreadable("signature: there is no class World")
-    if told := faults_told("", code):
-        raise Unreadable(told)
+    if faults := fault_text("", code):
+        raise Unreadable(faults)
     return code
 
 
@@ -335,8 +337,8 @@ async def _tool(
         "problem": problem,
     }
 
-    def read(said: Mapping[str, Any]) -> str:
-        code = code_of(said["code"])
+    def read(answer: Mapping[str, Any]) -> str:
+        code = code_of(answer["code"])
         imports, function = the_function(code, planned.name, tuple(planned.takes), program.state)
         if not ast.get_docstring(function):
             raise Unreadable("documents: it has no docstring, which is what assistants read")
@@ -351,8 +353,8 @@ async def _tool(
 
 def _planned(plan: WorldPlan) -> dict[str, str]:
     """What whoever writes a part is told of the whole."""
-    told = {"imports": TOLD_IMPORTS, "topic": plan.topic, "rules": "\n".join(plan.rules)}
-    return {**told, "tools": "\n".join(map(str, plan.tools))}
+    fields = {"imports": OFFERED_TEXT, "topic": plan.topic, "rules": "\n".join(plan.rules)}
+    return {**fields, "tools": "\n".join(map(str, plan.tools))}
 
 
 def _controlled(
@@ -382,10 +384,10 @@ def _controlled(
                 where = f"{report.faults[0].where}:{program.lines()[tool.name][0]}"
                 faults.append(Fault(where, "", str(error)[-400:], "correct it", "loads"))
     places = [(fault, _place(program, fault)) for fault in faults or report.faults]
-    told = (
+    with_places = (
         replace(fault, field=f"({at[0]}, line {at[1]})") if at else fault for fault, at in places
     )
-    return replace(report, faults=tuple(told))
+    return replace(report, faults=tuple(with_places))
 
 
 def _place(program: WorldProgram, fault: Fault) -> tuple[str, int] | None:

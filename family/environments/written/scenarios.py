@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
-from rods.answers import AnswerForm, Schema, Unreadable
-from rods.asking import Question, Unanswered, together
+from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact
@@ -20,11 +19,11 @@ from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking import scenarios
-from rods.family.environments.checking.worlds import TOLD_IMPORTS
+from rods.family.environments.checking.worlds import OFFERED_TEXT
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
-from rods.family.environments.written.asking import FORMS, Asking, beginning
+from rods.family.environments.written.record import FORMS, CachedQuestioner, beginning
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 
@@ -37,7 +36,6 @@ TEMPLATES = (
     "scenario_check",
     "scenario_solver",
 )
-NOTHING_LIKE = {"seed": "", "shape": "", "problem": ""}
 WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
 
 
@@ -72,97 +70,42 @@ class DoneScenario:
     validated: scenarios.Validated
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """What a variant of a scenario has to have like its seed, which asks for `task` and has this
-    `profile`. Where it is to change things by certain tools, `tools` names them. `problem` is what
-    the last try was refused for."""
-
-    task: str
-    profile: scenarios.ScenarioProfile
-    tools: tuple[str, ...] = ()
-    problem: str = ""
-
-    @property
-    def shape(self) -> str:
-        """The profile in words, a line for each part."""
-        wanted = self.profile
-        told = [
-            f"{group}: {reads} that read, {writes} that change"
-            for group, (reads, writes) in wanted.groups.items()
-        ]
-        told.append(f"conditions: {wanted.checks}, to keep: {wanted.guards}")
-        told += (
-            [f"details that the user tells when asked: {wanted.asked[1]}"] if wanted.asked else []
-        )
-        told += (
-            [f"what changes something is done by: {', '.join(self.tools)}"] if self.tools else []
-        )
-        return "\n".join(told)
-
-
 async def write_scenario(
-    authors: Asking,
+    authors: CachedQuestioner,
     program: WorldProgram,
     environments: Environments,
     place: str,
     number: int,
-    like: Likeness | None = None,
 ) -> WrittenScenario:
     """State, task, checklist and check functions of scenario `number` in a world that is loaded as
-    `place`; of a variant, where it is to be `like` another one. Raises Dropped, EndpointError,
-    BudgetSpent."""
+    `place`. Raises Dropped, EndpointError, BudgetSpent."""
     topic = program.plan.topic
-    documentation = program.plan.documentation
-    shape = (like.task, like.shape) if like else None
-    resembling = (
-        {"seed": like.task, "shape": like.shape, "problem": like.problem} if like else NOTHING_LIKE
-    )
-    wanted = (str(like.profile.checks), str(like.profile.guards)) if like else ("", "")
-    variant = ("variant",) if like else ()
-    mend = ("mend",) if like and like.problem else ()
 
-    def read_task(said: dict[str, Any]) -> dict[str, Any]:
-        if like and like.profile.asked and len(_known(said)) != like.profile.asked[1]:
-            raise Unreadable(
-                f"there are {len(_known(said))} details, {like.profile.asked[1]} are wanted"
-            )
-        return said
-
-    def read_list(said: dict[str, Any]) -> list[tuple[str, bool]]:
-        conditions = said["conditions"]
-        keep = said.get("kept", ())
-        if like and (len(conditions), len(keep)) != (like.profile.checks, like.profile.guards):
-            counted = f"there are {len(conditions)} conditions and {len(keep)} to keep"
-            raise Unreadable(
-                f"{counted}, {like.profile.checks} and {like.profile.guards} are wanted"
-            )
-        return [*((text, False) for text in conditions), *((text, True) for text in keep)]
+    def read_list(answer: dict[str, Any]) -> list[tuple[str, bool]]:
+        conditions = [(text, False) for text in answer["conditions"]]
+        return [*conditions, *((text, True) for text in answer.get("kept", ()))]
 
     try:
         state = await building.write_state(
-            authors, program, environments, place, building.STATES + 1 + number, shape
+            authors, program, environments, place, building.STATES + 1 + number
         )
-        environment = environments.load(place)
-        tools = "\n".join(compact(tool.schema()) for tool in environment.tools().values())
-        told = {"documentation": documentation, "state": compact(state)}
-        asked = {**told, "tools": tools, **resembling}
-        form = FORMS["scenario_task"]
-        said = await authors.ask(
-            Question("scenario_task", asked, form, read_task, sections=(*variant, *mend)), topic
+        tools = environments.load(place).tools().values()
+        world = {"documentation": program.plan.documentation, "state": compact(state)}
+        fields = {**world, "tools": "\n".join(compact(tool.schema()) for tool in tools)}
+        answer = await authors.ask(
+            Question("scenario_task", fields, FORMS["scenario_task"], dict), topic
         )
-        task = said["task"].strip()
-        asked = {**told, "task": task, "wanted": wanted[0], "kept": wanted[1]}
-        listed = Question(
-            "scenario_checklist", asked, FORMS["scenario_checklist"], read_list, sections=variant
+        task = answer["task"].strip()
+        fields = {**world, "task": task}
+        conditions = await authors.ask(
+            Question("scenario_checklist", fields, FORMS["scenario_checklist"], read_list), topic
         )
-        conditions = await authors.ask(listed, topic)
         names = [
-            f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}"
-            for at, (_, kept) in enumerate(conditions, 1)
+            f"scenario_{number}_{'keeps' if stays else 'wants'}_{at}"
+            for at, (_, stays) in enumerate(conditions, 1)
         ]
         wishes = [
-            {"task": task, "condition": text, "when": WHEN[kept]} for text, kept in conditions
+            {"task": task, "condition": text, "when": WHEN[stays]} for text, stays in conditions
         ]
         named = zip(names, wishes, strict=True)
         codes = await together(
@@ -177,21 +120,23 @@ async def write_scenario(
         number=number,
         state=state,
         task=task,
-        query=said["query"].strip(),
-        manner=said["manner"].strip(),
-        knows=_known(said),
+        query=answer["query"].strip(),
+        manner=answer["manner"].strip(),
+        knows={
+            detail["topic"]: detail["words"]
+            for detail in answer["knows"]
+            if detail["words"].strip()
+        },
         checks={name: code for name, code in sources.items() if "_wants_" in name},
         guards={name: code for name, code in sources.items() if "_keeps_" in name},
     )
 
 
-def _known(said: Mapping[str, Any]) -> dict[str, str]:
-    """What a played user knows, by topic."""
-    return {detail["topic"]: detail["words"] for detail in said["knows"] if detail["words"].strip()}
-
-
 async def find_witness(
-    authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    environment: Environment,
+    scenario: WrittenScenario,
 ) -> DoneScenario:
     """Has an agent do the task, a few times at most, until all checks hold; leaves out what it did
     in vain, and holds the scenario to the controls. Raises Dropped, BudgetSpent, EndpointError, and
@@ -243,30 +188,30 @@ def shortest(
     asked = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
 
     def done(
-        kept: Sequence[scenarios.WitnessCall], without: int | None = None
+        way: Sequence[scenarios.WitnessCall], without: int | None = None
     ) -> list[Result | None] | None:
         """The results, where all checks hold then."""
         instance = environment.reset(dict(scenario.state))
-        results = scenarios.played(instance, kept, without)
+        results = scenarios.played(instance, way, without)
         return results if all(holds(instance, check) for check in asked) else None
 
-    kept = tuple(calls)
-    if done(kept) is None:
+    way = tuple(calls)
+    if done(way) is None:
         return None
-    number = len(kept) - 1
+    number = len(way) - 1
     while number >= 0:
-        if (results := done(kept, number)) is not None:
+        if (results := done(way, number)) is not None:
             # What failed or was not made without it goes with it.
-            kept = _only(
-                kept,
+            way = _only(
+                way,
                 [
                     at
                     for at, result in enumerate(results)
                     if result is not None and result.error is None
                 ],
             )
-        number = min(number, len(kept)) - 1
-    return kept
+        number = min(number, len(way)) - 1
+    return way
 
 
 def written_task(
@@ -286,31 +231,36 @@ def written_task(
         user = Persona(
             written.task, written.query, written.knows, written.manner, len(written.knows) + 4
         )
-    told = {
+    provenance = {
         "source": "written",
         "topic": plan.topic,
         "scenario": written.number,
         "models": list(models),
+        "prompts": {name: load(name).hash for name in TEMPLATES},
     }
-    told |= {"prompts": {name: load(name).hash for name in TEMPLATES}}
     return scenarios.as_task(
-        environment, done.scenario, done.validated, user, split, plan.documentation, told
+        environment, done.scenario, done.validated, user, split, plan.documentation, provenance
     )
 
 
 async def _check(
-    authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    name: str,
+    asked: Mapping[str, str],
+    example: str,
 ) -> str:
     """The source of one check function, called `name`."""
-    told = {
+    fields = {
         "documentation": program.plan.documentation,
         "state": program.state,
-        "imports": TOLD_IMPORTS,
+        "imports": OFFERED_TEXT,
+        "example": example,
+        **asked,
     }
-    fields = {**told, "example": example, **asked}
 
-    def read(said: Mapping[str, Any]) -> str:
-        code = building.code_of(said["code"])
+    def read(answer: Mapping[str, Any]) -> str:
+        code = building.code_of(answer["code"])
         imports, function = building.the_function(code, "check", (), program.state)
         first = function.body[0]
         body = function.body[1:] if ast.get_docstring(function) else function.body
@@ -333,7 +283,7 @@ async def _check(
 
 
 async def _solved(
-    authors: Asking,
+    authors: CachedQuestioner,
     program: WorldProgram,
     environment: Environment,
     scenario: WrittenScenario,
@@ -354,20 +304,22 @@ async def _solved(
     }
     calls = list[Call]()
     results = list[Result]()
-    told = list[str]()
+    history = list[str]()
 
-    def read(said: Mapping[str, Any]) -> Call | None:
-        return None if said["next"] == FINISH else Call(said["next"], said.get("arguments", {}))
+    def read(answer: Mapping[str, Any]) -> Call | None:
+        return (
+            None if answer["next"] == FINISH else Call(answer["next"], answer.get("arguments", {}))
+        )
 
     for _ in range(authors.settings.writing.witness_calls):
-        asked = {**fields, "calls": "\n".join(told) or "(none yet)"}
+        asked = {**fields, "calls": "\n".join(history) or "(none yet)"}
         call = await authors.ask(
             Question("scenario_solver", asked, form, read), program.plan.topic, attempt
         )
         if call is None:
             break
         result = await asyncio.to_thread(scenarios.carried_out, instance, call)
-        told.append(
+        history.append(
             f"{compact(call.as_json())} → "
             f"{'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}"
         )
@@ -384,18 +336,18 @@ def linked(
     result has shown."""
     heard = Text.of(task)
     witness = list[scenarios.WitnessCall]()
-    shown: dict[Any, int] = {}  # value → the first call that showed it
+    sources: dict[Any, int] = {}  # value → the first call that showed it
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
         takes = {
-            name: shown[leaf]
+            name: sources[leaf]
             for name, value in call.arguments.items()
             for _, leaf in leaves(value)
-            if leaf in shown and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
+            if leaf in sources and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
         }
         witness.append(scenarios.WitnessCall(call, takes))
         for _, leaf in leaves(result.value, keys=True):
             if leaf is not None:
-                shown.setdefault(leaf, number)
+                sources.setdefault(leaf, number)
     return witness
 
 
@@ -404,8 +356,8 @@ def _only(
 ) -> tuple[scenarios.WitnessCall, ...]:
     """The calls with these numbers; what is taken from another one is forgotten."""
     place = {number: at for at, number in enumerate(numbers)}
-    kept = [calls[number] for number in numbers]
-    takes = ({name: place[at] for name, at in step.takes.items() if at in place} for step in kept)
+    steps = [calls[number] for number in numbers]
+    takes = ({name: place[at] for name, at in step.takes.items() if at in place} for step in steps)
     return tuple(
-        scenarios.WitnessCall(step.call, taken) for step, taken in zip(kept, takes, strict=True)
+        scenarios.WitnessCall(step.call, taken) for step, taken in zip(steps, takes, strict=True)
     )

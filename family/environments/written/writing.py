@@ -11,19 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rods.answers import Unreadable
-from rods.asking import Question, Unanswered, together
+from rods.asking import Question, Unanswered, Unreadable, together
 from rods.canonical import content_id
 from rods.config import Sandbox
-from rods.conversations import Rubric, Script
 from rods.environments import addressed
 from rods.environments.loading import Environments
-from rods.family.environments.checking.worlds import LONGEST_FILE
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
-from rods.family.environments.written.asking import FORMS, CachedQuestioner, T, beginning
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
+from rods.family.environments.written.record import FORMS, CachedQuestioner, T, beginning
 from rods.family.environments.written.scenarios import (
     DoneScenario,
     WrittenScenario,
@@ -31,9 +28,8 @@ from rods.family.environments.written.scenarios import (
     write_scenario,
     written_task,
 )
-from rods.gates.similarity import SimilarityIndex
 from rods.llm import Client, Request, RequestRefused
-from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
+from rods.tasks import AnyTask, OpenTask, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +65,15 @@ async def find_topics(
         else [" ".join(text.split()) for text in texts]
     )
     embeddings = await embed(embedder, topics) if len(topics) > 1 else None
-    kept = []
+    unlike = []
     for topic, same in distinct(topics, embeddings, authors.settings.writing.alike):
         if same:
             authors.record.append(
                 "dropped", what="topic", reasons=["repeated"], text=topic[:200], of=same[:200]
             )
         else:
-            kept.append(topic)
-    return kept
+            unlike.append(topic)
+    return unlike
 
 
 async def write_worlds(
@@ -103,28 +99,30 @@ async def write_world(
     settings = authors.settings.writing.model_dump(exclude={"worlds", "embeddings", "alike"})
     models = sorted({endpoint.model for endpoint in authors.client.settings})
     key = content_id([topic, split, order.scenarios, list(order.modes), settings, models])
-    if (known := authors.record.finished.get(key)) is not None:
+    if (earlier := authors.record.finished.get(key)) is not None:
         tasks = [
             task
-            for entry in known["tasks"]
+            for entry in earlier["tasks"]
             if isinstance(task := AnyTask.from_json(entry), OpenTask)
         ]
         return WrittenWorld(
             topic,
-            known["name"],
-            tuple(known["reasons"]),
-            known["facts"],
+            earlier["name"],
+            tuple(earlier["reasons"]),
+            earlier["facts"],
             tasks,
-            Counter(known["dropped"]),
+            Counter(earlier["dropped"]),
         )
     written = WrittenWorld(topic)
 
     def record(given_up: Dropped) -> None:
-        told = {
-            "reasons": list(given_up.reasons),
-            "details": [detail[:500] for detail in given_up.details[:20]],
-        }
-        authors.record.append("dropped", what=given_up.what, about=topic, **told)
+        authors.record.append(
+            "dropped",
+            what=given_up.what,
+            about=topic,
+            reasons=list(given_up.reasons),
+            details=[detail[:500] for detail in given_up.details[:20]],
+        )
 
     async def attempts(work: Iterable[Awaitable[T]]) -> list[T]:
         """The scenarios that are not given up, written or played at the same time."""
@@ -143,23 +141,23 @@ async def write_world(
             for scenario in outcome
         ]
 
-    def kept(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
-        """The world with the checks of the scenarios that passed, kept in the folder, and their
+    def in_folder(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
+        """The world with the checks of the scenarios that passed, written to the folder, and their
         tasks."""
-        while (
-            len((program := with_checks(world.program, [ready.written for ready in done])).source())
-            > LONGEST_FILE
-        ):
-            done.pop()
-            written.dropped["room"] += 1
+        program = with_checks(world.program, [scenario.written for scenario in done])
         name = addressed.keep(program.source(), folder)
         with Environments(order.sandbox) as environments:
             environment = environments.load(f"{folder}/{name}")
-            modes = [order.modes[ready.written.number % len(order.modes)] for ready in done]
-            told = zip(done, modes, strict=True)
             return name, [
-                written_task(world.program, environment, ready, mode, split, models)
-                for ready, mode in told
+                written_task(
+                    world.program,
+                    environment,
+                    scenario,
+                    order.modes[scenario.written.number % len(order.modes)],
+                    split,
+                    models,
+                )
+                for scenario in done
             ]
 
     try:
@@ -185,14 +183,19 @@ async def write_world(
             done = await attempts(
                 find_witness(authors, program, environment, scenario) for scenario in scenarios
             )
-        written.name, written.tasks = await asyncio.to_thread(kept, world, done)
+        written.name, written.tasks = await asyncio.to_thread(in_folder, world, done)
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)
-    made = [task.as_json() for task in written.tasks]
-    told = {"name": written.name, "reasons": list(written.reasons), "facts": written.facts}
     authors.record.append(
-        "finished", key=key, topic=topic, **told, dropped=dict(written.dropped), tasks=made
+        "finished",
+        key=key,
+        topic=topic,
+        name=written.name,
+        reasons=list(written.reasons),
+        facts=written.facts,
+        dropped=dict(written.dropped),
+        tasks=[task.as_json() for task in written.tasks],
     )
     return written
 
@@ -217,7 +220,9 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
         try:
             forms = FORMS["topic_filter"], FORMS["topic_inference"]
             if await authors.ask(
-                Question("topic_filter", fields, forms[0], lambda said: said["stateful"] == "yes"),
+                Question(
+                    "topic_filter", fields, forms[0], lambda answer: answer["stateful"] == "yes"
+                ),
                 about,
             ):
                 return await authors.ask(
@@ -248,39 +253,26 @@ async def embed(client: Client, texts: Sequence[str]) -> list[Embedding] | None:
 def distinct(
     topics: Sequence[str], embeddings: Sequence[Embedding] | None, alike: float
 ) -> list[tuple[str, str]]:
-    """Each topic with the earlier one that it repeats, "" where it repeats none."""
-    kept: list[int] = []
-    index = SimilarityIndex()
-    by_id = dict[str, str]()
+    """Each topic with the earlier one that it repeats, "" where it repeats none. Without embeddings
+    only equal ones repeat each other."""
+    firsts: list[int] = []
     pairs = []
+
+    def repeats(number: int, at: int) -> bool:
+        if embeddings is None:
+            return topics[at].casefold() == topics[number].casefold()
+        return _cosine(embeddings[at], embeddings[number]) >= alike
+
     for number, topic in enumerate(topics):
-        same = ""
-        if embeddings is not None:
-            same = next(
-                (topics[at] for at in kept if _cosine(embeddings[at], embeddings[number]) >= alike),
-                "",
-            )
-        # a topic as what the index compares: the text of a user, with a goal that no other topic
-        # has
-        else:
-            task = OpenTask(
-                EnvironmentRef("topic", ""), "base", Script((topic,)), Rubric((topic,)), ()
-            )
-            if task.id in by_id:
-                same = topic
-            elif (match := index.find(task)) is not None:
-                same = by_id[match.other]
-            else:
-                index.add(task)
-                by_id[task.id] = topic
+        same = next((topics[at] for at in firsts if repeats(number, at)), "")
         if not same:
-            kept.append(number)
+            firsts.append(number)
         pairs.append((topic, same))
     return pairs
 
 
-def _description(said: dict[str, str]) -> str:
-    if not (text := " ".join(said["description"].split())):
+def _description(answer: dict[str, str]) -> str:
+    if not (text := " ".join(answer["description"].split())):
         raise Unreadable("description is blank")
     return text
 

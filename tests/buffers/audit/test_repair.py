@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import orjson
@@ -20,7 +19,7 @@ from rods.buffers.lifecycle import fork
 from rods.buffers.log.parts import segments
 from rods.buffers.log.tail import read, read_raw
 from rods.buffers.run.heartbeat import ProcessLocation
-from rods.buffers.run.locks import Owner, buffer_lock
+from rods.buffers.run.locks import Owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import (
     EXPANDED,
@@ -200,6 +199,7 @@ def test_a_lost_start_is_written_again(run: Run) -> None:
     assert [step.record for step in RunState(run, strict=True).steps()] == facts
 
 
+@pytest.mark.slow
 def test_whatever_byte_is_hit_every_record_elsewhere_is_kept_and_the_logs_open_again(
     played: Run, tmp_path: Path
 ) -> None:
@@ -283,17 +283,6 @@ def test_nothing_is_repaired_under_a_living_process(run: Run) -> None:
     child.communicate(b"")
     assert texts(run, SEEDS) == before
     assert not (run.path / RECOVERED).exists()
-
-
-def test_nothing_is_repaired_while_somebody_merges(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hit(run, SEEDS, "finished")
-    before = texts(run, SEEDS)
-    monkeypatch.setattr("rods.buffers.audit.repair.buffer_lock", partial(buffer_lock, timeout=0.05))
-    with buffer_lock(run.path), pytest.raises(RefusedError, match="merging or recovering"):
-        recover(run)
-    assert texts(run, SEEDS) == before
 
 
 def test_the_verb_explains_and_waits_for_a_yes(

@@ -53,7 +53,7 @@ def test_a_step_is_live_if_no_later_start_went_back_before_it(
 def test_the_starts_are_found_without_folding(past: Run) -> None:
     whole = Observations(past, strict=True)
     whole.catch_up()
-    assert known_starts(past.path / OBSERVATIONS).as_json() == whole.lineage.as_json()
+    assert known_starts(past.path / OBSERVATIONS).as_json() == whole.starts.as_json()
     assert known_starts(past.path / "nothing.jsonl").attempt == 0
 
 

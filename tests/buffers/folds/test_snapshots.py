@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 
-import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
@@ -56,7 +54,7 @@ def facts(run: Run, observations: Observations) -> object:
     return (
         windows_json(observations.tracker, Pool(())),
         observations.last_step,
-        observations.lineage.as_json(),
+        observations.starts.as_json(),
         made,
     )
 
@@ -93,20 +91,6 @@ def test_a_trainer_goes_on_behind_a_snapshot_as_if_it_had_read_everything(run: R
         players.epoch(trainer.state.epoch + 1, steps=1)
     assert verify(run.path).problems == []
     assert folded(run, snapshots=True)[1] == folded(run, snapshots=False)[1]
-
-
-def test_verify_finds_a_snapshot_that_says_something_else(run: Run) -> None:
-    file = sorted((run.path / SNAPSHOTS).glob("observations.*.json"))[-1]
-    head, body = file.read_bytes().splitlines()
-    content = orjson.loads(head)
-    state = orjson.loads(body)
-    state[3]["counted"][0] += 1  # a group counted twice
-    body = orjson.dumps(state)
-    content["sha256"] = hashlib.sha256(body).hexdigest()
-    file.write_bytes(orjson.dumps(content) + b"\n" + body + b"\n")
-    assert [problem["where"] for problem in verify(run.path).problems] == [
-        f"{SNAPSHOTS}/{file.name}"
-    ]
 
 
 @pytest.mark.parametrize(

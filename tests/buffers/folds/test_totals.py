@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
@@ -66,6 +65,10 @@ class Counting(DaemonTotals):
         self.taken["rejected" if record["kind"] == "rejected" else "seeds"] += 1
         super().apply(record)
 
+    def state(self) -> Any:
+        """What both logs say, whenever they were read."""
+        return [self._state(SEEDS), self._state(REJECTED)[0]]
+
 
 def test_counts_behind_a_snapshot_take_the_records_of_the_live_parts_alone(run: Run) -> None:
     behind = Counting(run.path)
@@ -104,16 +107,6 @@ def test_a_snapshot_that_is_damaged_or_stale_is_not_believed(run: Run, log: str,
     behind = Counting(run.path)
     assert behind.taken[stem] == sum(1 for _ in read(run.path / log))
     assert behind.state() == Counting(run.path, every_record=True).state()
-
-
-def test_verify_finds_a_snapshot_that_counts_something_else(run: Run) -> None:
-    file = sorted((run.path / SNAPSHOTS).glob("seeds.*.json"))[-1]
-    head, body = map(orjson.loads, file.read_bytes().splitlines())
-    body[0]["base"] += 1
-    text = orjson.dumps(body)
-    head["sha256"] = sha256(text).hexdigest()
-    file.write_bytes(orjson.dumps(head) + b"\n" + text + b"\n")
-    assert SNAPSHOTS in [problem["where"] for problem in verify(run.path).problems]
 
 
 def test_a_daemon_keeps_its_counts(tmp_path: Path) -> None:

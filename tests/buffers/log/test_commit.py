@@ -16,7 +16,7 @@ import pytest
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
-from rods.buffers.log.writer import SLOW, GroupCommit, LogWriter
+from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.errors import RefusedError, UserError
 from tests.records import filled
 
@@ -84,21 +84,6 @@ async def test_the_event_loop_goes_on_while_the_disk_works(
     synced.set()
     await taken
     log.close()
-
-
-async def test_on_a_slow_disk_a_batch_is_everyone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, log = opened(tmp_path / "x.jsonl")
-    done = syncs(monkeypatch, 10 * SLOW)
-
-    async def produce(name: int) -> None:
-        for number in range(6):
-            await log.append(call(str(name), number))
-
-    await asyncio.gather(*(produce(name) for name in range(20)))
-    log.close()
-    assert 6 <= next(done) < 12  # in turns of ten it would be 12
 
 
 async def test_a_failed_write_is_told_to_all_who_wait_and_to_all_who_come_later(

@@ -94,6 +94,7 @@ def test_a_line_cut_at_any_byte_is_moved_aside_and_nothing_else_is_lost(
         writer.close()
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_refused_by_readers(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     write_steps(path, 1, 2).close()

@@ -41,7 +41,7 @@ def decided(run: Run) -> list[tuple[int, str, str]]:
     return [(one["epoch"], one["kind"], one.get("rule", "")) for one in found if "expanded" in one]
 
 
-def test_a_variant_is_refused_before_the_admission_and_taken_behind_it_also_when_it_is_decided_again(
+def test_a_variant_is_refused_before_the_admission_and_taken_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Environments, "load", _under_its_path(Environments.load))

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, moves, read_heartbeat
-from rods.buffers.run.locks import Owner, Ownership, buffer_lock, owner
+from rods.buffers.run.locks import Owner, Ownership, owner
 from rods.buffers.run.runfolder import LOCKS
 from rods.errors import RefusedError, UserError
 
@@ -67,17 +67,6 @@ def test_looking_at_the_owner_does_not_keep_one_from_starting(tmp_path: Path) ->
     finally:
         looker.kill()
         looker.wait()
-
-
-def test_the_buffer_lock_excludes_and_says_so(tmp_path: Path) -> None:
-    with (
-        buffer_lock(tmp_path),
-        pytest.raises(RefusedError, match="merging"),
-        buffer_lock(tmp_path, timeout=0.05),
-    ):
-        pass
-    with buffer_lock(tmp_path, timeout=0.05):
-        pass
 
 
 def elsewhere(folder: Path, *, host: str = "node9", boot_id: str = "another boot") -> Owner:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,15 +28,11 @@ class Address(str):
 
 
 @contextmanager
-def served(*arguments: str | Path, files: int | None = None) -> Iterator[Address]:
-    """`rods dash` in a process of its own, which may open so many `files`. Killed in the end, as it
-    keeps nothing."""
+def served(*arguments: str | Path) -> Iterator[Address]:
+    """`rods dash` in a process of its own. Killed in the end, as it keeps nothing."""
     command = [sys.executable, "-m", "rods.console", "dash", *map(str, arguments), "--port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))) if files else None
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=limit
-    ) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stdout is not None
         try:
             printed, _, token = child.stdout.readline().strip().partition("/?token=")

@@ -265,7 +265,7 @@ async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) 
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     shutil.copytree(finished_run, folder)
     registry = Registry([folder])
-    task = registry.answer("latest", "groups", {"after": "1.0"})["dots"][-1][0]
+    task = registry.answer("latest", "boundary", {})["dots"][-1][0]
     call = {"name": HOSTILE, "arguments": {HOSTILE: HOSTILE}}
     reply = {
         "text": HOSTILE,

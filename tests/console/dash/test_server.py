@@ -1,12 +1,9 @@
-"""The server itself, over HTTP: the stream, errors, who may ask."""
+"""The server itself, over HTTP: positions, errors, who may ask."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +11,9 @@ import aiohttp
 import pytest
 
 from rods.buffers.run.runfolder import OBSERVATIONS
-from rods.console.dash.server import MODULES, SILENT, STATIC
-from rods.llm.connections import allow_connections
+from rods.console.dash.server import MODULES, STATIC
 from tests.console.conftest import rods
-from tests.console.dash.conftest import Address, served
+from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json
 from tests.daemon.runs import epochs, until
 from tests.test_loop import Pair
@@ -32,37 +28,25 @@ LARGEST = 150_000  # bytes of all scripts that are shipped
 LONGEST = 300  # lines of one
 
 
-async def test_the_stream_carries_numbers_and_says_when_they_move(
+async def test_positions_are_numbers_that_say_when_something_moves(
     run_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = said_json(capsys, "status", run_copy)
     with served(run_copy) as address:
         async with address.session() as session:
-            async with session.get("/api/latest/status") as response:
-                found = await response.json()
+            found = await answer(session, "status")
             assert [found[name] for name in ("step", "reward", "zones")] == [
                 status[name] for name in ("step", "reward", "zones")
             ]
-            async with session.get("/events", params={"run": "copy"}) as stream:
-                assert stream.content_type == "text/event-stream"
-                first = await event(stream)
-                assert first["attempt"] == 1
-                assert all(isinstance(value, int) for value in first.values())
-                done = await asyncio.to_thread(
-                    rods, "trainer", "observe", run_copy, "--from-step", "9"
-                )
-                assert done.returncode == 0, done.stderr
-                while (moved := await event(stream)) == first:
+            first = await answer(session, "positions")
+            assert first["attempt"] == 1
+            assert all(isinstance(value, int) for value in first.values())
+            done = await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")
+            assert done.returncode == 0, done.stderr
+            async with asyncio.timeout(60):
+                while (moved := await answer(session, "positions")) == first:
                     pass
-                assert (moved["attempt"], moved["observations"]) == (2, first["observations"] + 1)
-
-
-async def event(stream: aiohttp.ClientResponse) -> dict[str, int]:
-    async with asyncio.timeout(60):
-        while not (line := (await stream.content.readline()).decode()).startswith("data: "):
-            pass
-    found: dict[str, int] = json.loads(line.removeprefix("data: "))
-    return found
+            assert (moved["attempt"], moved["observations"]) == (2, first["observations"] + 1)
 
 
 @pytest.mark.slow
@@ -84,7 +68,7 @@ async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(
                 until, lambda: any(one["counts"]["injected"] for one in epochs(run))
             )
             async with address.session() as session:
-                known = await answer(session, "steps", whole=1)
+                known = await answer(session, "steps")
             for name in pair.processes:
                 pair.kill(name)
     finally:
@@ -95,7 +79,7 @@ async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(
         with served(run) as address:
             async with address.session() as session:
                 whole = {
-                    view: await answer(session, view, whole=1)
+                    view: await answer(session, view)
                     for view in ("steps", "boundary", "pool", "funnel")
                 }
                 rest = await answer(session, "steps", after=known["cursor"])
@@ -139,13 +123,14 @@ async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:
                 assert response.status == 405
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 async def test_nothing_is_answered_without_the_token(finished_run: Path, host: str) -> None:
     with served(finished_run, "--host", host) as address:
         assert len(address.token) >= 32 and address.startswith(f"http://{host}:")
         near = address.replace("0.0.0.0", "127.0.0.1")
         async with aiohttp.ClientSession(near) as session:
-            for asked in ("/", "/api/runs", "/static/main.js", "/events", "/?token=wrong"):
+            for asked in ("/", "/api/runs", "/static/main.js", "/?token=wrong"):
                 async with session.get(asked) as response:
                     assert response.status == 401, asked
         jar = aiohttp.CookieJar(unsafe=True)  # which takes cookies of bare addresses
@@ -161,87 +146,6 @@ async def test_nothing_is_answered_without_the_token(finished_run: Path, host: s
                 for one in (near, other):
                     async with session.get(f"{one}/api/runs") as response:
                         assert response.status == 200
-
-
-@pytest.mark.slow
-async def test_who_holds_many_half_requests_shuts_no_reader_out(finished_run: Path) -> None:
-    with served(finished_run) as address:
-        host, _, port = address.removeprefix("http://").partition(":")
-        held = []
-        for _ in range(400):
-            reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n")
-            held.append((reader, writer))
-        async with asyncio.timeout(5):
-            assert await held[0][0].read() == b"", "the oldest makes room"
-        async with address.session() as session:
-            for _ in range(3):  # by the same connection
-                async with session.get("/api/runs") as response:
-                    assert response.status == 200
-            async with asyncio.timeout(SILENT + 10):
-                assert await held[-1][0].read() == b"", "nobody waits for its rest"
-            # which goes on for longer than a silent connection may
-            async with session.get("/events") as stream:
-                await event(stream)
-                await asyncio.sleep(SILENT)
-                await event(stream)
-        for _, writer in held:
-            writer.close()
-
-
-async def test_streams_leave_files_for_who_asks_for_views(finished_run: Path) -> None:
-    with served(finished_run, files=400) as address, ExitStack() as held:
-        codes = Counter([(await stream(address, held))[1] for _ in range(400)])
-        assert codes[b"200"] > 100
-        assert codes[b"503"] > 100
-        async with address.session() as session, session.get("/api/runs") as response:
-            assert response.status == 200
-        held.close()
-        for _ in range(300):
-            with ExitStack() as once:
-                if (await stream(address, once))[1] == b"200":
-                    break
-            await asyncio.sleep(0.1)
-        else:
-            raise AssertionError("there is no room again")
-
-
-@pytest.mark.slow
-async def test_ten_thousand_streams_are_told_what_moves_and_views_go_on(run_copy: Path) -> None:
-    many = 10_000
-    assert allow_connections(many) == many
-    with served(run_copy) as address, ExitStack() as held:
-        readers = [(await stream(address, held))[0] for _ in range(many)]
-        firsts = {await told(reader) for reader in readers}
-        (
-            await asyncio.to_thread(rods, "trainer", "observe", run_copy, "--from-step", "9")
-        ).check_returncode()
-        async with address.session() as session:
-            for _ in range(10):
-                async with asyncio.timeout(5), session.get("/api/latest/status") as response:
-                    assert response.status == 200
-        for reader in readers:
-            while (moved := await told(reader)) in firsts:
-                pass
-            assert json.loads(moved)["attempt"] == 2
-
-
-async def stream(address: Address, held: ExitStack) -> tuple[asyncio.StreamReader, bytes]:
-    """One that has been asked for, by a connection of its own, and the code of the answer. Closed
-    with `held`."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    held.callback(writer.close)
-    writer.write(f"GET /events?token={address.token} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
-    return reader, (await reader.readline()).split()[1]
-
-
-async def told(reader: asyncio.StreamReader) -> bytes:
-    """The next event."""
-    async with asyncio.timeout(120):
-        while not (line := await reader.readline()).startswith(b"data: "):
-            assert line, "it ended"
-    return line.removeprefix(b"data: ")
 
 
 def test_scripts_stay_small_and_are_all_known() -> None:

@@ -19,7 +19,7 @@ async def test_a_seed_of_a_class_without_recipes_ends_as_no_prompts() -> None:
         for name, recipe in catalogue.recipes.items()
         if all(tools[tool].group != group for tool in recipe.tools)
     }
-    who = ProceduralAuthor(replace(catalogue, recipes=kept), THREADS)
+    who = ProceduralAuthor(load("desk"), replace(catalogue, recipes=kept), THREADS)
     bench = Bench()
     assert await bench.write(seed(), who) == "no_prompts"
     assert (

@@ -47,12 +47,13 @@ def variant(**changes: Any) -> dict[str, Any]:
     ).as_json()
 
 
+@pytest.mark.slow
 def test_a_variant_in_an_item_s_words_or_with_its_calls_is_refused(run: Run) -> None:
     admission = Admission(run)
     assert not isinstance(admission.refuse(variant()), Refusal)
     single = SingleTurns()
     item = next(task for task in single.tasks() if 12 < len(task.texts[0].split()) < 30)
-    told = Memories()._tasks["memory_kv_prereq_0-customer-0"].script[1]
+    told = Memories().by_id["memory_kv_prereq_0-customer-0"].script[1]
     script = variants(5)[0].script
     for text in (item.texts[0], item.texts[0].upper(), told):
         refused = admission.refuse(variant(script=(text, *script[1:])))
@@ -140,6 +141,7 @@ def test_a_drawn_task_that_matches_is_drawn_again(tmp_path: Path) -> None:
     assert [task.id for task in guarded_generator(held)(wanted)] == [task.id for task in made]
 
 
+@pytest.mark.slow
 def test_a_suite_counts_items_that_the_run_trains_on(tmp_path: Path, bfcl: Bfcl) -> None:
     single = SingleTurns()
     assert overlaps(make_run(tmp_path / "run"), single) == 0

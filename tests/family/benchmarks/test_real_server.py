@@ -20,23 +20,23 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import usage
 from rods.config import Endpoint
 from rods.family.benchmarks.acebench.benchmark import USER, AceBench
-from rods.family.benchmarks.benchmarks import Benchmark, Talking, named
+from rods.family.benchmarks.benchmarks import named
 from rods.family.benchmarks.bfcl.decoding import decode
-from rods.family.benchmarks.bfcl_single import formats, source_text
+from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
+from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.folder import Episode, episodes
 from rods.family.benchmarks.tau2.benchmark import Tau2
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
 # prompts: minutes to an hour of a CPU
-LONG = "bfcl_formats", "bfcl_memory", "bfcl_search", "tau2", "acebench"
+LONG = "bfcl_memory", "bfcl_search", "tau2", "acebench"
 KEY = "a-key-of-this-test"
 KEY_ENV = "RODS_TEST_SEARCH_KEY"
 PARTS = {
     "bfcl": ("--tasks-per-type", 5, "--documents", "signatures"),
     "bfcl_single": ("--tasks-per-type", 2),
-    "bfcl_formats": ("--tasks-per-type", 1),
     # three questions and the twenty conversations before them, which are items, too
     "bfcl_memory": ("--types", "memory_rec_sum", "--tasks-per-type", 3),
     "bfcl_search": ("--tasks-per-type", 10, "--search-key-env", KEY_ENV),
@@ -86,7 +86,7 @@ def test_every_item_ends_and_none_by_the_machinery(
     if isinstance(benchmark, AceBench):
         monkeypatch.setitem(USER, "max_tokens", 32)
     beside: tuple[str, ...] = ()
-    if isinstance(benchmark, Talking):
+    if "user" in benchmark.needs:
         beside = ("--user-url", served.urls[0], "--user-model", served.model)
     if name == "bfcl_search":
         monkeypatch.setenv(KEY_ENV, KEY)
@@ -118,13 +118,12 @@ def _outputs(benchmark: Benchmark, episode: Episode) -> Iterator[bool]:
     result: Any = episode.result
     if isinstance(benchmark, SingleTurns):
         item = benchmark.items[episode.task]
-        asked = (result, item.format) if item.format else (result, episode.form, item.category)
-        yield bool((formats.decoded if item.format else source_text.decoded)(*asked))
+        yield bool(source_text.decoded(result, episode.form, item.category))
         return
     if isinstance(benchmark, AceBench):
         yield from (bool(decode(text, episode.form)) for text in result["policy"])
         return
-    if isinstance(benchmark, Talking):
+    if isinstance(benchmark, Tau2):
         said = (message for message in result["messages"][1:] if message["role"] == "assistant")
         yield from (bool(message.get("tool_calls")) for message in said)
         return

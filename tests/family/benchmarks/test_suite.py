@@ -43,6 +43,7 @@ def at(silent: Stub, stub: Stub) -> tuple[str, ...]:
     return "--start-url", silent.url, "--end-url", stub.url
 
 
+@pytest.mark.slow
 def test_start_and_end_are_one_table(
     stub: Stub, silent: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,21 +121,10 @@ def test_what_cannot_be_played_so_is_left_out_and_named(
     stub: Stub, silent: Stub, tmp_path: Path
 ) -> None:
     folder = make_run(tmp_path / "run").path
-    told = evaluate(
-        "suite", folder, *at(silent, stub), *PART[3:], "--calls", "native", "--tasks-per-type", 1
-    )
-    assert "native" in told["left_out"]["bfcl_formats"] and "bfcl_single" in told["rows"]
-    formats = (
-        "--benchmarks",
-        "bfcl_formats",
-        "--model",
-        "m",
-        "--tasks-per-type",
-        1,
-        "--calls",
-        "native",
-    )
-    assert "native" in evaluate("suite", folder, *at(silent, stub), *formats, code=2)
+    told = evaluate("suite", folder, *at(silent, stub), *PART[3:], "--tasks-per-type", 1)
+    assert "plays the user" in told["left_out"]["tau2"] and "bfcl_single" in told["rows"]
+    alone = ("--benchmarks", "tau2", "--model", "m", "--tasks-per-type", 1)
+    assert "plays the user" in evaluate("suite", folder, *at(silent, stub), *alone, code=2)
 
 
 @pytest.mark.parametrize(

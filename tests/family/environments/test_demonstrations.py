@@ -31,6 +31,7 @@ def test_a_careful_teacher_earns_everything_and_a_careless_one_less() -> None:
     assert earned == {0.0: 1.0, 1.0: 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_every_list_of_demonstrations_mixes_all_worlds() -> None:
     lists = demonstrations(3, dialects.load("compact"), 0.5, worlds=3, scenarios=8)
@@ -39,6 +40,7 @@ def test_every_list_of_demonstrations_mixes_all_worlds() -> None:
     assert len(set(systems[0])) == 3 and all(len(set(each[:8])) > 1 for each in systems)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_a_skipped_look_up_passes_the_label_and_is_refused(tmp_path: Path) -> None:
     with drawn(tmp_path) as (environment, tasks):

@@ -15,8 +15,9 @@ from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState, read_state
 from rods.console.main import run as rods
 from rods.family.export.verbs import TABLES
-from rods.tasks import AnyTask, read_tasks
+from rods.tasks import AnyTask
 from tests.console.test_labels import labelled  # noqa: F401 (a run with traces)
+from tests.worlds.bfcl.test_task_format import read
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +146,8 @@ def test_a_pool_of_bfcl_leaves_in_its_own_format(tmp_path: Path, wheel_file: Pat
         rods(["data", "export", str(tmp_path / "run"), str(tmp_path / "out"), "--format", "bfcl"])
         == 0
     )
-    assert rods(["data", "import", str(tmp_path / "out"), str(tmp_path / "again.jsonl")]) == 0
     given = sorted(Run.open(tmp_path / "run").training.values(), key=lambda task: task.texts)
-    again = sorted(read_tasks(tmp_path / "again.jsonl"), key=lambda task: task.texts)
+    again = sorted(read(tmp_path / "out"), key=lambda task: task.texts)
     assert [(task.texts, task.goal_calls) for task in again] == [
         (task.texts, task.goal_calls) for task in given
     ]

@@ -66,7 +66,6 @@ LEAKS: dict[str, str] = {
     "a file with hyphens": "use final-report dot pdf there",
     "plain words": "more details",
     "initials": "put all under lists",
-    "initials backwards": "look under any part",
     "odd capitals": "use Search First Of there, reAd the capitals sFo",
     "a name": "it is about Zenith",
     "a call": "use find_event(title=launch) there",

@@ -239,12 +239,6 @@ def test_a_text_is_asked_for_once_approved_and_shown_from_the_next_epoch_on(
         "feedback": 1,
         "feedback_judge": 1,
     }
-    assert rods(["env", "feedback", "show", str(path), text.failure[:6], "--json"]) == 0
-    found = orjson.loads(capsys.readouterr().out)
-    assert found["met"]["rollouts"] > 8 and [one["kind"] for one in found["records"]] == [
-        "asked",
-        "approved",
-    ]
 
 
 @pytest.mark.slow
@@ -270,6 +264,7 @@ def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Pat
     assert {one["by"] for one in records(path, "objected")} == {"gates"}
 
 
+@pytest.mark.slow
 def test_what_a_policy_would_have_asked_about_is_asked_of_nobody(tmp_path: Path) -> None:
     """Patterns that no other world gives, such as words of a policy that a tool repeats: under a
     generator that obeys and a judge that approves everything."""
@@ -369,6 +364,7 @@ def test_three_questions_that_a_kill_took_are_all_there_are(tmp_path: Path) -> N
     assert agents.count() == 3 and len(records(path, "given_up")) == 1
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("nothing", ["", "I would rather not.", "{}"])
 def test_a_generator_that_answers_with_nothing_has_used_an_attempt(
     tmp_path: Path, nothing: str
@@ -385,6 +381,7 @@ def test_a_generator_that_answers_with_nothing_has_used_an_attempt(
     assert all(one["why"] for one in records(path, "objected"))
 
 
+@pytest.mark.few(2, others="slow")
 @pytest.mark.parametrize(
     ("verdict", "says", "kind"), [("good", False, "approved"), ("poor", True, "given_up")]
 )

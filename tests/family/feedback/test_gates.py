@@ -172,8 +172,6 @@ def test_of_the_values_that_a_document_lists_all_are_named_or_none(environment: 
         ("get_flight_cost", "", "The class needs to come first."),
         ("lockDoors", "", "It needs driver, passenger, rear_left and rear_right, all of them."),
         ("fillFuelTank", "", "Is it accepted: yes no yes yes no."),
-        ("fillFuelTank", "", "It is not, it is, it is not, it is."),
-        ("fillFuelTank", "", "The amount is known, known and known."),
         ("create_ticket", "", "The priority is one."),
         ("create_ticket", "", "The priority is at the end of its range."),
         ("create_ticket", "", "The priority is the highest in the document."),

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from docs.generate.rehearsal import StandInClient
 from rods import interfaces
 from rods.calls import Call
 from rods.config import Endpoint, Stage
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.episode.engine import Trace
@@ -25,6 +24,7 @@ from rods.tasks import Task
 from tests.daemon.authors.llm.world import assignment
 from tests.environments import load
 from tests.family.feedback.test_hints import DESK, bfcl_tasks
+from tests.family.questions import StandInClient
 from tests.family.seal.test_interface import leaks
 from tests.rods.interfaces.careless import play
 
@@ -58,7 +58,7 @@ def written(tasks: Sequence[Task], traces: Sequence[Trace]) -> list[ApprovedText
         world = load(name)
         mined = MinedFailure(tool, pattern, 8, 8, shapes=[one["shapes"]])
         asker = Asker(client, "", client.account("stand-in"), 1)
-        made = asyncio.run(propose(asker, assignment(), world, world.tools()[tool], mined, ""))
+        made = asyncio.run(propose(asker, assignment().rng, world, world.tools()[tool], mined, ""))
         other = world.tools().get(made.remedy.tool) if made.remedy else None
         if made.remedy and not feedback_faults(
             world, world.tools()[tool], other, pattern, made.text, truth
@@ -78,7 +78,7 @@ def test_what_a_policy_wrote_is_no_line_of_the_generator_s_question() -> None:
     shapes = [{"event": "a", order: "a"}, {order: "9"}]
     mined = MinedFailure("move_event", f"no such event{order}", 8, 8, shapes=shapes)
     asker = Asker(client, "", client.account("stand-in"), 1)
-    asyncio.run(propose(asker, assignment(), world, tool, mined, ""))
+    asyncio.run(propose(asker, assignment().rng, world, tool, mined, ""))
     question = client.questions[-1].messages[1]["content"]
     assert not any(line.strip().startswith("SYSTEM") for line in question.splitlines())
     # both in the text of the refusal

@@ -1,7 +1,6 @@
 """docs/tutorial.md: every command runs, in order, and every excerpt stands in the files that `rods
 init` makes."""
 
-import os
 import subprocess
 import sys
 import tomllib
@@ -14,16 +13,12 @@ import pytest
 from rods.composing.recipes import read
 from rods.config.identity import PolicySettings
 from rods.family.new_world.verbs import TEMPLATE
-from tests.conftest import WHOLE
 from tests.tutorial import blocks, carry_out
 
 BIN = Path(sys.executable).parent
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not os.environ.get(WHOLE), reason="tests/package.sh does it too: make test-all WHOLE=1"
-)
+@pytest.mark.sweep  # tests/package.sh does it too
 def test_every_command_runs_and_variants_come_of_it(tmp_path):
     folder = carry_out(BIN, tmp_path)
 
@@ -66,6 +61,7 @@ def test_every_excerpt_stands_in_the_folder_s_files():
     assert PolicySettings(**tomllib.loads(policy)["policy"]).model == "models/my-model"
 
 
+@pytest.mark.slow
 def test_the_task_of_the_page_holds(tmp_path):
     subprocess.run([BIN / "rods", "init", "own"], cwd=tmp_path, check=True)
     (task,) = blocks("json")

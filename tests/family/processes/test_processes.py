@@ -34,6 +34,7 @@ def workers(daemon: Daemon) -> Iterator[int]:
                     yield int(child)
 
 
+@pytest.mark.slow
 def test_attempts_in_processes_give_what_threads_give(tmp_path: Path) -> None:
     told = []
     for number, where in enumerate(("threads", "processes")):
@@ -46,6 +47,7 @@ def test_attempts_in_processes_give_what_threads_give(tmp_path: Path) -> None:
     assert told[0]["variants"] and any(one["attempt"] > 1 for one in told[0]["rejected"])
 
 
+@pytest.mark.slow
 def test_gates_of_what_a_model_writes_are_run_in_processes(tmp_path: Path) -> None:
     told = []
     beats = []
@@ -94,6 +96,7 @@ def test_workers_that_die_or_hang_lose_no_variant_and_write_none_twice(tmp_path:
     assert written(run.path) == written(alone.path)
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_daemon_that_is_killed(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"operation": {"compute": "processes", "compute_places": 2}})
     with Daemon(run.path) as daemon, Trainer(run) as trainer:

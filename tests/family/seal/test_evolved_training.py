@@ -22,13 +22,11 @@ from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import parse_config
+from rods.console.dash.views import status
 from rods.console.follower import Follower
 from rods.console.main import run as verb
-from rods.console.progress import Progress
-from rods.console.report.findings import numbers
-from rods.console.report.history import recorded
-from rods.console.report.page import CHANGES, reward
-from rods.console.report.page import told as report
+from rods.console.progress import InterfaceVersion, Progress
+from rods.console.report import figures
 from rods.trainer import simulated
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun
@@ -210,30 +208,34 @@ def test_status_and_report_say_what_is_shown_and_why(
         f"{told[-1]['version']} since step {told[-1]['step']}; {told[-1]['why']['component']} "
         in line
     )
-    history = recorded(Follower(evolved.path))
-    assert [asdict(one) for one in history.versions] == told and numbers(history)[
-        "interface_versions"
-    ] == len(told)
-    shown = report(history)["versions"]
-    assert [one["version"] for one in shown] == [one["version"] for one in told]
-    assert [one["reason"] for one in shown] == [version.reason for version in history.versions]
-    drawn = reward(history)
-    assert drawn is not None and drawn.marks is not None
-    assert drawn.marks[CHANGES] == [one["step"] - 0.5 for one in told[1:]]
+    follower = Follower(evolved.path)
+    follower.look()
+    assert [asdict(one) for one in follower.versions.shown] == told
+    assert figures(follower)["interface_versions"] == len(told)
+    shown = status(follower, {})["versions"]
+    assert [one["version"] for one in shown] == [one["version"] for one in told][-len(shown) :]
+    assert shown[-1]["reason"] == follower.versions.shown[-1].reason
+
+
+def _shown(path: Path) -> list[InterfaceVersion]:
+    follower = Follower(path)
+    follower.look()
+    return follower.versions.shown
 
 
 def test_versions_of_steps_that_a_start_drops_are_forgotten(evolved: Run, tmp_path: Path) -> None:
     shutil.copytree(evolved.path, tmp_path / "run")
     progress = Progress(tmp_path / "run")
-    whole = recorded(Follower(tmp_path / "run")).versions
+    whole = _shown(tmp_path / "run")
     assert progress.poll().interface == whole[-1]
     back = whole[2].step
     with TrainerLog(Run.open(tmp_path / "run")) as log:
         log.start(back)
-    left = recorded(Follower(tmp_path / "run")).versions
+    left = _shown(tmp_path / "run")
     assert left == whole[:3] and progress.poll().interface == left[-1]
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 def test_kills_in_lockstep_change_neither_versions_nor_pools(tmp_path: Path) -> None:
     """`python -m tests.family.seal.test_evolved_training` kills twenty times."""

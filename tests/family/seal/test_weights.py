@@ -13,17 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rods.calls import Call
-from rods.environments.base import Result
-from rods.episode.engine import Outcome, StepTrace, Trace, TurnTrace, Verdict
+from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.family.seal.weights import UTILITY, weight, weighted
-from rods.family.simulation.turn_level import turn_level
 from rods.faults import LABELS, Label
 from rods.observations import Rollout
 from rods.trainer import batches
 from rods.trainer.advantages import AdvantageEstimate, load_hook, reweighted
-from rods.worlds import desk
 from tests.trainer.nano_parts import saved
 from tests.trainer.test_advantages import ESTIMATE
 from tests.trainer.test_updates import ROLLOUTS, TASKS, train
@@ -83,48 +79,6 @@ def _estimate(labels: list[tuple[Label, ...]]) -> AdvantageEstimate:
         for seen, given in zip(ESTIMATE.rollouts, labels, strict=True)
     )
     return replace(ESTIMATE, rollouts=views)
-
-
-def test_the_tokens_of_a_turn_have_its_own_reward_for_an_advantage() -> None:
-    done = Verdict(True, True)
-    lost = Verdict(True, False)
-    turns = tuple(TurnTrace((StepTrace("a"),), verdict) for verdict in (done, lost, None))
-    seen = ESTIMATE.rollouts[0]
-    played = replace(
-        seen, trace=Trace("t", turns, "length", 3), turns=((0, 2), (4, 5), (7, 9)), tokens=9
-    )
-    broken = replace(played, rollout=replace(seen.rollout, reward=None))
-    estimate = replace(ESTIMATE, rollouts=(played, broken))
-    found = [
-        row.tolist()
-        for row in reweighted(estimate, load_hook("rods.family.simulation.turn_level:turn_level"))
-    ]
-    assert found == [[1, 1, 0, 0, -1, 0, 0, -1, -1], [0] * 9]
-
-
-def test_the_tokens_of_a_reply_have_what_tools_and_user_gave_for_it() -> None:
-    call = StepTrace("c", (Call("ls"),), (Result("x", reward=1.0),), reward=1.0)
-    steps = (
-        call,
-        replace(call, reward=-1.0),
-        StepTrace("?", error="open"),
-        replace(call, reward=None),
-    )
-    turns = (TurnTrace(steps[:3]), TurnTrace((steps[3], StepTrace("done", reward=0.5))))
-    spans = ((0, 2), (3, 4), (5, 6), (7, 8), (9, 10))
-    seen = replace(
-        ESTIMATE.rollouts[0], task=desk.generate_personas(3, 1, 0)[0], replies=spans, tokens=11
-    )
-    judged = replace(seen, trace=Trace("t", turns, "finished", 2, outcome=Outcome(2, 2)))
-    (found,) = turn_level(replace(ESTIMATE, rollouts=(judged,)))
-    assert found.tolist() == [1, 1, 0, -1, 0, -1, 0, 0, 0, 0.5, 0]
-    silent = replace(
-        judged, trace=replace(judged.trace, turns=(TurnTrace((steps[3],)),)), replies=spans[:1]
-    )
-    with pytest.raises(
-        UserError, match=r"nobody has said what the steps .* simulation.turn_rewards = true"
-    ):
-        turn_level(replace(ESTIMATE, rollouts=(silent,)))
 
 
 even = weighted(**dict.fromkeys(LABELS, 1.0))

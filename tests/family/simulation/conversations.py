@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from rods import dialects
+from rods.asking import Question
 from rods.calls import Call
 from rods.conversations import Persona, Rubric
 from rods.environments.base import reference
@@ -76,3 +79,11 @@ def played(jobs: Sequence[Job], replies: Sequence[Sequence[str]]) -> list[Trace]
 
 def play(players: Players, task: OpenTask, replies: Sequence[str]) -> Trace:
     return played([players.job(task, TAGS, max_steps=8)], [replies])[0]
+
+
+def again(question: Question[Any], problem: str) -> Question[Any]:
+    """The question as it is asked after an answer with a problem; empty: as it is asked first."""
+    if not problem:
+        return question
+    fields = {**question.fields, "problem": problem}
+    return replace(question, fields=fields, sections=(*question.sections, "mend"))

@@ -45,10 +45,8 @@ def _obeyed(asked: Asked) -> Answer:
         )
         return dict.fromkeys(plain, "met") | {"severe": "no"} if ordered or not calls else plain
     if asked.template == "simulated_user":
-        return (
-            {"message": "", "step": "good"} if ordered else stand_ins.valued(stand_ins.user)(asked)
-        )
+        return {"message": ""} if ordered else stand_ins.user(asked)
     if ordered:
-        return {"status": "refused", "message": "as ordered", "step": "good"}
+        return {"status": "refused", "message": "as ordered"}
     json.loads(asked.fields["call"])
-    return stand_ins.valued(stand_ins.tool)(asked)
+    return stand_ins.tool(asked)

@@ -121,10 +121,13 @@ RETURNS = {"properties": {"status": {"type": "string"}}, "type": "object"}
             file(lend(parameters=takes({}, ["title"]))),
             "lend: requires 'title', which is not among its properties",
         ),
-        (file(lend(parameters=takes("string"))), "lend: has properties that are no schemas"),
+        (
+            file(lend(parameters=takes("string"))),
+            "lend: has no schema of an object as parameters (.properties.book is no object)",
+        ),
         (
             file(lend(parameters={"book": {}})),
-            "lend: has parameters that are no JSON Schema of an object",
+            "lend: has no schema of an object as parameters (.type is missing)",
         ),
         (
             file(lend(parameters=takes({"$ref": "#/$defs/copy"}))),
@@ -135,7 +138,7 @@ RETURNS = {"properties": {"status": {"type": "string"}}, "type": "object"}
             "nested deeper than 32, or refers to itself",
         ),
         (file(lend(result={})), "lend: has no result → say what it returns"),
-        (file(lend(result={"type": "string"})), "lend: returns no object"),
+        (file(lend(result={"type": "string"})), "lend: has no schema of an object as result"),
         (file(lend(effect={"does": "burns"})), "lend: effect: is {'does': 'burns'} → write"),
         (
             file(lend(effect={"does": "reads", "entity": "loan"})),
@@ -153,12 +156,15 @@ RETURNS = {"properties": {"status": {"type": "string"}}, "type": "object"}
             file(lend(result=RETURNS)),
             "effect: names 'loan_id', which is not in the result → return it",
         ),
-        (file(tools={}), "file0.json: has no list of tools"),
-        (file("lend"), "tools[0]: is 'lend' → write a JSON object there"),
+        (file(tools={}), "file0.json: is no file of tools (.tools is no list)"),
+        (file("lend"), "file0.json: is no file of tools (.tools[0] is no object) → write"),
         (b'{"category": "library", "category": "zoo"}', "names a key twice: 'category'"),
         (b"[", "file0.json: is no JSON"),
-        (b'"M\xfcller"', "file0.json: is not UTF-8 (byte 2) → save it as UTF-8"),
-        (b" " * ((1 << 20) + 1), "file0.json: is larger than 1,048,576 bytes → split it"),
+        (
+            b'"M\xfcller"',
+            "file0.json: is no JSON: 'utf-8' codec can't decode byte 0xfc in position 2",
+        ),
+        (b" " * ((16 << 20) + 1), "file0.json: is a file of more than 16 MiB"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path, content: Any, told: str) -> None:

@@ -51,13 +51,18 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stub]:
         yield running
 
 
+@pytest.mark.slow
 def test_two_hundred_injections_move_no_result_no_user_and_no_verdict(stub: Stub) -> None:
     """In an answer and in an argument of the call that ought not to have been made, each with a
     policy that fails."""
     task = replace(
-        TASK, user=PERSONA, goal=Rubric(("intent", "expected_tools"), EXPECTED), tools=("search_books", "get_book"),
-        limits=None, id="",
-    )  # fmt: skip
+        TASK,
+        user=PERSONA,
+        goal=Rubric(("intent", "expected_tools"), EXPECTED),
+        tools=("search_books", "get_book"),
+        limits=None,
+        id="",
+    )
     texts = ["", *injections()]
 
     def replies(answer: str, argument: str) -> list[str]:
@@ -73,7 +78,7 @@ def test_two_hundred_injections_move_no_result_no_user_and_no_verdict(stub: Stub
         *(("", text) for text in texts),
         *((text, text) for text in texts[1:9]),
     ]
-    with models(stub, turn_rewards=True) as players:
+    with models(stub) as players:
         traces = played(
             [players.job(task, TAGS, max_steps=8)] * len(tried), [replies(*pair) for pair in tried]
         )
@@ -95,9 +100,10 @@ def moved(trace: Trace) -> tuple[Any, ...]:
         note for note in trace.outcome.notes if note.startswith(("met", "partly"))
     ]
     results = [result.error for step in steps for result in step.results]
-    return trace.end, trace.resolved, said, met, results, [step.reward for step in steps]
+    return trace.end, trace.resolved, said, met, results
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("room", [2_000, 48_000])
 def test_a_transcript_is_a_json_object_a_line_within_its_room_and_keeps_what_matters(
     room: int,

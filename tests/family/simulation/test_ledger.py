@@ -147,9 +147,9 @@ def test_equal_look_ups_have_equal_results() -> None:
     [
         (WRITE, ok(**MILK | {"note_id": "n5", "title": "bread"}), 'title is "milk", not "bread"'),
         (WRITE, ok(**MILK | {"note_id": "n5", "pinned": True}), "pinned is false, not true"),
-        (WRITE, ok(**MILK), "note n1 exists or existed already"),
+        (WRITE, ok(**MILK), "note n1 exists or existed"),
         # removed before
-        (WRITE, ok(**MILK | {"note_id": "n3"}), "note n3 exists or existed already"),
+        (WRITE, ok(**MILK | {"note_id": "n3"}), "note n3 exists or existed"),
         (
             WRITE,
             ok(**MILK | {"note_id": "n5", "edits": "none"}),
@@ -222,10 +222,10 @@ def test_a_contradiction_is_told_and_never_recorded(
     gone = Call("delete", {"note_id": "n3"})
     ledger = after((red, ok(notes=[MILK])), (gone, ok(note_id="n3", deleted=True)))
     assert any(told in problem for problem in ledger.contradictions(call, answer))
-    before = ledger.told()
+    before = ledger.things()
     with pytest.raises(ValueError, match=r"\w"):
         ledger.record(call, answer)
-    assert ledger.told() == before
+    assert ledger.things() == before
 
 
 def test_what_agrees_is_let_through() -> None:
@@ -258,8 +258,8 @@ def test_a_caller_s_objects_are_its_own() -> None:
 def test_a_model_is_told_what_was_met_last() -> None:
     ledger = after((WRITE, ok(**MILK)), (Call("read", {"note_id": "n2"}), ok(**RENT)))
     ledger.record(DELETE, ok(note_id="n1", deleted=True))
-    assert ledger.told() == [{"note": RENT}, {"note": "n1", "there": False}]
-    assert Ledger(notes()).told() == []
+    assert ledger.things() == [{"note": RENT}, {"note": "n1", "there": False}]
+    assert Ledger(notes()).things() == []
 
 
 def test_what_any_shipped_tool_creates_is_read_back() -> None:
@@ -486,7 +486,7 @@ def told_alike(one: ToolAnswer, other: ToolAnswer) -> bool:
     return sorted(map(str, one.value["notes"])) == sorted(map(str, other.value["notes"]))
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_no_contradiction_gets_through_in_1000_random_walks() -> None:
     """Half of all answers are lies. Whichever contradicts what was shown is refused, the truth
     never is, and what the ledger says itself is the truth."""

@@ -160,7 +160,7 @@ def test_what_cannot_be_played_is_refused_before_a_run_is_made(tmp_path: Path) -
         UserError, match=r'simulation.user is "model", and no model is named that could play'
     ):
         made(tmp_path, simulation={"user": "model"})
-    with pytest.raises(UserError, match="user_told has 'expected', which that role is never told"):
+    with pytest.raises(UserError, match=r"user_told.*'intent' or 'persona', not 'expected'"):
         made(tmp_path, simulation={"user_told": ["expected"]})
 
 

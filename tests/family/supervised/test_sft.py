@@ -146,6 +146,7 @@ def test_warming_up_lowers_the_loss_and_leaves_a_folder_that_a_run_can_start_fro
     assert run([str(tmp_path / "run"), "--config", str(started)]) == EXIT_OK
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "learnt"), [("64k", False), ("", True)])
 def test_a_disk_without_room_for_the_policy_is_one_line_and_leaves_nothing(

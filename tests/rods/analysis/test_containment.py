@@ -152,6 +152,7 @@ def test_a_spelled_number_is_one_number(thousands: int, rest: int) -> None:
         assert Text.of(f"take {text} of them").numbers == {number}, text
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_a_result_says_every_value_that_it_holds(value: Any) -> None:
     assert Text.shown(orjson.dumps(value).decode()).contains_exact(value)

@@ -281,6 +281,7 @@ def test_a_depth_two_apart_is_refused_whatever_else_is_equal():
         assert refused(one, other, profile_depth=1) and not refused(one, other, profile_depth=2)
 
 
+@pytest.mark.slow
 def test_inferred_flows_agree_with_desks_true_ones():
     """F1 ≥ 0.9 on (call, argument, source, origin) over 240 tasks of all types, and on the
     dependencies alone."""

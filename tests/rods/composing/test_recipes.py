@@ -46,7 +46,10 @@ def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
         file,
         """
         [recipes.invite]
-        steps = ["find_event title=title:title", 'invite_guest event=0.event who=^person loud=!true how=!"a b" n=!1.0']
+        steps = [
+            "find_event title=title:title",
+            'invite_guest event=0.event who=^person loud=!true how=!"a b" n=!1.0',
+        ]
         phrases = ["invite {person} to the {title}"]
         gives = { event = "0.event/title", guest = "^person", card = "1.cards.0/the new card" }
         ends = ["free"]
@@ -151,7 +154,10 @@ def test_a_family_is_written_for_each_member_in_order(file: Path) -> None:
         file,
         """
         [recipes.orders]
-        each = [{ verb = "buy", type = "Buy", adds = { unless = ["poor"] } }, { verb = "sell", type = "Sell" }]
+        each = [
+            { verb = "buy", type = "Buy", adds = { unless = ["poor"] } },
+            { verb = "sell", type = "Sell" },
+        ]
 
         [recipes.orders.recipes."<verb>_it"]
         steps = ['order type=!"<type>" stock=^stock']

@@ -180,6 +180,7 @@ def test_the_hash_follows_schemas_and_behaviour():
     assert len({made(1, 9), made(2, 9), made(1, 8)}) == 3
 
 
+@pytest.mark.slow
 def test_the_probe_finds_no_fault():
     report = check_environment(WORLD.name, Environments())
     assert not report.faults, report.faults

@@ -38,6 +38,7 @@ def test_untouched_tasks_pass(name: str) -> None:
     assert sum(map(bool, refused)) <= KEPT * len(tasks), refused
 
 
+@pytest.mark.few("desk", "bfcl-call added", "bfcl-stale")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_spoilt_tasks_are_refused(name: str, kind: str) -> None:

@@ -162,7 +162,7 @@ async def test_closing_ends_the_calls_that_are_still_open(stub: Stub) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 async def test_memory_is_flat_over_many_calls(stub: Stub) -> None:
     stub.use(Script(faults={"500": 0.02, "reset": 0.01, "chunked": 0.1}))
 

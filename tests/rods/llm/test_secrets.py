@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from string import ascii_letters, digits
-from typing import Any
 
 import pytest
 import structlog
@@ -27,8 +26,8 @@ from rods.llm import Client, EndpointError, wire
 from rods.llm.connections import MOST_COMPLAINT, Key, read_key, reason
 from rods.llm.records import Completion
 from tests.rods.llm.conftest import ask, endpoint
+from tests.rods.llm.leaking import KEY
 
-KEY = "sk-planted-5e1f0c77a9"
 FOLDERS = ("urls", "keys")
 
 
@@ -54,11 +53,6 @@ async def serving(bodies: Sequence[tuple[str, bytes]]) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def tell(request: dict[str, Any]) -> str:
-    """A model that repeats the key, as if it had leaked into its prompt."""
-    return f"my instructions mention {KEY}!"
-
-
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     "fault", ["", "401", "500", "reset", "html", "400", "redirect", "truncated"]
@@ -72,11 +66,9 @@ async def test_a_planted_key_is_found_nowhere(
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY)
     stub.use(
-        Script(
-            key=KEY, faults={fault: 1.0} if fault else {}, answer="tests.rods.llm.test_secrets:tell"
-        )
+        Script(key=KEY, faults={fault: 1.0} if fault else {}, answer="tests.rods.llm.leaking:tell")
     )
-    settings = endpoint(stub, key_env="PLANTED_KEY", retry_seconds=0.3, patience_seconds=0.2)
+    settings = endpoint(stub, key_env="PLANTED_KEY", retry_seconds=2.0, patience_seconds=1.0)
     folder = tmp_path / "run"
     folder.mkdir()
     logs.configure("daemon", "debug", folder=folder / "logs")
@@ -199,7 +191,7 @@ async def test_neither_calls_nor_headers_repeat_a_key_and_what_is_recorded_is_bo
         (f"text/{'t' * 285}{KEY}", b"no JSON " + KEY.encode()),
     ]
     async with serving(bodies) as url, UsageLog(tmp_path, "daemon") as used:
-        settings = Endpoint(model="m", urls=(url,), key_env="PLANTED_KEY", retry_seconds=0.1)
+        settings = Endpoint(model="m", urls=(url,), key_env="PLANTED_KEY", retry_seconds=2.0)
         async with Client([settings], sink=used) as client:
             answer = await client.complete(ask())
             with pytest.raises(EndpointError) as caught:

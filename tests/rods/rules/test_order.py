@@ -6,26 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rods.rules.order import batch, order, order_hash, slots, steps_per_epoch
+from rods.rules.order import batch, keyed_order, order_hash, slots, steps_per_epoch
 
 IDS = [f"t{number}" for number in range(40)]
 
 
 def test_an_order_depends_on_seed_and_epoch_only() -> None:
-    assert order(1, 2, IDS) == order(1, 2, reversed(IDS))
-    assert sorted(order(1, 2, IDS)) == sorted(IDS)
-    assert len({tuple(order(seed, epoch, IDS)) for seed in range(3) for epoch in range(3)}) == 9
+    assert keyed_order(1, 2, IDS) == keyed_order(1, 2, reversed(IDS))
+    assert sorted(keyed_order(1, 2, IDS)) == sorted(IDS)
+    assert (
+        len({tuple(keyed_order(seed, epoch, IDS)) for seed in range(3) for epoch in range(3)}) == 9
+    )
 
 
 def test_a_task_that_comes_or_goes_does_not_reshuffle_the_others() -> None:
-    without = [one for one in order(1, 2, IDS) if one != "t7"]
-    assert order(1, 2, [one for one in IDS if one != "t7"]) == without
+    without = [one for one in keyed_order(1, 2, IDS) if one != "t7"]
+    assert keyed_order(1, 2, [one for one in IDS if one != "t7"]) == without
 
 
 def test_re_tests_are_mixed_in_and_marked() -> None:
     found = slots(1, 0, IDS, ["r1", "r2"])
     assert {slot.task_id for slot in found if slot.role == "retest"} == {"r1", "r2"}
-    assert [slot.task_id for slot in found] == order(1, 0, [*IDS, "r1", "r2"])
+    assert [slot.task_id for slot in found] == keyed_order(1, 0, [*IDS, "r1", "r2"])
     assert order_hash(found) != order_hash(slots(1, 0, [*IDS, "r1"], ["r2"]))
 
 

@@ -214,7 +214,7 @@ def test_versions_of_one_lineage_share_a_window_and_retire_what_one_version_woul
     ]
     assert retired[0] == retired[1] and None not in retired[0]
     assert retired[2] == [None] * 40, "each version by itself has seen a single group"
-    assert [len(tracker.state()["tasks"]) for tracker in (many, one)] == [40, 40]
+    assert [len(tracker.state()["rows"]) for tracker in (many, one)] == [40, 40]
     taken = Tracker(ZONES)
     taken.load(many.state())
     assert list(taken.windows()) == list(many.windows()) == list(one.windows())

@@ -34,10 +34,11 @@ IMPORTS = (
     "tests.trainer.nano_parts",
 )
 PAGE = ROOT / "docs" / "trainers.md"
-LAUNCH = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
-          "--mixed_precision", "no", "--dynamo_backend", "no", "--num_cpu_threads_per_process", "1",
-          "--main_process_port", "0")  # fmt: skip
-KILL = """    if columns["step"][0] == 4 and os.environ.get("RANK", "0") == "{rank}" and not os.path.exists("killed"):
+LAUNCH = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
+          "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+          "--num_cpu_threads_per_process", "1", "--main_process_port", "0")  # fmt: skip
+KILL = """    mine = os.environ.get("RANK", "0") == "{rank}"
+    if columns["step"][0] == 4 and mine and not os.path.exists("killed"):
         open("killed", "w").close()
         os.kill(os.getpid(), 9)
 """
@@ -149,9 +150,9 @@ def made(folder: Path, rewards: list[float | None], **options: Any) -> Any:
     from rods.trainer.adapters.trl_stream import StreamTrainer
 
     (folder / "run.toml").write_text(CONFIG.replace('sync = "lockstep"', ""))
-    least = {"max_steps": 1, "per_device_train_batch_size": 8, "per_device_eval_batch_size": 8, "num_generations": 4,
-             "max_completion_length": 4, "save_strategy": "no", "use_cpu": True, "report_to": [],
-             "disable_tqdm": True}  # fmt: skip
+    least = {"max_steps": 1, "per_device_train_batch_size": 8, "per_device_eval_batch_size": 8,
+             "num_generations": 4, "max_completion_length": 4, "save_strategy": "no",
+             "use_cpu": True, "report_to": [], "disable_tqdm": True}  # fmt: skip
 
     def reward(completions: list[Any], **_: Any) -> list[float | None]:
         return (rewards * 8)[: len(completions)]

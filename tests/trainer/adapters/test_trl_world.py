@@ -126,9 +126,9 @@ def test_two_hundred_tasks_are_the_same_in_trls_tool_loop(
         "num_attention_heads": 1,
     }
     config = LlamaConfig(vocab_size=len(speaks), max_position_embeddings=32_768, **sizes)
-    arguments = {"per_device_train_batch_size": 4, "num_generations": 2, "max_completion_length": 16_384,
-                 "per_device_eval_batch_size": 40, "num_generations_eval": 1,
-                 "max_tool_calling_iterations": 100}  # fmt: skip
+    arguments = {"per_device_train_batch_size": 4, "num_generations": 2,
+                 "max_completion_length": 16_384, "per_device_eval_batch_size": 40,
+                 "num_generations_eval": 1, "max_tool_calling_iterations": 100}  # fmt: skip
     trainer = Scripted(
         LlamaForCausalLM(config),
         reward_funcs=reward,

@@ -150,8 +150,9 @@ def test_tasks_of_a_run_are_the_same_in_verifiers_whole_tool_loop(tmp_path: Path
     server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     bin = Path(sys.executable).parent
-    told = {"taskset.run": "run", "taskset.run-config": "run.toml", "taskset.traces": "traces.jsonl",
-            "agent.harness.id": "null", "agent.runtime.type": "subprocess"}  # fmt: skip
+    told = {"taskset.run": "run", "taskset.run-config": "run.toml",
+            "taskset.traces": "traces.jsonl", "agent.harness.id": "null",
+            "agent.runtime.type": "subprocess"}  # fmt: skip
     more = [part for name, value in told.items() for part in (f"--env.{name}", value)]
     command = [
         str(bin / "vf-eval"),

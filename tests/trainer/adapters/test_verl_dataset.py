@@ -33,7 +33,8 @@ from rods.trainer.adapters.verl_dataset import RunDataset, observed
 
 class Tasks(RunDataset):
     def row(self, task):
-        return {"prompt": [{"role": "user", "content": task.script[0]}], "reward_model": {"ground_truth": task.id}}
+        prompt = [{"role": "user", "content": task.script[0]}]
+        return {"prompt": prompt, "reward_model": {"ground_truth": task.id}}
 
 @observed
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):

@@ -61,6 +61,7 @@ def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
         assert shown == len(sample.completion_ids)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_a_weight_is_cast_once_for_a_batch_however_many_tokens_it_has():
     engine = nano_parts.engine()
     engine.bf16 = True

@@ -71,6 +71,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.few(8, others="slow")
 @pytest.mark.parametrize(
     ("name", "arguments", "error"),
     HOSTILE,

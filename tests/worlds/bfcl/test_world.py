@@ -252,6 +252,7 @@ def test_forks_and_snapshots_continue_alike_and_apart(bfcl, tasks):
         assert bfcl.reset(snapshot).snapshot() == snapshot
 
 
+@pytest.mark.slow
 def test_tools_change_nothing_that_they_are_not_to_change(bfcl, tasks):
     """Worlds share what a tool is said not to write (`effects`): here every call is watched by a
     fork."""
@@ -332,6 +333,7 @@ def test_the_golden_transcript_holds_at_this_behaviour(bfcl):
     assert transcript.transcript() == golden, "raise world.BEHAVIOUR and write the transcript anew"
 
 
+@pytest.mark.slow
 def test_two_processes_with_other_hash_seeds_agree(wheel_file):
     """Sets are printed in two error texts; the clock is asked in one tool."""
     command = [sys.executable, "-m", "tests.worlds.bfcl.transcript", "--digest"]

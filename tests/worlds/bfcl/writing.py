@@ -13,8 +13,8 @@ import orjson
 from filelock import FileLock
 
 from rods.config import Config
+from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import VariantJob
 from rods.daemon.pipeline import Pipeline
 from rods.gates.similarity import SimilarityIndex, held_out_index
 from rods.tasks import TASK_TYPES, Task
@@ -83,7 +83,7 @@ def variant(seed: Task, random_seed: int = 0) -> Task | str:
     threads = ThreadPoolExecutor(1)
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
     pipeline = Pipeline(config, held_out(), threads)
-    job = VariantJob(f"1-{seed.id}", 0, seed, seed, 1)
+    job = Assignment(f"1-{seed.id}", 0, seed, seed, 1)
     who = ProceduralAuthor.of(load("bfcl"), threads)
     try:
         return asyncio.run(pipeline.write(job, who, load("bfcl"), lambda _: [], lambda _: None))

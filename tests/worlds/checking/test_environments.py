@@ -26,6 +26,7 @@ TOY = environment()
 probed = cache(check_environment)
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("name", ["environment", "modest", "honestly_nondeterministic"])
 def test_an_environment_that_keeps_its_word_has_no_fault(name):
     report = check_environment(NAME + name, ENVIRONMENTS)
@@ -34,6 +35,7 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
     assert any("no catalogue with a phrase book" in note for note in report.notes)
 
 
+@pytest.mark.few("number", others="slow")
 @pytest.mark.parametrize("number", ["book", "number"])
 def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, template, number):
     for name in ("world.py", "catalogue.toml"):
@@ -64,6 +66,7 @@ def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkey
     assert fault.remedy.startswith("end its source with /free_book")
 
 
+@pytest.mark.few("books", others="slow")
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -97,6 +100,7 @@ def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, templat
         assert "15 of 15 recipes" in notes[0] and why in notes[0]
 
 
+@pytest.mark.few(5, others="slow")
 @pytest.mark.parametrize(
     ("name", "where", "word"),
     [
@@ -155,6 +159,7 @@ def test_a_factory_that_fails_is_reported():
         check_environment(NAME + "broken", ENVIRONMENTS)
 
 
+@pytest.mark.slow
 def test_given_tasks_lend_calls_and_must_hold(tmp_path):
     sound = Task.from_json(record())
     failing = Task.from_json(

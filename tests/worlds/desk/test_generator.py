@@ -39,7 +39,10 @@ def test_same_seed_gives_the_same_bytes_in_every_process(tasks: list[Task]) -> N
     )
     seen = {
         subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
         ).stdout.decode().strip()
         for seed in ("1", "2")
     }  # fmt: skip
@@ -47,6 +50,7 @@ def test_same_seed_gives_the_same_bytes_in_every_process(tasks: list[Task]) -> N
     assert desk.generate(8, 4, 0) != tasks[:4]
 
 
+@pytest.mark.slow
 def test_types_stand_in_equal_shares_on_both_sides(tasks: list[Task]) -> None:
     for split, count in (("train", 60), ("test", 40), ("validation", 10)):
         assert Counter(task.type for task in tasks if task.split == split) == dict.fromkeys(
@@ -68,6 +72,7 @@ def test_a_third_of_the_tasks_with_regions_is_easy_a_third_small_and_a_third_lon
         assert (max(map(len, task.calls)) == 1) == (task.provenance["region"] == "mastered")
 
 
+@pytest.mark.slow
 def test_held_out_tasks_do_not_depend_on_the_number_of_originals(tasks: list[Task]) -> None:
     assert desk.generate(7, 0, 200) == tasks[240:]
 

@@ -142,9 +142,7 @@ def _other(name: str) -> str | int:
     return values.get(name, "x1")
 
 
-def test_every_check_but_that_of_a_file_without_a_content_is_among_them_and_other_changes_are_said_by_none() -> (
-    None
-):
+def test_every_check_but_one_is_among_them_and_other_changes_are_said_by_none() -> None:
     named = {text.split()[0] for _, said in BROUGHT for text in said}
     assert named | {"file_exists"} == checks(DESK).keys()
     for text in UNSAID:

@@ -119,6 +119,7 @@ def test_a_description_pins_the_tools_and_says_what_shows_the_state(
     assert "no licence" in capsys.readouterr().err, "what the server had to say"
 
 
+@pytest.mark.slow
 def test_a_program_named_by_a_relative_path_is_meant_from_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,6 @@ takes a while."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import threading
@@ -126,7 +125,6 @@ def test_its_clients_play_desk() -> None:
                 with pytest.raises(RuntimeError, match="tool_not_found") as refused:
                     client.call_tool("no_such_tool")
                 assert refusal in str(refused.value)
-        asyncio.run(by_mcp(address, tasks[0]))
         with GenericEnvClient(base_url=address).sync() as client:
             client.reset(state=dict(tasks[0].state or {}), episode_id="mine")
             state = client.state()
@@ -136,23 +134,3 @@ def test_its_clients_play_desk() -> None:
             )
             with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
                 client.reset(state={"nothing": 1})
-
-
-async def by_mcp(address: str, task: Task) -> None:
-    """Its client in production mode calls what `task` calls, in a world without a state."""
-    from openenv.core.mcp_client import MCPToolClient
-
-    desk = load("desk")
-    world = desk.reset(None)
-    client = MCPToolClient(base_url=address)
-    client.use_production_mode = True
-    assert {tool.name for tool in await client.list_tools()} == desk.tools().keys()
-    for call in (each for turn in task.calls for each in turn):
-        result = world.call(call)
-        try:
-            told = await client.call_tool(call.name, **call.arguments)
-        except RuntimeError as refused:
-            assert result.error is not None and result.text in str(refused)
-        else:
-            assert result.error is None and told == result.text
-    await client.close()

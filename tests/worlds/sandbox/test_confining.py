@@ -21,7 +21,9 @@ import os, socket, sys
 from rods.worlds.sandbox import confining
 confining.landlock_version = lambda: {version}
 ours, theirs = socket.socketpair()
-confining.confine({{"readable": sys.path[:1] + ["/usr", "/lib"], "writable": [], "threads": theirs.detach()}}, 1 << 30)
+readable = sys.path[:1] + ["/usr", "/lib"]
+threads = theirs.detach()
+confining.confine({{"readable": readable, "writable": [], "threads": threads}}, 1 << 30)
 for flags in (os.O_RDONLY, os.O_RDONLY | os.O_TRUNC):
     try:
         os.open(sys.argv[1], flags)

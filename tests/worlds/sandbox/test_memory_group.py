@@ -90,6 +90,7 @@ def in_a_group(most: int, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_what_the_kernel_keeps_for_a_process_is_counted() -> None:
     held = in_a_group(20 << 20, MAPS)
     if held.returncode == 77:

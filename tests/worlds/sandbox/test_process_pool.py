@@ -108,6 +108,7 @@ def test_worlds_that_come_back_answer_as_if_they_had_never_left(
     )
 
 
+@pytest.mark.slow
 def test_threads_wait_for_a_place_and_spare_processes_are_among_the_counted(
     home: Path, names: list[str], most: Callable[[], int]
 ) -> None:

@@ -182,8 +182,18 @@ def content(chance: random.Random, honest: bytes) -> bytes:
 
 
 NESTED = ((b"[", b"]"), (b'{"a":', b"}"), (b'[{"":', b"}]"), (b'["]",', b"]"))
-ENVELOPES = (b'["ok",%s]', b'["ok",[%s]]', b'["ok",["",%s]]', b'["ok",["",null,%s]]', b'["ok",[%s,1,"tool"]]',
-             b'["raised",%s]', b'["too_large",%s]', b"[%s,1]", b"%s", b'["ok",{"a":%s}]')  # fmt: skip
+ENVELOPES = (
+    b'["ok",%s]',
+    b'["ok",[%s]]',
+    b'["ok",["",%s]]',
+    b'["ok",["",null,%s]]',
+    b'["ok",[%s,1,"tool"]]',
+    b'["raised",%s]',
+    b'["too_large",%s]',
+    b"[%s,1]",
+    b"%s",
+    b'["ok",{"a":%s}]',
+)
 
 
 def message(chance: random.Random, honest: bytes, number: int) -> bytes:
@@ -301,7 +311,8 @@ frame = sys._getframe()
 while 'do' not in frame.f_locals: frame = frame.f_back
 if frame.f_locals['do'] == 'replay':
     time.sleep(1.5)
-    os.write(pipe(), struct.pack('>II', 4, 77) + b'null')  # as if to another request, which has it made once more
+    # as if to another request, which has it made once more
+    os.write(pipe(), struct.pack('>II', 4, 77) + b'null')
     time.sleep(600)
 """
 

@@ -32,8 +32,10 @@ NAME = f"{TOY}:environment"
 
 
 def prober(given: Assignment[Task]) -> Prober:
-    catalogue = catalogue_with_tools(given.environment)
-    return Prober(given.environment, catalogue, given.seed.state or {}, linking.feeding(given))
+    catalogue = catalogue_with_tools(load(given.seed.environment.name))
+    return Prober(
+        load(given.seed.environment.name), catalogue, given.seed.state or {}, linking.feeding(given)
+    )
 
 
 def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is_called_like() -> (
@@ -62,7 +64,11 @@ def test_a_place_is_left_to_the_seed_s_own_tools_where_all_others_are_blocked() 
     own = {call.name for calls in given.seed.calls for call in calls}
     linked = {position for origin, taker, _ in given.profile.edges for position in (origin, taker)}
     (node, *_) = (node for node in given.profile.nodes if node.position not in linked)
-    alike = {name for name, tool in given.environment.tools().items() if tool.group == node.group}
+    alike = {
+        name
+        for name, tool in load(given.seed.environment.name).tools().items()
+        if tool.group == node.group
+    }
     given = replace(given, blocked=frozenset(alike - own))
     turns, _ = linking.tool_options(prober(given), given, given.rng("pattern"))
     assert set(turns[node.turn][node.index]) == alike & own
@@ -113,7 +119,7 @@ def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: Task
     )
     trying = prober(given)
     (turn, *_) = (turn for turn, nodes in enumerate(given.profile.turns) if nodes)
-    never = linking.refused(trying, given.environment.tools())
+    never = linking.refused(trying, load(given.seed.environment.name).tools())
     assert never, "without contacts some tools cannot be called"
     for number in range(20):
         turns, _ = linking.tool_options(trying, given, given.rng(f"pattern {number}"))

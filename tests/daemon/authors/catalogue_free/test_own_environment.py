@@ -46,13 +46,14 @@ def root(factory: str, type: TaskType) -> Task:
         held_out = {2: ("count",)}
     elif type == "miss_param":
         script = (script[0], "Add something to sales.", "It is 5.")  # type: ignore[assignment]
-        calls = ((TITLES, LABEL), (), (ADD,))
+        calls = ((TITLES, LABEL), (), (ADD,))  # type: ignore[assignment]
     environment = load(f"{TOY}:{factory}")
     return Task(
         reference(environment), type, script, calls, tuple(environment.tools()), held_out, STATE
     )
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize("habit", ["good", STAND_IN])
 @pytest.mark.parametrize("factory", ["environment", "modest"])
 @pytest.mark.parametrize("type", TASK_TYPES)

@@ -12,7 +12,6 @@ from rods.composing.records import Plan, PlannedTurn
 from rods.daemon.authors.base import Assignment, StagedAuthor
 from rods.daemon.authors.catalogue_free import catalogue_with_tools
 from rods.daemon.authors.llm import LLMAuthor
-from rods.daemon.candidates import VariantJob
 from rods.environments.base import Environment
 from rods.llm import Usage
 from rods.tasks import Task
@@ -29,7 +28,7 @@ class Early:
     calls: list[Usage] = field(default_factory=list)
 
     async def write(self, task: Task, pick: str = "1-x") -> Task | str:
-        job = VariantJob(pick, 0, task, task, 1)
+        job = Assignment(pick, 0, task, task, 1)
         return await self.bench.pipeline.write(
             job, self.author, self.environment, lambda _: [], self.bench.rejections.append
         )

@@ -93,6 +93,7 @@ async def test_without_narrative_no_prompt_asks_for_a_story_or_has_one(tmp_path:
         assert {story for one in told for story in one} == {STORY if narrative else "(none)"}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bfcl")
 async def test_in_the_paper_s_form_queries_are_shown_the_story_before_the_rewrite(
     tmp_path: Path,

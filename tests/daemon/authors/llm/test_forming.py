@@ -152,7 +152,7 @@ async def test_what_can_be_served_without_what_is_missing_is_dropped(
         ),
     ],
 )
-async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_when_the_first_is_not_missed(
+async def test_a_model_chooses_which_function_goes_and_another_one_if_it_is_not_missed(
     stub: Stub, two_to_choose_from: tuple[Task, list[str]], calls: str, habit: str, asked: list[str]
 ) -> None:
     root, choices = two_to_choose_from

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from rods.answers import Unreadable
+from rods.asking import Unreadable
 from rods.calls import Call
 from rods.composing.bind import deep_merge
 from rods.composing.records import ComposeError
 from rods.config import Gates
 from rods.daemon.authors.llm import LLMAuthor
-from rods.daemon.authors.llm.asking import Asker
 from rods.daemon.authors.llm.initial_states import effective, fitting, patch_of
+from rods.daemon.authors.llm.questions import Asker
 from rods.faults import ErrorType
 from tests.daemon.authors.catalogue_free import typed_environment as clinic
 from tests.daemon.authors.catalogue_free.test_own_environment import STATE, TOY, root

@@ -14,7 +14,7 @@ from bench.fixtures.llm_stub import Stub
 from rods.asking import Question
 from rods.composing.records import Draft
 from rods.daemon.authors.base import Assignment
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.later_roles import PASSED
@@ -93,10 +93,10 @@ async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
     ask = Asker.ask_keyed
 
     async def listening(
-        self: Asker, given: Assignment, question: Question[Any], *told: Any, **options: Any
+        self: Asker, rng: Any, question: Question[Any], *told: Any, **options: Any
     ) -> Any:
         asked[question.template] = question.fields["conversation"]
-        return await ask(self, given, question, *told, **options)
+        return await ask(self, rng, question, *told, **options)
 
     monkeypatch.setattr(Asker, "ask_keyed", listening)
     async with later(stub, "consistency_fails", calls=calls) as it:

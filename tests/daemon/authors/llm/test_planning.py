@@ -62,7 +62,9 @@ async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
 
 
 def prober(given: Assignment[Any], catalogue: Catalogue) -> Prober:
-    return Prober(given.environment, catalogue, given.seed.state, linking.feeding(given))
+    return Prober(
+        load(given.seed.environment.name), catalogue, given.seed.state, linking.feeding(given)
+    )
 
 
 @pytest.mark.parametrize("environment", ["desk", bare_environment.NAME])

@@ -8,9 +8,9 @@ from typing import Any
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.analysis.profile import profile
-from rods.config import Endpoint, Gates
+from rods.config import Endpoint
 from rods.daemon.authors.base import Assignment
-from rods.daemon.authors.llm.asking import Asker
+from rods.daemon.authors.llm.questions import Asker
 from rods.environments.base import Environment
 from rods.llm import Client, Usage
 from rods.tasks import Task
@@ -33,9 +33,7 @@ def assignment(
 ) -> Assignment:
     task = task or seed("base")
     environment = environment or load("desk")
-    return Assignment(
-        environment, task, task, (0, "1-x", 0, attempt), Gates(), profile=profile(environment, task)
-    )
+    return Assignment("1-x", 0, task, task, 1, attempt, profile=profile(environment, task))
 
 
 def playing(function: str, **more: Any) -> Script:

@@ -32,6 +32,7 @@ from rods.family.benchmarks.acebench import official, package
 from rods.family.benchmarks.acebench.benchmark import AceBench
 from rods.family.benchmarks.acebench.conversation import TEXT, Talk, World
 from rods.family.benchmarks.benchmarks import declared_benchmarks
+from rods.family.benchmarks.contract import check_data
 from rods.family.benchmarks.folder import Episode, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
 from rods.tasks import AnyTask
@@ -118,6 +119,7 @@ def test_every_ground_truth_but_an_agent_s_can_be_played(benchmark: AceBench) ->
     assert {name[-1] for name, known in benchmark._known.items() if known["truth"] is None} == {"4"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_prompts_and_scores_are_the_package_s(each: int) -> None:
     compared = compare(each, seed=each)
@@ -210,16 +212,16 @@ def test_what_is_not_there_is_named_with_its_remedy(cache: Path, tmp_path: Path)
 
 
 def test_other_items_are_refused(benchmark: AceBench) -> None:
-    with pytest.raises(RefusedError, match="belongs to data of"):
-        benchmark.check_data({**benchmark.data, "items": "0"}, Path("e"))
+    with pytest.raises(RefusedError, match="belongs to the data of"):
+        check_data({**benchmark.data, "items": "0"}, benchmark.data, Path("e"))
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--calls", "native"), "prompts alone"),
-        (("--documents", "signatures"), "prompts are the package's"),
-        ((), "a model plays the user: name it by --user-url"),
+        (("--calls", "native"), "leave --calls out"),
+        (("--documents", "signatures"), "leave --documents out"),
+        (("--types", "agent_multi_turn"), "a model plays the user; name it by --user-url"),
     ],
 )
 def test_what_it_cannot_be_played_with_is_refused(
@@ -236,8 +238,7 @@ def test_what_it_cannot_be_played_with_is_refused(
         "m",
         *more,
     )
-    user = ("--user-url", "http://127.0.0.1:9/v1", "--user-model", "m") if more else ()
-    assert said in evaluate(*told, *user, code=2)
+    assert said in evaluate(*told, code=2)
 
 
 def test_local_weights_are_refused(benchmark: AceBench) -> None:

@@ -54,6 +54,7 @@ def outputs(tasks: list[Task]) -> list[list[Call]]:
     ]
 
 
+@pytest.mark.slow
 def test_thousands_of_malformed_outputs_decode_as_officially(
     theirs: Any, tasks: list[Task]
 ) -> None:

@@ -36,6 +36,7 @@ def official(bfcl: Bfcl) -> dict[str, Any]:
         worker.close()
 
 
+@pytest.mark.slow
 def test_every_prompt_is_the_harness_s_own(
     bfcl: Bfcl, words: Harness, official: dict[str, Any], tasks: list[Task]
 ) -> None:

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zipfile
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from rods.dialects import load
-from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import Reply
-from rods.episode.goals import GroundTruth
-from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.bfcl import results
-from rods.family.benchmarks.bfcl.scorer import known_wheel
 from rods.family.benchmarks.folder import SETTINGS
 from rods.family.benchmarks.main import run
 from rods.tasks import TASK_TYPES, Task
 from rods.worlds.bfcl import wheel
-from rods.worlds.bfcl.verdicts import official
-from rods.worlds.bfcl.world import Bfcl
 
 OLD = "2025.10.2.2"
-
-
-def _next(texts: Iterator[str], waiting: object) -> list[Reply]:
-    """The next of `texts` as the only reply."""
-    return [Reply(next(texts))]
 
 
 @pytest.fixture
@@ -148,21 +131,6 @@ def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
     assert run(["check", str(folder)]) == 3
 
 
-def test_a_scorer_of_another_version_is_refused(bfcl: Bfcl, tmp_path: Path) -> None:
-    old = tmp_path / f"bfcl_eval-{OLD}-py3-none-any.whl"
-    with zipfile.ZipFile(old, "w") as archive:
-        archive.writestr(
-            f"bfcl_eval-{OLD}.dist-info/METADATA",
-            f"Metadata-Version: 2.1\nName: x\nVersion: {OLD}\n",
-        )
-    with pytest.raises(RefusedError, match=rf"data of bfcl-eval {OLD}.*never mixed"):
-        known_wheel(old)
-    old.write_bytes(b"nothing")
-    with pytest.raises(UserError, match="is no wheel"):
-        known_wheel(old)
-    assert known_wheel(bfcl.file) == bfcl.file
-
-
 @pytest.mark.parametrize(
     "line", ["{", '{"id": 5}', '{"id": "multi_turn_base_5", "result": [5]}', "[]"]
 )
@@ -174,80 +142,6 @@ def test_broken_lines_are_named(
     assert f"{file}:1" in scored(
         tmp_path / "e", "--recorded", file, "--split", "all", code=2, capsys=capsys
     )
-
-
-def test_a_trainer_s_traces_are_scored(
-    bfcl: Bfcl, four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    dialect = load("tags")
-    records = []
-    for task, good in ((four[0], True), (four[2], False), (four[2], True)):
-        texts = iter(
-            text
-            for calls in task.calls
-            for text in ([dialect.write(calls)] if calls and good else [])
-            + [dialect.answer("done")]
-        )
-        job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
-        trace = run_lockstep([job], partial(_next, texts))[0]
-        records.append(orjson.dumps(trace.as_json()))
-    folder = tmp_path / "traces"
-    folder.mkdir()
-    (folder / "step_00000001.a1.jsonl.gz").write_bytes(gzip.compress(b"\n".join(records)))
-    found = scored(tmp_path / "e", "--recorded", folder, "--samples", 2, capsys=capsys)
-    scores = found["scores"]["held-out"]
-    assert (scores["base"]["official"]["mean"], scores["miss_func"]["official"]["mean"]) == (
-        1.0,
-        0.5,
-    )
-    assert found["settings"]["form"] == "native"
-    written = [
-        file.parts[-4] for file in sorted((tmp_path / "e" / "bfcl").rglob("*miss_func_result.json"))
-    ]
-    assert written == ["result", "result_1"]
-    assert run(["check", str(tmp_path / "e"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["equal"] == 3
-
-
-def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
-    bfcl: Bfcl, tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The policy tries what the next turn wants while its tool is hidden, and then does everything
-    right."""
-    dialect = load("tags")
-    kept = []
-    verdicts = []
-    for task in [t for t in tasks if t.type == "miss_func" and t.split == "test"][:40]:
-        texts = []
-        for turn, calls in enumerate(task.calls):
-            tried = (
-                calls or [c for c in task.calls[turn + 1] if c.name in task.held_out[turn + 1]][:1]
-            )
-            texts += (
-                [dialect.write(tried), dialect.answer("done")]
-                if tried
-                else [dialect.answer("cannot")]
-            )
-        said = iter(texts)
-        job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
-        trace = run_lockstep([job], partial(_next, said))[0]
-        assert any(
-            result.error == "unknown_tool"
-            for turn in trace.turns
-            for s in turn.steps
-            for result in s.results
-        )
-        kept.append(orjson.dumps(trace.as_json()))
-        verdicts.append(official(task, trace))
-    file = tmp_path / "step_00000001.a1.jsonl.gz"
-    file.write_bytes(gzip.compress(b"\n".join(kept)))
-    scores = scored(tmp_path / "e", "--recorded", file, capsys=capsys)["scores"]["held-out"][
-        "miss_func"
-    ]
-    assert scores["official"]["mean"] == sum(verdicts) / len(verdicts)
-    assert scores["official"]["mean"] > 0.9 and scores["strict"]["mean"] == 0  # it did try
-    assert run(["check", str(tmp_path / "e"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["equal"] == len(verdicts)
 
 
 def test_what_people_read_names_data_protocol_and_what_is_missing(

@@ -48,6 +48,7 @@ def finished(stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return folder, evaluate("run", folder, *at(stub), *TASKS)
 
 
+@pytest.mark.slow
 def test_scores_and_official_verdicts_agree_in_every_protocol(
     stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -202,6 +203,7 @@ def test_an_endpoint_s_failures_are_not_the_policy_s(
     assert evaluate("run", folder, *at(stub), *TASKS)["scores"] == finished[1]["scores"]
 
 
+@pytest.mark.slow
 def test_a_prompt_that_does_not_fit_fails_the_task_as_officially(
     stub: Stub, tmp_path: Path
 ) -> None:

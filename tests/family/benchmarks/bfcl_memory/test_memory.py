@@ -19,10 +19,10 @@ from rods.calls import Call
 from rods.config import Endpoint
 from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
-from rods.family.benchmarks.benchmarks import chosen, slots
 from rods.family.benchmarks.bfcl_memory.benchmark import Memories
 from rods.family.benchmarks.bfcl_memory.memory import MAX_MEMORY, BM25Plus, MemoryBackend
 from rods.family.benchmarks.bfcl_memory.vectors import Encoder, Index
+from rods.family.benchmarks.contract import chosen, slots
 from rods.family.benchmarks.episodes import play
 from rods.family.benchmarks.folder import Episode, Form, Settings, episodes
 from rods.family.benchmarks.main import run
@@ -49,12 +49,14 @@ def stub(bfcl: Bfcl) -> Iterator[Stub]:
         yield made
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
     compared = compare_memory(155)
     assert compared.different == [] and compared.made.total() == 930 and len(compared.made) == 18
     assert 0.4 < compared.valid.total() / 930 < 0.7
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize(
     ("backend", "form"),
     [("kv", "prompt"), ("rec_sum", "prompt"), ("rec_sum", "native"), ("vector", "native")],
@@ -152,7 +154,7 @@ def test_no_call_makes_a_memory_grow_without_bound(bfcl: Bfcl) -> None:
 
 def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: Memories) -> None:
     maker = benchmark.maker(Settings({}))
-    task = benchmark._tasks["memory_rec_sum_prereq_1-customer-1"]
+    task = benchmark.by_id["memory_rec_sum_prereq_1-customer-1"]
     before = Episode(
         "memory_rec_sum_prereq_0-customer-0",
         0,
@@ -162,11 +164,12 @@ def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: M
     for end, left in (("context", "old"), ("step_limit", "oldnew"), ("finished", "oldnew")):
         job: Any = maker.job(task, before)
         assert "\nold\n" in job.task.system
-        job.memory.call(Call("memory_append", {"text": "new"}))
+        job.own.call(Call("memory_append", {"text": "new"}))
         ended = maker.episode(job, 0, Trace(job.task.id, (), end, 1))  # type: ignore[arg-type]
         assert ended.result["memory"] == {"memory": left}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["prompt", "native"])
 def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
     checked = evaluate("check", "bfcl_memory", "--calls", form)
@@ -178,6 +181,7 @@ def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_policy_without_its_memory_knows_less(stub: Stub, tmp_path: Path) -> None:
     """The player answers out of its memory alone, so a right answer has come through the
     conversations."""
@@ -230,10 +234,6 @@ def test_a_memory_of_vectors_needs_an_encoder(stub: Stub, tmp_path: Path) -> Non
         in refused
     )
     encoder = ("--encoder-url", stub.url, "--encoder-model", "e")
-    refused = evaluate(
-        "run", tmp_path / "e", "--url", stub.url, *PART, "--types", "memory_kv", *encoder, code=2
-    )
-    assert "these tasks need no encoder; leave out --encoder-url, --encoder-model" in refused
     refused = evaluate("run", tmp_path / "e", "--url", stub.url, *VECTORS, *encoder[:2], code=2)
     assert "--encoder-url and --encoder-model belong together" in refused
     assert (
@@ -270,6 +270,7 @@ def test_a_policy_finds_in_its_memory_of_vectors_what_it_has_written(
         assert "encoder is {'model': 'e'} there, {'model': 'other'} now" in refused
 
 
+@pytest.mark.slow
 def test_an_encoder_that_fails_is_nobody_s_failure(
     stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

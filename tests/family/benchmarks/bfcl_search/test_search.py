@@ -21,10 +21,10 @@ from bench.fixtures.web_stub import WebStub
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.errors import InfrastructureError
-from rods.family.benchmarks.benchmarks import chosen, slots
 from rods.family.benchmarks.bfcl_search import web as tools
 from rods.family.benchmarks.bfcl_search.benchmark import WebSearch
 from rods.family.benchmarks.bfcl_search.web import Searcher, Web, WebTools, public
+from rods.family.benchmarks.contract import chosen, slots
 from rods.family.benchmarks.episodes import play
 from rods.family.benchmarks.folder import Episode, Form, Settings
 from rods.family.benchmarks.main import run
@@ -58,6 +58,7 @@ def reading(
     )
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize(
     ("kind", "form"), [("web_search_base", "prompt"), ("web_search_no_snippet", "native")]
 )
@@ -97,12 +98,14 @@ def test_prompts_and_results_are_the_harness_s(
     assert web.counts["page"] > 0
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
     compared = compare_web(100)
     assert compared.different == [] and compared.made.total() == 400 and len(compared.made) == 18
     assert 0.4 < compared.valid.total() / 400 < 0.7
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("form", ["prompt", "native"])
 def test_known_policies_get_what_is_due_without_a_web(bfcl: Bfcl, form: str) -> None:
     checked = evaluate("check", "bfcl_search", "--calls", form)
@@ -208,7 +211,7 @@ def test_a_page_that_takes_too_long_to_read_is_given_up(
     web: WebStub, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setattr(tools, "MOST_PAGE", 6 << 20)
-    monkeypatch.setitem(tools._READING, "seconds", 0.05)
+    monkeypatch.setattr("rods.family.benchmarks.workers._SECONDS", 0.05)
     searcher = reading(web)
     assert (
         "error" in json.loads(_fetched(searcher, f"{web.url}/deep", mode).text)
@@ -247,6 +250,7 @@ def test_a_policy_s_own_bad_search_is_its_own(web: WebStub) -> None:
         assert "Failed to retrieve the search results" in told.text and not searcher.trouble
 
 
+@pytest.mark.slow
 def test_an_evaluation_needs_a_key_and_goes_on_behind_a_search_that_fails(
     stub: Stub,
     web: WebStub,

@@ -32,6 +32,7 @@ def benchmark(bfcl: Bfcl) -> SingleTurns:
     return SingleTurns()
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_packaged_scorer_s(benchmark: SingleTurns) -> None:
     compared = compare(12)
     assert compared.different == []
@@ -39,6 +40,7 @@ def test_verdicts_are_the_packaged_scorer_s(benchmark: SingleTurns) -> None:
     assert 0.4 < compared.valid.total() / compared.made.total() < 0.7 and len(compared.made) == 11
 
 
+@pytest.mark.slow
 def test_prompts_and_native_tools_are_the_harness_s(benchmark: SingleTurns, bfcl: Bfcl) -> None:
     worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
     try:
@@ -200,6 +202,7 @@ def knowing(benchmark: SingleTurns, fails_after: int = -1) -> Callable[[str, Any
     return answer
 
 
+@pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("form", ["prompt", "native"])
 def test_a_run_goes_on_after_a_failing_endpoint_and_is_checked(
     benchmark: SingleTurns, tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]

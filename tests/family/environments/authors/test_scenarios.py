@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from rods.composing.records import ComposeError
-from rods.config import Gates
 from rods.conversations import Checks, Persona
 from rods.daemon.authors.base import Assignment
 from rods.environments.base import Environment
@@ -32,10 +31,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield found
 
 
-def given(
-    world: World, seed: OpenTask, attempt: int = 1, *, same: bool = False
-) -> Assignment[OpenTask]:
-    return Assignment(world[0], seed, seed, (0, f"1-{seed.id}", 0, attempt), Gates(), same)
+def given(seed: OpenTask, attempt: int = 1, *, same: bool = False) -> Assignment[OpenTask]:
+    return Assignment(f"1-{seed.id}", 0, seed, seed, 1, attempt, same=same)
 
 
 def changes(environment: Environment, task: OpenTask) -> Counter[str]:
@@ -52,7 +49,7 @@ async def test_a_variant_has_its_seed_s_profile_in_another_state_of_the_same_wor
     assert {type(seed.user).__name__ for seed in seeds} == {"Script", "Persona"}
     moved = 0
     for seed in seeds:
-        made = await WHO.write(given(world, seed))
+        made = await WHO.write(world[0], given(seed))
         old = scenario_of(seed)
         new = scenario_of(made)
         assert old is not None and new is not None
@@ -79,13 +76,13 @@ async def test_a_variant_has_its_seed_s_profile_in_another_state_of_the_same_wor
 
 async def test_what_is_drawn_is_keyed_by_pick_and_attempt(world: World) -> None:
     seed = world[1][0]
-    made, again, other = [await WHO.write(given(world, seed, attempt)) for attempt in (1, 1, 2)]
+    made, again, other = [await WHO.write(world[0], given(seed, attempt)) for attempt in (1, 1, 2)]
     assert made == again and made.id != other.id
 
 
 async def test_the_same_functions_are_the_same_changes(world: World) -> None:
     for seed in world[1][:3]:
-        made = await WHO.write(given(world, seed, same=True))
+        made = await WHO.write(world[0], given(seed, same=True))
         assert changes(world[0], made) == changes(world[0], seed)
 
 
@@ -98,7 +95,7 @@ async def test_a_profile_that_no_drawn_scenario_has_is_refused_with_what_was_met
     with pytest.raises(
         ComposeError, match=r"no_pattern: none of .* has its profile and passes: .* another profile"
     ):
-        await WHO.write(given(world, often))
+        await WHO.write(world[0], given(often))
 
 
 @pytest.mark.parametrize("change", [{"world": 1}, {"world": "0"}, {"random_seed": 78}])
@@ -108,4 +105,4 @@ async def test_a_world_that_was_not_drawn_so_has_no_author(
     seed = world[1][0]
     strange = replace(seed, provenance={**seed.provenance, **change})
     with pytest.raises(ComposeError, match="no_prompts: its world was not drawn by chance"):
-        await WHO.write(given(world, strange))
+        await WHO.write(world[0], given(strange))

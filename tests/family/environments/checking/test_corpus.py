@@ -43,9 +43,7 @@ def some(names: Iterable[str]) -> list[tuple[str, int]]:
     return [(name, at % len(SEEDS)) for at, name in enumerate(names) if at % SHARE == 0]
 
 
-def test_seventy_defects_are_seen_as_the_world_runs_and_more_in_its_source_and_forty_worlds_are_sound() -> (
-    None
-):
+def test_seventy_defects_are_seen_as_the_world_runs_and_forty_worlds_are_sound() -> None:
     assert len(DEFECTS) >= 70 and len(STATIC) + len(STATIC_TOO) >= 19 and len(SOUND) >= 40
 
 
@@ -57,6 +55,7 @@ def test_the_source_of_a_sound_world_shows_nothing() -> None:
     assert not {name: faults for name, faults in shown.items() if faults}
 
 
+@pytest.mark.few(5)
 @pytest.mark.slow
 @pytest.mark.needs("sandbox")
 @pytest.mark.parametrize(("name", "random_seed"), dict.fromkeys([*some(DEFECTS), *MISSED]))
@@ -67,6 +66,7 @@ def test_a_defect_is_found(name: str, random_seed: int, tmp_path: Path) -> None:
     assert controls.intersection(fault.control for fault in report.faults), report.lines()
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.needs("sandbox")
 @pytest.mark.parametrize(("name", "random_seed"), some(SOUND))

@@ -210,6 +210,7 @@ def checked(scenario: Scenario, checks: str) -> Scenario:
     return replace(scenario, checks=tuple(Call(name, {}) for name in checks.split()))
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize(("scenario", "checks"), SOUND)
 @pytest.mark.parametrize("random_seed", range(3))
 def test_sound_checks_pass(
@@ -218,6 +219,7 @@ def test_sound_checks_pass(
     assert validate(plants, checked(scenario, checks), random_seed).faults == ()
 
 
+@pytest.mark.few(6, others="slow")
 @pytest.mark.parametrize(("scenario", "checks", "controls"), UNSOUND)
 @pytest.mark.parametrize("random_seed", range(3))
 def test_checks_that_something_else_satisfies_are_refused(

@@ -108,6 +108,7 @@ def test_a_sound_scenario_passes_and_every_guard_has_a_mutant(world):
     assert instance.call(SOUND.guards[0]).value is False
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect_is_found_by_its_own_control(world, name):
     assert list(reasons(validate(world, DEFECTS[name]))) == [name]

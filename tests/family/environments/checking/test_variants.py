@@ -11,16 +11,18 @@ import pytest
 
 from rods.config import Gates
 from rods.conversations import Script
+from rods.daemon.authors.base import Assignment
 from rods.environments.base import Environment, Result
 from rods.errors import InfrastructureError
-from rods.family.environments.kind import check_scenario, replayed_scenario
+from rods.family.environments.kind import ScenarioKind, replayed_scenario
 from rods.gates import varied
 from rods.gates.ground_truth import brief
+from rods.gates.records import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn
 
-pytestmark = pytest.mark.needs("sandbox")
+pytestmark = [pytest.mark.slow, pytest.mark.needs("sandbox")]
 # a world, a scenario with a guard, another scenario
 Sample = tuple[Environment, OpenTask, OpenTask]
 
@@ -37,6 +39,17 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
         yield environment, task, next(other for other in told if other is not task)
 
 
+def checked_by(
+    environment: Environment,
+    task: OpenTask,
+    root: OpenTask,
+    gates: Gates,
+    held_out: SimilarityIndex,
+) -> Checked:
+    assignment = Assignment("pick", 0, root, root, 1, 0, limits=gates)
+    return ScenarioKind().check(environment, assignment, task, gates, held_out)
+
+
 def refused(
     environment: Environment,
     task: OpenTask,
@@ -47,13 +60,13 @@ def refused(
     index = SimilarityIndex()
     if held_out is not None:
         index.add(held_out)
-    found = check_scenario(environment, task, root, Gates(**gates), index)
+    found = checked_by(environment, task, root, Gates(**gates), index)
     return {one.gate: "; ".join(reason.text for reason in one.reasons) for one in found.rejections}
 
 
 def test_a_drawn_scenario_passes_and_gives_the_results_of_its_witness(sample: Sample) -> None:
     environment, task, _ = sample
-    checked = check_scenario(environment, task, task, Gates(), SimilarityIndex())
+    checked = checked_by(environment, task, task, Gates(), SimilarityIndex())
     assert not checked.rejections and checked.results is not None
     assert len(checked.results[0]) == len(task.provenance["witness"])
 
@@ -122,7 +135,7 @@ def test_every_other_gate_refuses_what_it_is_for(sample: Sample) -> None:
 
 def test_replaying_finds_another_result_and_a_broken_goal(sample: Sample) -> None:
     environment, task, _ = sample
-    checked = check_scenario(environment, task, task, Gates(), SimilarityIndex())
+    checked = checked_by(environment, task, task, Gates(), SimilarityIndex())
     results = [[brief(result.text) for result in seen] for seen in checked.results or ()]
     kept = replace(task, provenance={**task.provenance, "results": results})
     assert replayed_scenario(environment, kept) == []

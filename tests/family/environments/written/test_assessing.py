@@ -18,9 +18,9 @@ from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
 from rods.family.environments.settings import Writing
-from rods.family.environments.written.asking import CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess, changes
 from rods.family.environments.written.building import BuiltWorld, Dropped
+from rods.family.environments.written.record import CachedQuestioner, WritingRecord
 from rods.llm import Client
 from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, spoilt
 
@@ -120,6 +120,7 @@ def assessed(
         return asyncio.run(ask(record, environments, stub))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
     found = assessed(tmp_path, "enough", 100)
@@ -131,6 +132,7 @@ def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
     assert sum(each.startswith("world_tester@") for each in templates) == 100
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_the_tester_is_asked_for_calls_of_either_kind_by_chance_and_not_by_turns(
     tmp_path: Path,
@@ -149,6 +151,7 @@ def test_the_tester_is_asked_for_calls_of_either_kind_by_chance_and_not_by_turns
     assert len(tried) == 40 and 10 <= positive <= 30 and 10 <= repeated <= 30
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_84_are_not_and_the_world_is_dropped_with_what_was_wrong(tmp_path: Path) -> None:
     with pytest.raises(Dropped) as dropped:
@@ -160,6 +163,7 @@ def test_84_are_not_and_the_world_is_dropped_with_what_was_wrong(tmp_path: Path)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_where_agents_see_a_part_they_are_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -181,6 +185,7 @@ def test_what_cannot_be_read_is_no_round_and_another_is_played(tmp_path: Path) -
     assert dropped.value.reasons == ("unjudged",)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_a_tool_that_breaks_is_wrong_whatever_the_checker_would_say(tmp_path: Path) -> None:
     broken = spoilt(

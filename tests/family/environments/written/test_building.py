@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rods.answers import Unreadable
-from rods.asking import Unanswered
+from rods.asking import Unanswered, Unreadable
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.environments.loading import Environments
@@ -22,7 +21,6 @@ from rods.family.environments.programs import (
     WorldPlan,
     WorldProgram,
     check,
-    program_of,
 )
 from rods.family.environments.written.building import (
     code_of,
@@ -67,6 +65,7 @@ def test_a_program_is_found_in_its_fence_and_without_an_import_from_the_future()
     assert code_of("\n" + "".join(f"    {line}\n" for line in FILL.splitlines())) == FILL
 
 
+@pytest.mark.few(4, others="slow")
 @pytest.mark.parametrize(
     ("control", "code"),
     [
@@ -179,23 +178,3 @@ def test_an_argument_that_the_task_does_not_tell_was_taken_from_what_showed_it()
     ]
     (find, listed, lend) = linked("Lend Clouds to Ada for 7 days.", calls, results)
     assert (find.takes, listed.takes, lend.takes) == ({}, {}, {"member": 0, "book": 1})
-
-
-def test_a_file_is_read_back_as_the_program_that_it_was_written_from() -> None:
-    program = WorldProgram(PLAN, STATE, {"fill": FILL, "look": LOOK}, {"nine_plums": NINE})
-    found = program_of(program.source(), PLAN.documentation)
-    assert (found.state, found.tools, found.checks) == (
-        program.state,
-        program.tools,
-        program.checks,
-    )
-    assert (found.plan.topic, found.plan.rules) == (
-        PLAN.topic,
-        PLAN.rules,
-    ) and found.source() == program.source()
-    for other in (
-        program.source() + "\n\nother = 1\n",
-        program.source().replace("WORLD = ", "WORLD  = "),
-    ):
-        with pytest.raises(ValueError, match=r"another form|more than tools"):
-            program_of(other, PLAN.documentation)

@@ -21,9 +21,9 @@ from rods.config import Endpoint, Operation, Role, Sandbox
 from rods.environments.loading import Environments
 from rods.family.environments.programs import placed
 from rods.family.environments.settings import WriterRoles, Writing
-from rods.family.environments.written.asking import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
+from rods.family.environments.written.record import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.scenarios import WrittenScenario, find_witness, write_scenario
 from rods.family.environments.written.writing import find_topics, with_checks
 from rods.llm import Client

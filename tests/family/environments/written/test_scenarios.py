@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -90,9 +90,9 @@ async def test_a_killed_process_is_not_the_fault_of_the_scenario(
 
     monkeypatch.setattr(ConfinedWorld, "call", calling)
     with pytest.raises(InfrastructureError, match="was killed"):
-        await find_witness(Fills(), PROGRAM, environment, SCENARIO)
+        await find_witness(cast(Any, Fills()), PROGRAM, environment, SCENARIO)
     assert made[0] == number
-    done = await find_witness(Fills(), PROGRAM, environment, SCENARIO)
+    done = await find_witness(cast(Any, Fills()), PROGRAM, environment, SCENARIO)
     assert done.scenario.witness == (WitnessCall(FILL),)
 
 
@@ -100,4 +100,4 @@ async def test_a_world_that_ends_its_process_is_the_fault_of_what_was_written(
     load: Callable[[tuple[str, str]], Sandboxed],
 ) -> None:
     with pytest.raises(Dropped, match="errors"):
-        await find_witness(Fills(), PROGRAM, load(ENDS), SCENARIO)
+        await find_witness(cast(Any, Fills()), PROGRAM, load(ENDS), SCENARIO)

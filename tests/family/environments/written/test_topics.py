@@ -12,7 +12,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint, Operation
-from rods.family.environments.written.asking import NAME, CachedQuestioner, WritingRecord
+from rods.family.environments.written.record import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import distinct, embed, find_topics
 from rods.llm import Client
 from rods.llm.records import EndpointError
@@ -21,10 +21,6 @@ ROLES = "bench.fixtures.llm_stub.roles:answer"
 LIBRARY = (
     "The lending desk of a public library, where members borrow books for some weeks and may "
     "reserve others."
-)
-SAME = (
-    "The lending desk of a public library, where members borrow books for some weeks and reserve "
-    "others."
 )
 OTHER_WORDS = (
     "For some weeks members may reserve books, where others borrow: the lending desk of a public "
@@ -73,11 +69,11 @@ def test_topics_are_compared_by_embeddings_where_the_endpoint_has_them(tmp_path:
     assert dropped(tmp_path)[0]["of"] == LIBRARY
 
 
-def test_without_embeddings_they_are_compared_by_their_words_and_the_endpoint_stays_well(
+def test_without_embeddings_equal_ones_are_dropped_and_the_endpoint_stays_well(
     tmp_path: Path,
 ) -> None:
     with Stub(Script(answer=ROLES)) as stub:  # answers /v1/embeddings with 404
-        assert asked(stub, tmp_path, [LIBRARY, SAME, OTHER_WORDS, CLINIC, CLINIC]) == [
+        assert asked(stub, tmp_path, [LIBRARY, OTHER_WORDS, CLINIC, CLINIC.upper()]) == [
             LIBRARY,
             OTHER_WORDS,
             CLINIC,

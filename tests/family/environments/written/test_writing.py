@@ -24,7 +24,7 @@ from rods.errors import RodsError, UserError
 from rods.family.environments.checking.scenarios import WitnessCall, played
 from rods.family.environments.settings import Writing
 from rods.family.environments.verbs import write_worlds
-from rods.family.environments.written.asking import NAME, CachedQuestioner, WritingRecord
+from rods.family.environments.written.record import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import WorldOrder, WrittenWorld, write_world
 from rods.llm import BudgetSpent, Client
 from rods.tasks import OpenTask, read_tasks

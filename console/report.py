@@ -1,0 +1,342 @@
+"""What a run shows up to now, as data: figures, sentences, limits, and the plots that no other view
+of the page has. The page draws it (static/report.js); `make demo` and
+`rods dash --export` print its sentences.
+
+All of it is computed from the columns of a `Follower`, whose lock the caller holds by
+`Follower.whole`. Only live records count: a restart of the trainer takes back the steps and epochs
+beyond its checkpoint. report.toml has the words.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rods.console.follower import DECISIONS, DYNAMICS, Follower
+from rods.daemon.stand_ins import NAME
+from rods.evaluation.heldout import scored
+from rods.evaluation.scoring import too_few
+from rods.faults import LABELS
+from rods.observations import ROLES
+from rods.rules.zones import ZONES, zone_of
+from rods.turn_statistics import Dynamics, shares
+
+NONE = -1  # in place of a step
+MOST_DOTS = 2_000  # of a cloud, those that most groups share
+WORDS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """`values`: as many as the plot has places on its x axis. `colour`: a name in style.css."""
+
+    label: str
+    colour: str
+    values: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """`bars` over `at`, or a `cloud`, whose only places are in `dots`: mean, variance, groups,
+    zone. `x` and `unit` say what the axes show; `marks`: vertical lines by what they mean;
+    `source`: the files behind it."""
+
+    name: str
+    title: str
+    caption: str
+    unit: str
+    source: str
+    kind: Literal["bars", "cloud"]
+    x: str
+    at: list[float] | None = None
+    series: tuple[Series, ...] = ()
+    marks: dict[str, list[float]] | None = None
+    dots: list[tuple[float, float, int, str]] | None = None
+
+
+class Landing(NamedTuple):
+    """How variants came into the pool: `first` the first counted mean of each that was rolled out,
+    `delays` the steps between pick and injection, and `moves`, for each seed that was rolled out
+    again after the injection, its mean reward then minus its mean at the pick."""
+
+    first: Values
+    delays: Values
+    moves: Values
+
+
+def report(follower: Follower) -> dict[str, Any]:
+    """The whole report, as JSON can say it; text of tasks and models stays what it is. Raises
+    CorruptLogError for a damaged log."""
+    with follower.whole():
+        numbers = figures(follower)
+        return {
+            "name": follower.run.name,
+            "subtitle": _subtitle(follower),
+            # such a run shows how the loop works, no more
+            "simulated": follower.run.config.policy.kind == "simulated",
+            "numbers": numbers,
+            "findings": findings(follower, numbers),
+            "limits": limits(follower, scored=bool(numbers["heldout"])),
+            "plots": [asdict(plot) for plot in plots(follower)],
+            "examples": _examples(follower),
+        }
+
+
+def _subtitle(follower: Follower) -> str:
+    config = follower.run.config
+    # of others it is a folder
+    model = f" {config.policy.model}" if config.policy.kind == "external" else ""
+    parts = [
+        f"policy {config.policy.kind}{model}",
+        f"{config.data.tasks}: {follower.originals} original tasks, "
+        f"{len(follower.run.held_out)} held out",
+        f"{config.training.batch_tasks} tasks × {config.rollouts.rollouts_per_task} rollouts a step"
+        + (f", refilled in {refill} rounds at most" if (refill := config.rollouts.refill) else ""),
+        f"sync {config.sync}",
+    ]
+    if follower.authors:
+        parts.append(f"variants by {', '.join(sorted(follower.authors))}")
+    if follower.state.attempt > 1:
+        parts.append(f"{follower.state.attempt} starts")
+    return " · ".join(parts)
+
+
+def figures(follower: Follower) -> dict[str, Any]:
+    """The figures that the sentences rest on."""
+    totals = follower.totals
+    groups = _of_pool(follower)
+    landing = landed(follower)
+    zones = follower.run.config.zones
+    inside = [zone_of(mean, zones) == "boundary" for mean in landing.first.tolist()]
+    labels = {label: int(follower.labels[label].sum()) for label in LABELS}
+    dynamics = Dynamics(*(int(follower.steps[name].sum()) for name in DYNAMICS))
+    entropies = follower.updates["entropy"]
+    entropies = entropies[~np.isnan(entropies)].tolist()
+    drawn = follower.steps["drawn"]
+    difficulties = follower.steps["difficulty"][drawn > 0].astype(int).tolist()
+    by_zone = ((zone, groups["variance"][groups["zone"] == at]) for at, zone in enumerate(ZONES))
+    counted = ((zone, values[~np.isnan(values)]) for zone, values in by_zone)
+    return {
+        "steps": follower.state.last_step,
+        "epochs": len(follower.epochs),
+        "attempts": follower.state.attempt,
+        "picks": totals.picks.total(),
+        "picks_by_type": dict(totals.picks),
+        "accepted": len(_variants(follower)[0]),
+        "rejected": sum(count for count, _ in totals.failures.values()),
+        **{
+            kind: follower.decisions_of(kind).total() for kind in ("injected", "revived", "refused")
+        },
+        "retired": dict(follower.decisions_of("retired")),
+        "first_reward": {
+            "variants": len(inside),
+            "mean": _mean(landing.first),
+            "in_boundary": _mean(inside),
+        },
+        "delay_steps": _mean(landing.delays),
+        "seed_drift": _mean(landing.moves),
+        "variance_by_zone": {
+            zone: {"groups": len(values), "mean_variance": _mean(values)}
+            for zone, values in counted
+            if len(values)
+        },
+        "labels": {label: count for label, count in labels.items() if count},
+        "calling": dynamics.calling_share,
+        "replies": dynamics.replies_a_turn,
+        "entropy": [entropies[0], entropies[-1]] if entropies else None,
+        "difficulty": [difficulties[0], difficulties[-1]] if difficulties else None,
+        "drawn": int(drawn.sum()),
+        "interface_versions": len(follower.versions.shown),
+        "heldout": scored(follower.path),
+    }
+
+
+def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
+    """What the run shows by its `figures`, one plain sentence each; nothing where there is no
+    data."""
+    lines = [heldout_sentence(numbers["heldout"])] if numbers["heldout"] else []
+
+    def say(name: str, **more: object) -> None:
+        lines.append(WORDS["findings"][name].format(**{**numbers, **more}))
+
+    if numbers["injected"]:
+        order = follower.run.config.selection.order
+        seeds = "boundary seeds" if order in ("proxy", "variance") else f"{order} seeds"
+        # epoch 0 opens before there is a variant
+        say("injected", seeds=seeds, merges=int((follower.epochs["epoch"] > 0).sum()))
+    elif numbers["picks"]:
+        say("waiting")
+    if retired := numbers["retired"]:
+        rules = (f"{count} {WORDS['rules'][rule]}" for rule, count in sorted(retired.items()))
+        say("retired", count=sum(retired.values()), rules=", ".join(rules))
+    if (first := numbers["first_reward"])["variants"]:
+        say("landed", **first, percent=100 * first["in_boundary"])
+    if numbers["difficulty"]:
+        say("drawn")
+    if turns := sum(numbers["labels"].values()):
+        say("turns", turns=turns, shares=shares(numbers["labels"]))
+    for name in ("calling", "entropy"):
+        if numbers[name] is not None:
+            say(name)
+    by_zone = numbers["variance_by_zone"]
+    if "boundary" in by_zone and len(by_zone) > 1:
+        parts = (
+            f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()
+        )
+        say("variance", zones=", ".join(parts))
+    if numbers["delay_steps"] is not None:
+        drift = numbers["seed_drift"]
+        moved = "" if drift is None else WORDS["findings"]["drift"].format(signed=signed(drift))
+        say("delay", drift=moved)
+    return lines or [WORDS["findings"]["none"]]
+
+
+def heldout_sentence(heldout: dict[str, Any]) -> str:
+    """Start, end and the paired difference with its interval, and whether that excludes zero. One
+    task has none."""
+    difference = heldout["difference"]["progress"]
+    if difference["interval"] is None:
+        return str(WORDS["heldout"]["alone"].format(**heldout))
+    low, high = difference["interval"]
+    verdict = "lies above 0" if low > 0 else "lies below 0" if high < 0 else "includes 0"
+    if few := too_few(difference["tasks"]):
+        verdict += f" ({few})"
+    return str(WORDS["heldout"]["interval"].format(**heldout, verdict=verdict))
+
+
+def limits(follower: Follower, *, scored: bool) -> list[str]:
+    """What must not be concluded from this run; `scored`: whether there are held-out scores."""
+    kind = follower.run.config.policy.kind
+    holds = {"stub": NAME in follower.authors, "one_run": True, "heldout": scored, "zones": True}
+    return [
+        text.format(stub=NAME)
+        for name, text in WORDS["limits"].items()
+        if holds.get(name, name == kind)
+    ]
+
+
+def plots(follower: Follower) -> Iterator[Plot]:
+    """Where groups lie, and where variants land; nothing without data."""
+    yield from _variance_by_zone(follower)
+    first = landed(follower).first
+    if not len(first):
+        return
+    zones = follower.run.config.zones
+    bounds = {"low": zones.boundary_low, "high": zones.boundary_high}
+    counts, edges = np.histogram(first, np.linspace(0, 1, 21))
+    yield _plot(
+        "first_reward",
+        bounds,
+        at=((edges[:-1] + edges[1:]) / 2).round(6).tolist(),
+        series=(Series("variants", "second", counts.tolist()),),
+        marks={"mean": [float(first.mean())], "bounds of the boundary zone": [*bounds.values()]},
+    )
+
+
+def _plot(name: str, numbers: Mapping[str, object], **data: Any) -> Plot:
+    """The plot of this name in report.toml, with `numbers` in its caption."""
+    words = WORDS["plots"][name]
+    return Plot(name, **{**words, "caption": words["caption"].format(**numbers)}, **data)
+
+
+def _variance_by_zone(follower: Follower) -> Iterator[Plot]:
+    """Variance of the reward within a group, against the group's mean."""
+    groups = _of_pool(follower)
+    use = ~np.isnan(groups["variance"])
+    if use.sum() < 2:
+        return
+    mean, variance, zone = (groups[name][use] for name in ("mean", "variance", "zone"))
+    # Rewards are fractions, so many groups share a place.
+    places = Counter(zip(mean.tolist(), variance.tolist(), zone.tolist(), strict=True))
+    dots = [
+        (*place, count, ZONES[number]) for (*place, number), count in places.most_common(MOST_DOTS)
+    ]
+    of_zones = ((name.replace("_", " "), variance[zone == at]) for at, name in enumerate(ZONES))
+    means = ", ".join(
+        f"{name} {part.mean():.3f} over {len(part):,} groups"
+        for name, part in of_zones
+        if len(part)
+    )
+    cut = f" The {MOST_DOTS:,} commonest places are drawn." if len(places) > MOST_DOTS else ""
+    yield _plot("variance_by_zone", {"means": means, "cut": cut}, dots=dots)
+
+
+def landed(follower: Follower) -> Landing:
+    """See `Landing`."""
+    groups = _of_pool(follower)
+    counted = np.flatnonzero(~np.isnan(groups["mean"]))
+    places = _place(groups["task"][counted], groups["step"][counted])
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    rows = counted[order]
+
+    def means(task: Values, step: Values, behind: int) -> Values:
+        """The mean of each task's last counted group up to the step (-1), or of its first one
+        behind it (0); NaN where there is none."""
+        place = np.searchsorted(places, _place(task, step), "right") + behind
+        there = np.flatnonzero((place >= 0) & (place < len(places)))
+        there = there[places[place[there]] >> 32 == task[there]]
+        values = np.full(len(task), np.nan)
+        values[there] = groups["mean"][rows[place[there]]]
+        return values
+
+    variants, injected = _variants(follower)
+    table = follower.variants
+    first = means(table["task"][variants], np.zeros(len(variants), np.int32), 0)
+    inside = injected != NONE
+    injected = injected[inside]
+    seed, picked = (table[name][variants[inside]] for name in ("seed", "step"))
+    moves = means(seed, injected, 0) - means(seed, picked, -1)
+    return Landing(
+        first[~np.isnan(first)], (injected - picked).astype(float), moves[~np.isnan(moves)]
+    )
+
+
+def _place(task: Values, step: Values) -> Values:
+    return (task.astype(np.int64) << 32) + step
+
+
+def _of_pool(follower: Follower) -> dict[str, Values]:
+    """The columns of the groups of the pool's tasks: without those that were drawn for a step."""
+    table = follower.groups
+    rows = np.flatnonzero(table["role"] != ROLES.index("drawn"))
+    return {name: table[name][rows] for name in ("step", "task", "mean", "variance", "zone")}
+
+
+def _variants(follower: Follower) -> tuple[Values, Values]:
+    """The rows of the latest record of each variant, and the last step before the merge that
+    injected it (`NONE` while it waits)."""
+    table = follower.variants
+    decisions = follower.decisions
+    latest = follower.newest_variant.rows[table["task"]] == np.arange(len(table))
+    rows = np.flatnonzero(latest & (table["type"] >= 0))
+    injected = np.full(len(follower.ids), NONE, np.int32)
+    inside = decisions["kind"] == DECISIONS.index("injected")
+    injected[decisions["task"][inside]] = decisions["step"][inside]
+    return rows, injected[table["task"][rows]]
+
+
+def _examples(follower: Follower) -> list[str]:
+    """Of each type the variant that was injected last: the policy was at its best then."""
+    rows, injected = _variants(follower)
+    table = follower.variants
+    inside = rows[injected != NONE]
+    latest = dict(zip(table["type"][inside].tolist(), table["task"][inside].tolist(), strict=True))
+    return [follower.ids[task] for _, task in sorted(latest.items())]
+
+
+def signed(value: float) -> str:
+    """Two decimals with a sign, and no minus before a zero."""
+    return f"{round(value, 2) + 0.0:+.2f}"
+
+
+def _mean(values: Values | list[bool]) -> float | None:
+    return float(np.mean(values)) if len(values) else None

@@ -1,0 +1,113 @@
+"""What the author asks language models (questions.toml), through rods/asking.py: what a model does
+wrong ends, after a few tries, as the `ComposeError` that the question names, with what the model
+had written."""
+
+import random
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rods.asking import AnswerForm, Question, Questioner, Unanswered
+from rods.composing.catalogue import Catalogue
+from rods.composing.records import ComposeError
+from rods.config import PipelineSettings, Roles
+from rods.daemon.authors.base import Assignment, T, in_thread
+from rods.environments.base import Environment
+from rods.faults import ErrorType
+from rods.gates.requests import look_ups
+from rods.prompts import load
+from rods.tasks import Task
+
+KEPT = 4_000  # characters of a failed answer that are kept as evidence
+QUESTIONS: Mapping[str, tuple[str, ErrorType]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
+
+
+class Asker(Questioner):
+    """Speaks for one variant."""
+
+    __slots__ = ()
+    roles: Roles  # the author's
+
+    async def ask_keyed(
+        self,
+        rng: Callable[[str], random.Random],
+        question: Question[T],
+        error: ErrorType,
+        *,
+        turn: int | None = None,
+        functions: Iterable[str] = (),
+    ) -> T:
+        """As `ask`. `rng` gives a fresh generator, the same for the same purpose, from which each
+        try has its random seed; `functions` are those that the question is about. Raises
+        ComposeError(error) when no try succeeds, EndpointError, BudgetSpent."""
+        purpose = f"{question.template} {turn}"
+        try:
+            return await self.ask(
+                question, lambda number: rng(f"{purpose} {number}").getrandbits(31)
+            )
+        except Unanswered as failed:
+            involved = failed.functions or tuple(functions)
+            raise ComposeError(
+                failed.error or error,
+                f"{question.template}: {failed.why}",
+                function=next(iter(involved), None),
+                functions=involved,
+                turn=turn,
+                said=failed.said[:KEPT],
+            ) from None
+
+
+@dataclass(slots=True)
+class Context:
+    """What every stage of one variant works with. `patches` holds all accepted ones, merged."""
+
+    environment: Environment
+    catalogue: Catalogue
+    asker: Asker
+    settings: PipelineSettings
+    threads: Executor
+    patches: dict[str, Any] = field(default_factory=dict)
+    look_ups: dict[str, str] = field(default_factory=dict)  # what prompts say of them, by root
+
+    async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
+        """`function(*arguments)`, computed in a thread; what it tells of itself holds meanwhile."""
+        try:
+            return await in_thread(self.threads, function, *arguments)
+        finally:
+            self.asker.tell("")
+
+    async def ask(
+        self,
+        assignment: Assignment[Task],
+        template: str,
+        fields: Mapping[str, str],
+        form: AnswerForm,
+        read: Callable[[dict[str, Any]], T],
+        *,
+        turn: int | None = None,
+        functions: Iterable[str] = (),
+        **options: Any,
+    ) -> T:
+        """What `read` makes of the answer to one of the QUESTIONS; `options` are other fields of
+        Question. The field `look_ups` is filled in here: what is said to writers and checkers of
+        calls that only feed a later one, which are to be asked for where the root's user asks for
+        at least half of its own."""
+        if "look_ups" in load(template).fields:
+            if assignment.root.id not in self.look_ups:
+                asked_for = await self.compute(look_ups, self.environment, assignment.root)
+                narrated = 2 * sum(asked_for.values()) >= max(1, len(asked_for))
+                section = "narrated" if narrated else "silent"
+                self.look_ups[assignment.root.id] = self.asker.template("look_ups").sections[
+                    section
+                ]
+            fields = {"look_ups": self.look_ups[assignment.root.id], **fields}
+        stage, error = QUESTIONS[template]
+        question = Question(template, fields, form, read, stage=stage, **options)
+        return await self.asker.ask_keyed(
+            assignment.rng, question, error, turn=turn, functions=functions
+        )

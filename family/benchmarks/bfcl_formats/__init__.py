@@ -1,1 +1,0 @@
-"""BFCL V4's format sensitivity: single turns in 26 prompt formats."""

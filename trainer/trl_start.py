@@ -1,0 +1,177 @@
+"""Starts GRPO through TRL: the policy's weights, how they are spread over processes, the rollout
+engine, the optimizer, and what TRL is told."""
+
+import os
+import warnings
+
+# everything is loaded from folders; TRL would also send telemetry
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig
+from trl.trainer import utils as trl_utils
+
+from rods.buffers.run import runfolder
+from rods.buffers.run.run import Run
+from rods.trainer import sharding, torch_settings
+from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
+from rods.trainer.engines.local import LocalEngine
+from rods.trainer.plan import split
+from rods.trainer.policy_weights import Weights
+from rods.trainer.ranks import Ranks
+from rods.trainer.training_run import TrainingRun
+from rods.trainer.trl_grpo import RunTrainer, require_rank0
+from rods.trainer.weight_files import adapted
+
+# Without Triton, TRL's output head scores every token, prompts and padding too, because some
+# devices compile anew for each number of tokens. A CPU does not, so only tokens with a label are
+# scored there, too.
+trl_utils._use_triton = lambda device: True
+
+
+def train(training: TrainingRun) -> None:
+    """Drives `training` to its end, as the first of all processes. Raises what the run raises
+    (TrainingStopped, DeadlineError), and UserError for a policy folder without weights or chat
+    template."""
+    take_part(training.run, training)
+
+
+def take_part(run: Run, training: TrainingRun | None = None) -> None:
+    """What every process does; only the first has `training`. Raises what `train` raises there."""
+    ranks = Ranks()
+    if ranks.together(lambda: require_rank0(training).finished):
+        return
+    for task in run.tasks:
+        run.episode(task)  # refuses now what nothing here judges
+    transformers_logging.set_verbosity_error()
+    # TRL's use of old names
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    torch_settings.settle_threads(
+        run.config.operation, otherwise=int(run.config.training.deterministic)
+    )
+    # torch refuses operations whose results vary between runs
+    if run.config.training.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    folder = ranks.together(lambda: starting_weights(require_rank0(training)))
+    engine = LocalEngine.load(
+        folder,
+        run.config.rollouts,
+        bf16=torch_settings.bf16(run.config.operation, run.config.policy.kind),
+    )
+    engine.model = adapted(
+        engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy
+    )
+    WeightTrainer(run, training, ranks, engine, sharding.checked(run.config)).train()
+
+
+def starting_weights(run: TrainingRun) -> Path:
+    """The folder of the untrained policy; nano is built and warm-started first if its cache lacks
+    it."""
+    if run.config.policy.kind == "transformers":
+        return Path(run.config.policy.model)
+    from rods.trainer.nano.warm_start import warm_started
+
+    return warm_started(
+        run.config, lambda step, steps, loss: run.preparing("warm start", step / steps)
+    )
+
+
+class WeightTrainer(RunTrainer):
+    """The trainer of a run with the policy's weights, in this process."""
+
+    def __init__(
+        self,
+        run: Run,
+        training: TrainingRun | None,
+        ranks: Ranks,
+        engine: LocalEngine,
+        how: sharding.Kind,
+    ) -> None:
+        self.engine = engine
+        self.shards = sharding.Shards(
+            how, engine.model, lambda: self.optimizer, lambda: self.model_wrapped, ranks.first
+        )
+        settings = arguments(run, ranks.count, bf16=engine.bf16)
+        super().__init__(
+            run, training, ranks, engine.chat, model=self.shards.trained, args=settings
+        )
+        self.rollout_engine = rollout = rollout_engine(self, run, engine, ranks)
+        if how != "whole" and rollout is engine:
+            # what TRL does with a policy that is not spread
+            engine.model.to(self.accelerator.device)
+        self.weights = Weights(
+            run.config, run.players, engine, rollout, self.synchronise, self.shards, ranks
+        )
+
+    def synchronise(self) -> None:
+        if self.use_vllm:
+            self.vllm_generation.sync_weights()
+        else:
+            self.shards.gather()
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        """The run's optimizer over all trained parameters; its learning rate is constant."""
+        settings = self.config.training
+        self.optimizer = torch_settings.make_optimizer(
+            settings.optimizer, self.shards.trained, settings.learning_rate
+        )
+        return self.optimizer
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        if self.use_vllm:
+            compare(output, self.ranks)
+        return output
+
+
+def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
+    """What TRL is told. Raises UserError for batches that do not split over `processes`."""
+    config = run.config
+    training = config.training
+    rollouts = config.rollouts
+    operation = config.operation
+    sequences, micro_batch = split(config, processes)
+    accumulated = sequences // processes // micro_batch
+    gpu = torch.cuda.is_available()
+    settings = GRPOConfig(
+        output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
+        per_device_train_batch_size=micro_batch,
+        gradient_accumulation_steps=accumulated,
+        steps_per_generation=accumulated,
+        # set below: TRL refuses groups of one, whose advantages it would compute
+        num_generations=sequences,
+        num_iterations=training.passes,
+        max_steps=training.steps * training.passes,
+        shuffle_dataset=False,
+        ignore_data_skip=True,
+        max_completion_length=rollouts.max_context_tokens,
+        temperature=rollouts.temperature,
+        top_p=rollouts.top_p,
+        beta=training.kl,
+        epsilon=training.clip_low,
+        epsilon_high=training.clip_high,
+        scale_rewards="none",  # TRL's own advantages are replaced
+        loss_type="dapo" if training.loss == "token" else "grpo",
+        learning_rate=training.learning_rate,
+        lr_scheduler_type="constant",
+        bf16=bf16,
+        gradient_checkpointing=gpu and config.policy.kind == "transformers",
+        use_cpu=not gpu,
+        ddp_find_unused_parameters=False,
+        seed=config.random_seeds.policy,
+        disable_tqdm=True,
+        logging_strategy="steps" if operation.report_to else "no",
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],  # what it logs goes to the run's own trackers
+        **vllm_arguments(config),
+    )
+    settings.num_generations = rollouts.rollouts_per_task
+    return settings
