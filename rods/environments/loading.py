@@ -15,10 +15,6 @@ from rods.functions import made_by, named_function
 if TYPE_CHECKING:
     from rods.config import Sandbox
 
-# environments by name, or, from "/" or "." on, by how a name ends: `module:function` that makes
-# one, of the name where it is found by its ending (001). Tasks from anywhere may name them: none
-# runs code that the name leads to
-
 
 class Environments(AbstractContextManager["Environments"]):
     """The environments of one program or one run, each made when it is first asked for.
