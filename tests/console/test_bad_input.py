@@ -142,7 +142,7 @@ def test_a_null_in_a_task_is_a_fault_that_data_check_names(
         done = rods("data", "check", tmp_path / "tasks.jsonl")
         assert done.returncode == 1, done.stderr
         assert path[-1] in done.stdout
-        assert "must be of type object" in done.stdout
+        assert "must be an object" in done.stdout or "must be of type object" in done.stdout
 
 
 def test_a_task_whose_own_ground_truth_fails(finished_run: Path, tmp_path: Path) -> None:
