@@ -9,7 +9,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "bfcl": (
         "worlds/bfcl",
         "family/benchmarks/bfcl",
-        *(f"family/benchmarks/bfcl_{name}" for name in ("single", "memory", "formats", "search")),
+        *(f"family/benchmarks/bfcl_{name}" for name in ("single", "memory", "search")),
     ),
     "tau2": ("family/benchmarks/tau2",),
     "acebench": ("family/benchmarks/acebench",),

@@ -71,7 +71,6 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ),
     ("trials", "", ("doctor",), "doctor"),
     ("benchmarks", "", ("eval", "--help"), "eval"),
-    ("simulation", "", ("data", "draw", "tasks.jsonl"), "draw"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),
     ("simulation", "", ("env", "check", "repository"), "unknown environment"),
