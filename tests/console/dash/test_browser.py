@@ -265,7 +265,8 @@ async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) 
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     shutil.copytree(finished_run, folder)
     registry = Registry([folder])
-    task = registry.answer("latest", "boundary", {})["dots"][-1][0]
+    dots = registry.answer("latest", "boundary", {})["dots"]
+    task = next(dot[0] for dot in reversed(dots) if dot[-1] == 14)  # of the step of the trace below
     call = {"name": HOSTILE, "arguments": {HOSTILE: HOSTILE}}
     reply = {
         "text": HOSTILE,
