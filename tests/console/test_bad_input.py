@@ -261,7 +261,7 @@ def test_weights_of_no_earlier_step(run_copy: Path, policy_step: int) -> None:
     assert "policy_step is" in refused("trainer", "observe", run_copy, stdin=lines)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_clocks_that_no_calendar_has(run_copy: Path) -> None:
     for path in [*run_copy.glob("locks/*.owner"), *run_copy.glob("heartbeat.*.json")]:
         stale = {

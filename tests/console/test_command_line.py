@@ -213,6 +213,7 @@ def test_words_that_people_try_lead_to_verbs_that_are_there() -> None:
                 application().parse_args(verb.split(), exit_on_error=False, print_error=False)
 
 
+@pytest.mark.sweep
 @pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("program", programs())
 def test_a_program_answers_alike_under_its_own_name_and_as_a_verb(program: str) -> None:

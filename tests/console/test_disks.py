@@ -92,7 +92,7 @@ def test_a_full_disk_is_one_line_with_its_remedy(run_copy: Path, tmp_path: Path,
     assert str(disk / "run") in line and "the disk is full → free some space" in line
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: Path) -> None:
     """Not even what the two processes print can be kept on that disk."""
     disk = tmp_path / "disk"

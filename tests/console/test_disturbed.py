@@ -119,6 +119,7 @@ def test_a_second_trainer_and_a_second_daemon_are_refused_and_the_first_go_on(
     goes_on(run)
 
 
+@pytest.mark.sweep
 def test_clocks_that_jump_years_ahead_and_back_change_nothing(tmp_path: Path) -> None:
     run = tmp_path / "run"
     clock = tmp_path / "clock"
@@ -175,6 +176,7 @@ def test_a_folder_that_is_moved_or_loses_its_locks_ends_both_with_one_clear_line
     goes_on(moved)
 
 
+@pytest.mark.sweep
 def test_up_says_that_the_folder_was_moved(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (tmp_path / "run.toml").write_text(PACED)

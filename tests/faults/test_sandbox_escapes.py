@@ -175,7 +175,7 @@ os.execv(command[0], command)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_the_attacks_are_stopped_for_the_other_kind_of_user_too() -> None:
     """Root starts the sweep as an ordinary user; who is one, as root, if he may."""
     root = os.geteuid() == 0

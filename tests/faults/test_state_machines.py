@@ -369,7 +369,7 @@ def test_a_log_is_what_its_model_says() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_staging_pool_and_retirement_are_what_their_model_says() -> None:
     run_state_machine_as_test(
         RunMachine, settings=settings(max_examples=200 if FULL else 8, **COMMON)

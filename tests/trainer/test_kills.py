@@ -52,6 +52,7 @@ def test_in_lockstep_kills_change_no_drawn_task_and_no_difficulty(tmp_path: Path
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 def test_in_lockstep_kills_change_no_step_that_is_refilled(tmp_path: Path) -> None:
     all_survived(

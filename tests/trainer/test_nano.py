@@ -251,7 +251,7 @@ def test_the_demo_begins_with_the_weights_that_come_with_it(tmp_path: Path, monk
 
 
 @pytest.mark.numeric
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_the_recipe_of_these_weights_begins_as_they_did(tmp_path: Path):
     """Other machines round sums in another order."""
     (shipped,) = SHIPPED.iterdir()

@@ -220,7 +220,7 @@ def test_what_the_first_process_does_alone_may_take_its_time(
     assert given["timeout"].total_seconds() > longest
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 def test_variants_reach_all_processes(tmp_path: Path) -> None:
     live = {name: value for name, value in SMALL.items() if name != "curriculum.stages"} | COMMON

@@ -49,6 +49,7 @@ def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -
     assert weights(whole, 5) != weights(whole, 4)
 
 
+@pytest.mark.sweep
 @pytest.mark.numeric
 def test_when_checkpoints_are_taken_changes_no_byte(tmp_path: Path, whole: Path) -> None:
     config = write_config(tmp_path / "c.toml", CHANGES | {"training.checkpoint_steps": 3})
@@ -56,6 +57,7 @@ def test_when_checkpoints_are_taken_changes_no_byte(tmp_path: Path, whole: Path)
     assert weights(tmp_path / "run", 5) == weights(whole, 5)
 
 
+@pytest.mark.sweep
 def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, whole: Path) -> None:
     extended = tmp_path / "extended"
     config = whole.parent / "c.toml"

@@ -29,6 +29,7 @@ def accepted(name: str) -> Sequence[Task]:
     return [task for task in desk.generate(5, 48, 0) if not objections(load("desk"), task)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_untouched_tasks_pass(name: str) -> None:
     tasks = accepted("bfcl") if name == "bfcl" else desk.generate(5, 48, 0)

@@ -31,7 +31,7 @@ def tasks() -> list[Task]:
     return desk.generate(7, 240, 200)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_same_seed_gives_the_same_bytes_in_every_process(tasks: list[Task]) -> None:
     code = (
         "import hashlib; from rods.worlds import desk; from rods.tasks import task_lines;"

@@ -45,7 +45,7 @@ def turns(prompt: str) -> set[str]:
     return set(re.findall(r"^Turn (\d+)\b", prompt, re.MULTILINE))
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_without_the_rewrite_each_turn_is_asked_for_by_itself_and_without_the_story(
     tmp_path: Path, calls: str
@@ -71,7 +71,7 @@ async def test_without_the_rewrite_each_turn_is_asked_for_by_itself_and_without_
         assert "Said before:" not in prompt
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 async def test_without_narrative_no_prompt_asks_for_a_story_or_has_one(tmp_path: Path) -> None:
     for narrative in (True, False):
         path = tmp_path / str(narrative)
@@ -105,7 +105,7 @@ async def test_in_the_paper_s_form_queries_are_shown_the_story_before_the_rewrit
     )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_blind_retry_shows_no_prompt_what_went_wrong_before(
     tmp_path: Path, calls: str

@@ -114,6 +114,7 @@ def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_
     assert "clinic" in refused.value.remedy and not (tmp_path / "none").exists()
 
 
+@pytest.mark.sweep
 def test_small_worlds_of_some_topics_are_sound_and_drawn_again_from_their_tasks(tmp_path):
     both = ("library", "garage")
     assert (
