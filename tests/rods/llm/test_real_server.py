@@ -35,7 +35,6 @@ async def test_the_check_finds_nothing_wrong(served: Endpoint) -> None:
         "context": None,  # 8,192 tokens are short
         "answer": True,
         "structured output": True,
-        "queue": True,
     }, "\n".join(map(str, findings))
 
 
