@@ -117,7 +117,7 @@ def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(
         ('"MODEL"', '"model"'),
         ("per_device_train_batch_size=16", f"per_device_train_batch_size={16 // ranks}"),
         ("max_completion_length=64", "max_completion_length=64, use_cpu=True, report_to=[]"),
-        ("    return [sum", KILL.format(rank=ranks - 1) + "    return [sum"),
+        ("    return [\n", KILL.format(rank=ranks - 1) + "    return [\n"),
     ):  # fmt: skip
         assert script.count(said) == 1
         script = script.replace(said, meant)
