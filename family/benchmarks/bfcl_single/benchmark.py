@@ -125,9 +125,8 @@ def right(item: Item, result: Any, form: Form) -> bool:
     calls = source_text.decoded(result, form, item.category)
     if "relevance" in item.category:
         return bool(calls) != ("irrelevance" in item.category)
-    dotted = form == "prompt"
     return calls is not None and matching.allowed(
-        item.category, item.documents, item.answers, calls, dotted=dotted
+        item.category, item.documents, item.answers, calls, form
     )
 
 

@@ -9,7 +9,7 @@ text."""
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -28,26 +28,29 @@ def language(category: str) -> str:
 
 
 @cache
-def reading(name: str) -> tuple[Mapping[str, Any], Callable[..., Any]]:
-    """The types that a language has in documents, and what makes values of source text."""
+def reading(name: str) -> dict[str, Any]:
+    """The types that a language has in documents, and what makes values of source text, under the
+    wheel's names for them."""
     short = _LANGUAGES[name]
     file = wheel.path()
-    types = taken(file, "constants/type_mappings.py")[f"{short.upper()}_TYPE_CONVERSION"]
-    member = f"eval_checker/ast_eval/type_convertor/{short}_type_converter.py"
-    known = {"re": re, f"{short.upper()}_TYPE_CONVERSION": types, "print": lambda *_: None}
-    readers = [f"{short}_type_converter"] + [
-        f"parse_{short}_{what}" for what in ("value", "collection", "boolean")
-    ]
+    types = f"{short.upper()}_TYPE_CONVERSION"
+    reader = f"{short}_type_converter"
+    known = {
+        "re": re,
+        types: taken(file, "constants/type_mappings.py")[types],
+        "List": typing.List,  # noqa: UP006 it names this
+        "print": lambda *_: None,
+    }
+    readers = [reader] + [f"parse_{short}_{what}" for what in ("value", "collection", "boolean")]
     readers += ["parse_arraylist", "parse_array", "parse_hashmap"]
-    return types, taken(file, member, readers, known | {"List": typing.List})[readers[0]]  # noqa: UP006 it names this
+    member = f"eval_checker/ast_eval/type_convertor/{short}_type_converter.py"
+    converter = taken(file, member, readers, known)[reader]
 
+    def value(text: str, *kinds: str) -> Any:
+        """The value that `text` has; the text itself where it has none, or is too long."""
+        return text if len(text) > MAX_VALUE else converter(text, *kinds)
 
-def value(category: str, text: str, described: Mapping[str, Any], nested: str | None) -> Any:
-    """The value that `text` has as an argument that is `described` so; the text itself where it has
-    none."""
-    if len(text) > MAX_VALUE:
-        return text
-    return reading(language(category))[1](text, described["type"], *([nested] if nested else []))
+    return {types: known[types], reader: value}
 
 
 def written(category: str, value: Any, described: Mapping[str, Any]) -> Any:

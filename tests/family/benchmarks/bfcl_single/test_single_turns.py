@@ -123,7 +123,7 @@ def test_calls_in_other_languages_are_read(language: str, text: str, calls: Any)
 def test_long_texts_take_no_time(benchmark: SingleTurns) -> None:
     """A value that patterns would look at over and over stays a text."""
     text = "new HashMap<String>() {" + " " * 300_000
-    assert source_text.value("simple_java", text, {"type": "HashMap"}, None) == text
+    assert source_text.reading("java")["java_type_converter"](text, "HashMap") == text
     assert source_text.call("java", "f(x=" + "(" * 300_000) is None
 
 
