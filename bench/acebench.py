@@ -18,9 +18,9 @@ from bench.fixtures.acebench_talks import compare
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Ten transcripts of each item (quick: one)."""
+    """Fifty transcripts of each item (quick: five)."""
     with tempfile.TemporaryDirectory() as folder, kept(Path(folder)):
-        compared = compare(1 if quick else 10)
+        compared = compare(5 if quick else 50)
     made = compared.made.total()
     return [
         Figure("transcripts that are the package's", compared.equal.total() / made, "", reach=1.0),

@@ -15,11 +15,8 @@ from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Score,
 from rods.tasks import AnyTask, Task
 
 # What some items are played with beside the policy: a model that plays their user, an encoder of
-# texts, a search of the web. Where the command line names none, these items are left out; policies
-# with known scores play them without.
+# texts, a search of the web. Where the command line names none, these items are left out.
 Need = Literal["user", "encoder", "search"]
-# policies whose scores are known (rods.family.benchmarks.known)
-Known = Literal["nothing", "truth", "fault"]
 # None: the scorer lacks what it would need for this one
 Scores = dict[tuple[str, int], bool | None]
 
@@ -91,20 +88,9 @@ class Benchmark(ABC):
     @abstractmethod
     def score(self, episode: Episode) -> Score: ...
 
-    def figures(self, verdicts: Mapping[str, float], whole: bool) -> Mapping[str, float]:
-        """Further figures by name, of the mean verdict of each kind of items that was played;
-        `whole`: with all of its items."""
-        return {}
-
-    @abstractmethod
-    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
-        """The calls that `policy` makes in a turn of an item, or its answer: none at all, the
-        ground truth, or with a fault that fails the item. None: nobody knows a ground truth."""
-
-    @abstractmethod
-    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
-        """The scores that `policy` must get, and why where they are not 0, 1 and 0; no scores: none
-        are made."""
+    def calls(self, task: Task) -> Sequence[Sequence[Call]]:
+        """The ground truth's calls of an item, turn by turn."""
+        return task.calls
 
 
 @runtime_checkable

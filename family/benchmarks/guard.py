@@ -18,13 +18,11 @@ def guarded(benchmark: Benchmark) -> list[AnyTask]:
 
 
 def _guard(benchmark: Benchmark, task: AnyTask) -> AnyTask:
-    """The task with its name, for reasons, and with its ground truth as its calls, where a
-    benchmark keeps that elsewhere."""
+    """The task with its name, for reasons, and with its ground truth as its calls."""
     about = {**task.provenance, "benchmark": f"{benchmark.name} {benchmark.identifier(task)}"}
-    if not isinstance(task, Task) or any(task.calls):
+    if not isinstance(task, Task):
         return replace(task, provenance=about)
-    truth = (benchmark.known(task, turn, "truth") for turn in range(task.expected))
-    calls = tuple(() if made is None or isinstance(made, str) else tuple(made) for made in truth)
+    calls = tuple(map(tuple, benchmark.calls(task)))
     return replace(task, calls=calls, provenance=about, id="")
 
 

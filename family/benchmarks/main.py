@@ -9,7 +9,6 @@ verdict; or on any environment's.
     rods-eval suite RUN [--benchmarks NAME …]  a run's start and end on benchmarks, in one table
     rods-eval report FOLDER                    the scores of what is there
     rods-eval check FOLDER                     the benchmark's own scorer over the same outputs
-    rods-eval check NAME | --tasks FILE        the benchmark itself, by policies with known scores
 
 Exit codes are those of `rods.errors`: 0 done, 1 a check found a difference (or recorded outputs
 lack tasks), 2 bad input, 3 refused (other settings, other data), 5 incomplete: a budget, an
@@ -21,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -39,15 +38,14 @@ from rods.environments.loading import Environments
 from rods.episode.model_thread import ModelThread
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain, say
 from rods.evaluation import card as cards
-from rods.family.benchmarks import episodes, known, output_sources, scores, suite
-from rods.family.benchmarks.benchmarks import declared_benchmarks, named, opened, packaged
+from rods.family.benchmarks import episodes, output_sources, scores, suite
+from rods.family.benchmarks.benchmarks import named, opened, packaged
 from rods.family.benchmarks.contract import Benchmark, chosen, slots
 from rods.family.benchmarks.folder import (
     COLDEST,
     EPISODES,
     SETTINGS,
     Episode,
-    Form,
     Journal,
     Settings,
     open_folder,
@@ -83,11 +81,7 @@ def application() -> App:
     app.command(
         _compare, name="compare", help="Pair two evaluations of the same tasks, task by task."
     )
-    app.command(
-        _check,
-        name="check",
-        help="Hold an evaluation to the benchmark's own scorer, or a benchmark to itself.",
-    )
+    app.command(_check, name="check", help="Hold an evaluation to the benchmark's own scorer.")
     return app
 
 
@@ -176,45 +170,8 @@ def _suite(
     return EXIT_REQUEUE if compared["incomplete"] else EXIT_OK
 
 
-def _check(
-    what: Annotated[
-        Path | None,
-        Parameter(
-            name="FOLDER-or-NAME",
-            help="an evaluation's folder, or a benchmark that known policies play",
-        ),
-    ] = None,
-    /,
-    *,
-    tasks: Annotated[Path | None, Parameter(help="known policies play the tasks of a file")] = None,
-    trust: Annotated[bool, Parameter(help="with --tasks, as in `run`", negative="")] = False,
-    form: Annotated[
-        Form, Parameter(name="--calls", help="how the known policies make calls")
-    ] = "prompt",
-    tasks_per_type: Annotated[int, Parameter(help="at most so many of a type; 0: all")] = 0,
-    as_json: Json = False,
-) -> int:
-    if (what is None) == (tasks is None):
-        why = "names what to check by a folder, by a benchmark's name, or by --tasks"
-        raise UserError(
-            why, where="rods-eval check", remedy="`rods-eval check --help` tells them apart"
-        )
-    benchmark = "" if what is None or what.exists() else str(what)
-    if benchmark and benchmark not in (names := declared_benchmarks()):
-        remedy = f"name an evaluation's folder, or one of {', '.join(names)}"
-        raise UserError("is no folder and no benchmark", where=benchmark, remedy=remedy)
-    if what is None or benchmark:
-        options = Options(
-            benchmark=benchmark, tasks=tasks, trust=trust, form=form, tasks_per_type=tasks_per_type
-        )
-        items = _benchmark(options, Operation())
-        settings = output_sources.settings(
-            Source("endpoint", {"kind": "known"}), items, replace(options, part="all")
-        )
-        outcome = known.check(items, settings, _chosen(items, settings))
-        print_result(as_json, outcome, known.lines(outcome))
-        return EXIT_FAILED if outcome["different"] else EXIT_OK
-    checked = scores.check(what)
+def _check(folder: Folder, /, *, as_json: Json = False) -> int:
+    checked = scores.check(folder)
     print_result(as_json, checked, scores.checked_lines(checked))
     return EXIT_FAILED if checked["different"] else EXIT_OK
 

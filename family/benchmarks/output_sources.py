@@ -187,23 +187,20 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
     """The settings of the evaluation. Raises UserError for options that contradict each other."""
     own = source.protocol if source.protocol in benchmark.protocols else benchmark.protocols[0]
     protocol: Protocol = options.protocol or own
-    known = source.about["kind"] == "known"
     here: dict[Need, Any] = {
         "user": options.user_url and {"model": options.user_model},
         "encoder": options.encoder_url and {"model": options.encoder_model},
         "search": options.search_key_env and {"url": options.search_url or "SerpAPI"},
     }
-    available = [need for need in here if known or here[need]]
+    available = [need for need in here if here[need]]
     types = tuple(dict.fromkeys(options.types)) or kinds(benchmark, available)
     types = types or tuple(benchmark.kinds)
     unknown = ", ".join(set(types) - {*benchmark.kinds})
     native = options.form == "native"
     official = protocol == "official"
-    # what is asked by a policy that may ask for more than is known beforehand
-    played = not known and not source.recorded
     used = {
-        need: [kind for kind in types if played and kind in benchmark.needs.get(need, ())]
-        for need in here
+        need: [kind for kind in types if kind in benchmark.needs.get(need, ())]
+        for need in (() if source.recorded else here)
     }
     lacking = [(need, of) for need, of in used.items() if of and need not in available]
     for wrong, why in (

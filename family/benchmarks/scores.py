@@ -39,11 +39,6 @@ def report(folder: Path) -> dict[str, Any]:
         for part in benchmark.parts
         if (tasks := {task for (task, _), score in scored.items() if score.split in PARTS[part]})
     }
-    if scores := about["scores"].get(benchmark.part):
-        verdicts = {kind: row[benchmark.measures[0]]["mean"] for kind, row in scores.items()}
-        del verdicts["all"]
-        whole = len(done) == expected and not settings.tasks_per_type
-        about["figures"] = dict(benchmark.figures(verdicts, whole))
     return {
         "folder": str(folder),
         **about,
@@ -97,8 +92,6 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
         for kind, row in scores.items():
             cells = "  ".join(cell(row[measure]) for measure in measures)
             yield f"  {kind:{width}}{row[verdict]['tasks']:>7}  {cells}"
-    for name, figure in summary.get("figures", {}).items():
-        yield f"{name}: {figure:.2f}"
     counts = ", ".join(f"{name} {count}" for name, count in sorted(ends.items()))
     yield f"\n{summary['episodes']} of {summary['expected']} episodes ({counts or 'none'})"
     most = settings["max_tokens"]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from rods import dialects
-from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import reference
 from rods.environments.loading import Environments
@@ -16,14 +15,12 @@ from rods.episode.rewards import score
 from rods.errors import UserError
 from rods.evaluation import card
 from rods.family.benchmarks import folder as folders
-from rods.family.benchmarks.contract import Benchmark, Known
+from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.episodes import Maker
 from rods.family.benchmarks.folder import Episode, Part, Score, Settings
 from rods.observations import Rollout
 from rods.players import Players
-from rods.tasks import TASK_TYPES, AnyTask, Task, read_tasks
-
-NO_ARGUMENT = "an_argument_that_no_tool_has"
+from rods.tasks import TASK_TYPES, AnyTask, read_tasks
 
 
 class TaskFile(Benchmark):
@@ -88,14 +85,6 @@ class TaskFile(Benchmark):
         measures = {"progress": play.resolved / play.expected, "solved": float(play.binary)}
         return Score(episode.result["type"], measures)
 
-    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
-        return made_by_turn(task, turn, policy) if isinstance(task, Task) else None
-
-    def due(
-        self, task: AnyTask, policy: Known, form: folders.Form
-    ) -> tuple[Mapping[str, float], str]:
-        return due_by_turn(task, policy, self.measures[1:])
-
 
 class TaskMaker(Maker):
     """The `Maker` of such tasks. What they earned is recorded with the conversation, which
@@ -119,25 +108,3 @@ class TaskMaker(Maker):
     def result(self, job: Job, trace: Trace) -> Any:
         earned = score(trace, "progress").as_json()
         return {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
-
-
-def with_fault(call: Call) -> Call:
-    """The call with an argument that no tool has."""
-    return Call(call.name, {**call.arguments, NO_ARGUMENT: 1})
-
-
-def made_by_turn(task: Task, turn: int, policy: str) -> Sequence[Call]:
-    """The calls of a known policy in a turn of a task with ground truth."""
-    calls = task.calls[turn] if policy != "nothing" else ()
-    return [with_fault(call) for call in calls] if policy == "fault" else calls
-
-
-def due_by_turn(
-    task: AnyTask, policy: str, verdicts: Sequence[str]
-) -> tuple[Mapping[str, float], str]:
-    """The scores that are due to it: progress, and `verdicts` on the whole task."""
-    assert isinstance(task, Task)
-    right = sum(not calls for calls in task.calls)  # turns in which no call is right
-    progress = 1.0 if policy == "truth" else right / task.expected
-    why = "turns without a right call are progress" if right and policy != "truth" else ""
-    return {"progress": progress, **dict.fromkeys(verdicts, float(progress == 1.0))}, why

@@ -1,2 +1,1 @@
-"""ACEBench: single calls, dialogues, requests that cannot be served, and agents with simulated
-APIs."""
+"""ACEBench: agents with simulated APIs."""

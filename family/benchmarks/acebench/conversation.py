@@ -1,5 +1,5 @@
-"""A conversation of ACEBench: what was said, and who is asked next; the package's own loop says so
-(`official`)."""
+"""An episode of an agent of ACEBench: what was said, and who is asked next; the package's own loop
+says so (`official`)."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,6 @@ class Talk:
     beforehand. `over`: reading the policy's texts exceeds the worker's bounds."""
 
     item: str
-    agent: bool
     ahead: list[list[Any]]
     asks: str = ""
     messages: Sequence[Sequence[str]] = ()
@@ -36,14 +35,13 @@ class Talk:
     trouble: str = ""
 
     def goes_on(self) -> bool:
-        """Takes what is known to come next; whether the package has to say what does."""
+        """Takes what is known to come next, as far as it is."""
         if not self.ahead:
-            self.asks = ""
-            return self.agent
+            return False
         self.asks, messages = self.ahead.pop(0)
         opening = self.user[0] if self.user else OPENING
         self.messages = [(role, text.replace(OPENING, opening)) for role, text in messages]
-        return False
+        return True
 
 
 class World(OnlyCalled):
@@ -84,8 +82,8 @@ class TalkJob(ItemJob):
         talk.goes_on()
         while talk.asks:
             if talk.asks == "user":
-                given = yield NeedUser(())
-                talk.user.append(given if isinstance(given, str) else given.text)
+                text = yield NeedUser(())
+                talk.user.append(text if isinstance(text, str) else text.text)
             else:
                 shown = tuple(Message(role, text) for role, text in talk.messages)  # type: ignore[arg-type]
                 reply: Reply = yield NeedText(shown, 0, len(talk.policy))
@@ -93,6 +91,6 @@ class TalkJob(ItemJob):
                     end = reply.end
                     break
                 talk.policy.append(reply.text[:TEXT])
-            if talk.goes_on():
-                yield NeedCalls(())
+            if not talk.goes_on():
+                yield NeedCalls(())  # the package says what comes next
         return Trace(self.task.id, (), end or talk.end, self.task.expected, shown)

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import orjson
 from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
 from rods.commands import Json
+from rods.console.output import print_result
 from rods.environments.registry import declared
 from rods.environments.workers.worker import Worker
-from rods.errors import UserError, say
+from rods.errors import UserError
 from rods.family.benchmarks.workers import worker as own_worker
 from rods.files import BULK, read_regular, user_cache
 from rods.wheels import Wheel
@@ -27,13 +27,10 @@ WHEEL = Wheel(
     "rods data acebench",
     "code of ACEBench's protocol",
 )
-TOTAL: list[dict[str, Any]] = declared("rods.family.benchmarks", "benchmark.toml")["acebench"][
-    "total"
-]["parts"]
-KINDS: list[str] = [kind for part in TOTAL for kind in part["mean"]]
+DECLARED = declared("rods.family.benchmarks", "benchmark.toml")["acebench"]
+KINDS: list[str] = DECLARED["total"]["parts"][0]["mean"]
 ITEMS = "acebench.jsonl"  # in the cache
-_KEPT = ("id", "question", "function", "time", "profile", "initial_config", "involved_classes")
-Language = Literal["en", "zh"]
+_FIELDS = ("id", "question", "function", "initial_config", "involved_classes")
 
 
 def fetch(
@@ -42,48 +39,41 @@ def fetch(
     ] = None,
     /,
     *,
-    language: Annotated[Language, Parameter(help="of the items")] = "en",
     as_json: Json = False,
 ) -> None:
     """Fetch the pinned wheel of evalscope (4.9 MB) once, and check its hash; nothing of it is
-    installed. Then keep the items that FOLDER has (data_all/data_en, or data_zh) in the cache, in
-    the place of those that were kept before."""
+    installed. Then keep the agents' items that FOLDER has (data_all/data_en) in the cache, in the
+    place of those that were kept before."""
     facts: dict[str, Any] = {"wheel": str(WHEEL.fetch())}
     if folder is not None:
-        rows = [*gathered(folder / "data_all" / f"data_{language}", language)]
+        rows = [*gathered(folder / "data_all" / "data_en")]
         replace(
             file := user_cache() / ITEMS, "".join(json.dumps(row) + "\n" for row in rows).encode()
         )
         facts |= {"kept": str(file), "count": len(rows), **data()}
-    say(
-        orjson.dumps(facts).decode()
-        if as_json
-        else "\n".join(f"{name}: {told}" for name, told in facts.items())
-    )
+    print_result(as_json, facts, (f"{name}: {fact}" for name, fact in facts.items()))
 
 
-def gathered(folder: Path, language: Language) -> Iterator[dict[str, Any]]:
-    """The items of the 17 categories with their answers, as the package's records have them. Raises
-    UserError for a file that is missing or cannot be read, and for an item without an answer."""
+def gathered(folder: Path) -> Iterator[dict[str, Any]]:
+    """The items with their answers, as the package's records have them. Raises UserError for a file
+    that is missing or cannot be read, and for an item without an answer."""
     for kind in KINDS:
         file = f"data_{kind}.json"
         answers = {answer["id"]: answer for answer in _lines(folder / "possible_answer" / file)}
         for item in _lines(folder / file):
-            if "ground_truth" not in (answer := answers.get(item["id"], {})):
+            answer = answers.get(item["id"], {})
+            if "ground_truth" not in answer:
                 where = str(folder / "possible_answer" / file)
                 raise UserError(
                     f"has no answer to {item['id']!r}", where=where, remedy="take a whole checkout"
                 )
-            rubric = {
-                "ground_truth": answer["ground_truth"],
-                "mile_stone": answer.get("mile_stone", []),
-            }
-            fields = {name: item[name] for name in _KEPT if name in item}
-            yield {**fields, "rubric": rubric, "sub_category": f"data_{kind}", "language": language}
+            fields = {name: item[name] for name in _FIELDS if name in item}
+            rubric = {name: answer.get(name, []) for name in ("ground_truth", "mile_stone")}
+            yield {**fields, "rubric": rubric, "sub_category": f"data_{kind}"}
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    remedy = "name a checkout of ACEBench, which has data_all/data_en and data_all/data_zh"
+    remedy = "name a checkout of ACEBench, which has data_all/data_en"
     try:
         rows = [
             json.loads(line)
@@ -111,12 +101,8 @@ def items() -> tuple[Path, bytes]:
 
 
 def data() -> dict[str, str]:
-    """What a score belongs to: the package, and the items by language and hash. Raises
-    UserError."""
-    content = items()[1]
-    language = json.loads(content.partition(b"\n")[0])["language"]
-    digest = hashlib.sha256(content).hexdigest()
-    return {**WHEEL.facts, "language": language, "items": digest}
+    """What a score belongs to: the package, and the items by their hash. Raises UserError."""
+    return {**WHEEL.facts, "items": hashlib.sha256(items()[1]).hexdigest()}
 
 
 @cache

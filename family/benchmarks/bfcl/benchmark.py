@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rods import dialects
-from rods.calls import Call
 from rods.dialects import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, NeedVerdict, Trace
@@ -16,10 +15,9 @@ from rods.family.benchmarks.bfcl import results, scorer
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.dialects import FORMS
 from rods.family.benchmarks.bfcl.harness import harness
-from rods.family.benchmarks.contract import Benchmark, Known, Scores
+from rods.family.benchmarks.contract import Benchmark, Scores
 from rods.family.benchmarks.episodes import Maker
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
-from rods.family.benchmarks.task_file import due_by_turn, made_by_turn
 from rods.tasks import TASK_TYPES, AnyTask, Task, scripted
 from rods.worlds import bfcl
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
@@ -73,12 +71,6 @@ class BfclBenchmark(Benchmark):
 
     def kind(self, task: AnyTask) -> str:
         return task.type
-
-    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
-        return made_by_turn(scripted(task, self.name), turn, policy)
-
-    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
-        return due_by_turn(task, policy, self.measures[:2])
 
     def maker(self, settings: Settings) -> Maker:
         return EpisodeMaker(bfcl.environment(), settings)

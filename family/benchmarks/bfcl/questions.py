@@ -19,7 +19,6 @@ from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, taken
-from rods.family.benchmarks.contract import Known
 from rods.family.benchmarks.episodes import ItemJob, Maker, Unjudged
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
 from rods.tasks import AnyTask
@@ -48,18 +47,6 @@ class Questions(BfclBenchmark):
             return Score(self.kind(task), {})
         right = answered(answers, self.written(episode), episode.form)
         return Score(self.kind(task), {"official": float(right)})
-
-    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
-        answers = task.provenance["answers"]
-        if not answers or policy == "nothing":
-            return []
-        if policy == "truth":
-            return f"{{'answer': '{answers[0]}', 'context': 'The user said so.'}}"
-        # the answer stands in a call, and not in the last output
-        return [Call(task.tools[0], {"text": answers[0]})]
-
-    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
-        return ({"official": float(policy == "truth")} if task.provenance["answers"] else {}), ""
 
 
 class QuestionMaker(Maker):

@@ -16,10 +16,8 @@ from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness
 from rods.family.benchmarks.bfcl_single import matching, source_text
-from rods.family.benchmarks.contract import Known
 from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
-from rods.family.benchmarks.task_file import with_fault
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
 from rods.worlds.bfcl import wheel
@@ -99,24 +97,9 @@ class SingleTurns(BfclBenchmark):
         verdict = float(right(item, self.written(episode), episode.form))
         return Score(item.category, {"official": verdict})
 
-    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | None:
+    def calls(self, task: Task) -> Sequence[Sequence[Call]]:
         item = self.items[self.identifier(task)]
-        if "relevance" in item.category:
-            some = [Call(item.documents[0]["name"] if item.documents else "function", {})]
-            return (
-                some if policy == ("fault" if "irrelevance" in item.category else "truth") else []
-            )
-        truth = [_call(item, answer) for answer in item.answers if policy != "nothing"]
-        return [with_fault(call) for call in truth] if policy == "fault" else truth
-
-    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
-        if policy == "nothing" and "irrelevance" in self.kind(task):
-            return {"official": 1.0}, "no call is right"
-        never = DECLARED["unreachable"] | (
-            DECLARED["unreachable_in_prompts"] if form == "prompt" else {}
-        )
-        why = never.get(self.identifier(task), "") if policy == "truth" else ""
-        return {"official": float(policy == "truth" and not why)}, why
+        return [[_call(item, answer) for answer in item.answers]]
 
 
 def right(item: Item, result: Any, form: Form) -> bool:
@@ -131,16 +114,15 @@ def right(item: Item, result: Any, form: Form) -> bool:
 
 
 def _call(item: Item, answer: matching.Decoded) -> Call:
-    """The first of the calls that an answer allows, in the source text of its language."""
+    """The first of the calls that an answer allows."""
     name, wanted = next(iter(answer.items()))
     document = next(one for one in item.documents if one["name"] == name)["parameters"]
-    chosen = {}
-    for argument, values in wanted.items():
-        if argument in document["required"] or "" not in values:
-            value = _plain(next((value for value in values if value != ""), ""))
-            described = document["properties"].get(argument, {})
-            chosen[argument] = source_text.written(item.category, value, described)
-    return Call(name, chosen)
+    first = {
+        argument: _plain(next((value for value in values if value != ""), ""))
+        for argument, values in wanted.items()
+        if argument in document["required"] or "" not in values
+    }
+    return Call(name, first)
 
 
 def _plain(value: Any) -> Any:
@@ -164,33 +146,15 @@ class SingleTurn(Job):
         return Trace(self.task.id, (TurnTrace((StepTrace(reply.text),)),), end, 1, messages)
 
 
-class _Asked(Prompted):
-    item: Item
-
-    def write(self, calls: Sequence[Call]) -> str:
-        if source_text.language(self.item.category) == "python":
-            return super().write(calls)
-        texts = []
-        for call in calls:
-            arguments = [f"{key}={_quoted(value)}" for key, value in call.arguments.items()]
-            texts.append(f"{call.name}({', '.join(arguments)})")
-        return f"[{', '.join(texts)}]"
-
-
-def _quoted(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) and '"' not in value else str(value)
-
-
 class _AskedNatively(Native):
+    """Native calls of an item's own functions."""
+
     item: Item
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
         return self.harness.native_tools(
             self.harness.hinted(self.item.documents, self.item.category)
         )
-
-    def write(self, calls: Sequence[Call]) -> str:
-        return super().write([Call(call.name.replace(".", "_"), call.arguments) for call in calls])
 
 
 class SingleTurnMaker(Maker):
@@ -204,15 +168,17 @@ class SingleTurnMaker(Maker):
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         item = self.items[task.provenance["id"]]
         native = self.settings.form == "native"
-        dialect: _Asked | _AskedNatively = (_AskedNatively if native else _Asked)(self.words, {})
-        dialect.item = item
+        dialect: Prompted | _AskedNatively
         messages = [(one["role"], one["content"]) for one in item.question]
         if native:
+            dialect = _AskedNatively(self.words, {})
+            dialect.item = item
             messages = [
                 (role, reply_text(text, []) if role == "assistant" else text)
                 for role, text in messages
             ]
         else:
+            dialect = Prompted(self.words, {})
             documents = self.words.hinted(item.documents, item.category)
             system = self.words.system_prompt(documents)
             own = messages.pop(0)[1] if messages[0][0] == "system" else ""
@@ -224,5 +190,5 @@ class SingleTurnMaker(Maker):
         )
 
     def result(self, job: Job, trace: Trace) -> Any:
-        assert isinstance(job.dialect, (_Asked, _AskedNatively))
+        assert isinstance(job.dialect, (Prompted, _AskedNatively))
         return job.dialect.step(trace.turns[0].steps[0].text)

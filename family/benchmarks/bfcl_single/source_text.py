@@ -9,7 +9,7 @@ text."""
 import json
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -51,33 +51,6 @@ def reading(name: str) -> dict[str, Any]:
         return text if len(text) > MAX_VALUE else converter(text, *kinds)
 
     return {types: known[types], reader: value}
-
-
-def written(category: str, value: Any, described: Mapping[str, Any]) -> Any:
-    """The source text of a value, which is read as it; of Python the value itself."""
-    if language(category) == "python":
-        return value
-    kind = described["type"]
-    nested = described.get("items", {}).get("type", "any")
-    script = language(category) == "javascript"
-    if isinstance(value, list):
-        quoted = kind != "Array" and all(isinstance(entry, str) for entry in value)
-        texts = [
-            f'"{one}"' if quoted else written(category, one, {"type": nested}) for one in value
-        ]
-        forms = {
-            "Array": "new Object[]{%s}",
-            "ArrayList": "new ArrayList<Object>(Arrays.asList(%s))",
-        }
-        return forms.get(kind, "[%s]").replace("%s", ", ".join(texts))
-    if isinstance(value, dict):
-        fields = {key: json.dumps(own) for key, own in value.items()}
-        if script:
-            return "{" + ", ".join(f'"{key}": {text}' for key, text in fields.items()) + "}"
-        puts = "".join(f'put("{key}", {text}); ' for key, text in fields.items())
-        return f"new HashMap<String, Object>() {{{{ {puts}}}}}"
-    suffix = {"long": "L", "Bigint": "n", "float": "" if script else "f"}.get(kind, "")
-    return str(value).lower() if isinstance(value, bool) else f"{value}{suffix}"
 
 
 def decoded(result: Any, form: Form, category: str) -> list[dict[str, Any]] | None:

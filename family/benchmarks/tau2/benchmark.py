@@ -14,17 +14,15 @@ from rods.environments.base import reference
 from rods.environments.workers.worker import Overrun
 from rods.episode.drivers import Job
 from rods.episode.engine import Exchange, Trace
-from rods.family.benchmarks.contract import Benchmark, Known, Need
+from rods.family.benchmarks.contract import Benchmark, Need
 from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
-from rods.family.benchmarks.folder import Episode, Form, Score, Settings
+from rods.family.benchmarks.folder import Episode, Score, Settings
 from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.tau2.domains import Domain, Native
 from rods.family.benchmarks.tau2.package import DECLARED, WHEEL, worker
 from rods.tasks import AnyTask, OpenTask
 
-UNHELPED = "the ground truth changes nothing, and nothing has to be said"
 USER_TOKENS = 2048  # of one text of the user's
-SCRIPT = ("Please go on.", "###STOP###")  # what the scripted user says after its reason for calling
 
 
 class Tau2(Benchmark):
@@ -82,12 +80,6 @@ class Tau2(Benchmark):
             },
         )
 
-    @cached_property
-    def _unchanged(self) -> Mapping[str, Sequence[str]]:
-        """By domain, the items whose ground truth leaves the database as it was."""
-        unchanged: Mapping[str, Sequence[str]] = worker().call({"do": "unchanged"})
-        return unchanged
-
     def maker(self, settings: Settings) -> "TalkMaker":
         return TalkMaker(self, settings)
 
@@ -100,26 +92,6 @@ class Tau2(Benchmark):
         except (Overrun, RuntimeError):
             measures = dict.fromkeys(self.measures, 0.0)
         return Score(about["kind"], measures)
-
-    def known(self, task: AnyTask, turn: int, policy: Known) -> Sequence[Call] | str | None:
-        about = task.provenance
-        if turn == 1 and policy != "nothing":
-            return f"I have to tell you: {'; '.join(about['told'])}" if about["told"] else ()
-        fault = DECLARED["faults"][about["kind"]] if policy == "fault" else {}
-        calls = *task.goal_calls, *(Call(name, arguments) for name, arguments in fault.items())
-        return () if turn or policy == "nothing" else calls
-
-    def due(self, task: AnyTask, policy: Known, form: Form) -> tuple[Mapping[str, float], str]:
-        about = task.provenance
-        still = about["item"] in self._unchanged[about["kind"]]
-        database = still if policy == "nothing" else policy == "truth"
-        communicated = policy != "nothing" or not about["told"]
-        due = {
-            "official": float(database and communicated),
-            "database": float(database),
-            "communicated": float(communicated),
-        }
-        return due, UNHELPED if policy == "nothing" and due["official"] else ""
 
 
 class TalkMaker(Maker):
@@ -143,7 +115,7 @@ class TalkMaker(Maker):
             self._domains[name],
             self._dialects[name],
             Unjudged(),
-            user=partial(self._says, talk, task.id) if self.settings.user else scripted_user,
+            user=partial(self._says, talk, task.id),
             world=partial(World, talk),
             waits=True,
             own=talk,
@@ -169,9 +141,3 @@ class TalkMaker(Maker):
             top_p=1.0,
             max_tokens=USER_TOKENS,
         )
-
-
-def scripted_user(persona: Persona, said: Exchange) -> str:
-    """A user without a model, for policies with known scores: why it calls, one more text, and a
-    stop."""
-    return (persona.query, *SCRIPT)[len(said)]

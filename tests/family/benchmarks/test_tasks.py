@@ -20,11 +20,20 @@ from rods.buffers.state import RunState
 from rods.calls import Call
 from rods.config import parse_config
 from rods.console.main import run as rods
+from rods.environments.loading import Environments
 from rods.episode.engine import Message
-from rods.family.benchmarks.folder import episodes
+from rods.family.benchmarks.folder import Settings, episodes
 from rods.family.benchmarks.main import run
+from rods.family.benchmarks.task_file import TaskFile
 from rods.tasks import Task, read_tasks, scripted, task_lines
 from rods.worlds import desk
+from tests.family.benchmarks.policies import (
+    by_turn,
+    by_turn_with_fault,
+    earned,
+    nothing,
+    resolved_by_nothing,
+)
 from tests.family.seal.test_evolved_training import CURRICULUM, play
 from tests.json_server import json_server
 from tests.trainer.nano_parts import saved, tasks
@@ -294,11 +303,12 @@ def test_the_policy_of_an_evolved_run_is_asked_the_bytes_that_a_plain_run_s_is(
     )
 
 
-def test_the_tasks_of_a_file_give_known_policies_what_is_due(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tasks_of_a_file_give_known_policies_what_is_due(tmp_path: Path) -> None:
     file = tmp_path / "desk.jsonl"
     file.write_bytes(task_lines(desk.generate(11, 6, 0, "small")))
-    held = reported(capsys, "check", "--tasks", str(file))
-    assert held["items"] == 6 and held["different"] == []
-    assert {row["policy"] for row in held["rows"]} == {"nothing", "truth", "fault"}
+    benchmark = TaskFile({}, file, Environments())
+    settings = Settings({}, part="all", types=tuple(benchmark.kinds), protocol="hermes")
+    assert [*earned(benchmark, settings, by_turn)["solved"].values()] == [1.0] * 6
+    for policy in (by_turn_with_fault, nothing):
+        got = earned(benchmark, settings, policy)["progress"]
+        assert got == {task.id: resolved_by_nothing(task) for task in benchmark.tasks()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import threading
 import time
@@ -17,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from bench.fixtures.acebench_items import kept
-from bench.fixtures.acebench_player import right
+from bench.fixtures.acebench_items import DONE, fault, kept, truth
+from bench.fixtures.acebench_player import GO_ON
 from bench.fixtures.acebench_talks import compare
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.log.tail import read
@@ -28,12 +27,11 @@ from rods.episode.engine import NeedCalls, NeedText, Reply
 from rods.errors import InfrastructureError, RefusedError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks import suite
-from rods.family.benchmarks.acebench import official, package
+from rods.family.benchmarks.acebench import package
 from rods.family.benchmarks.acebench.benchmark import AceBench
 from rods.family.benchmarks.acebench.conversation import TEXT, Talk, World
-from rods.family.benchmarks.benchmarks import declared_benchmarks
 from rods.family.benchmarks.contract import check_data
-from rods.family.benchmarks.folder import Episode, Settings, cards, episodes
+from rods.family.benchmarks.folder import Episode, Settings, cards
 from rods.family.benchmarks.guard import guarded
 from rods.tasks import AnyTask
 from tests.family.benchmarks.bfcl.runs import evaluate
@@ -44,7 +42,7 @@ from tests.family.benchmarks.disturbed import (
 
 PLAYER = "bench.fixtures.eval_policy:answer"
 PART = ("--benchmark", "acebench", "--model", "acebench", "--user-model", "customer")
-COUNT = 56
+COUNT = 10
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,10 +74,17 @@ def played(benchmark: AceBench, name: str, texts: list[str]) -> Episode:
     """The episode that these replies make of an item."""
     maker = benchmark.maker(Settings({}, part="all"))
     left = iter(texts)
-    job = maker.job(item(benchmark, name))
+    task = item(benchmark, name)
+    said: list[str] = []
+
+    def user(persona: Any, exchange: Any) -> str:
+        said.append(GO_ON if said else task.texts[0])
+        return said[-1]
+
+    job = replace(maker.job(task), user=user)
 
     async def reply(need: NeedText) -> Reply:
-        return Reply(next(left, official.NOTHING))
+        return Reply(next(left, "I cannot do that."))
 
     return maker.episode(job, 0, asyncio.run(run_episode(job, reply)))
 
@@ -87,36 +92,27 @@ def played(benchmark: AceBench, name: str, texts: list[str]) -> Episode:
 def test_the_items_are_those_of_the_checkout(benchmark: AceBench) -> None:
     tasks = benchmark.tasks()
     assert len(tasks) == len({task.id for task in tasks}) == COUNT
-    assert {benchmark.kind(task) for task in tasks} == {*benchmark.kinds} and len(
-        benchmark.kinds
-    ) == 17
-    # a dialogue is one item
-    assert len(item(benchmark, "normal_multi_turn_user_adjust_1").texts) == 3
-    parallel = item(benchmark, "normal_single_turn_parallel_function_3").goal_calls
-    assert [call.name for call in parallel] == ["orchard_weigh"] * 2
-    assert (
-        str(item(benchmark, "agent_multi_turn_0").goal_calls[1]) == "delete_message(message_id=5)"
-    )
+    assert {benchmark.kind(task) for task in tasks} == {*benchmark.kinds}
+    calls = [str(call) for call in item(benchmark, "agent_multi_turn_0").goal_calls]
+    assert calls[1] == "delete_message(message_id=5)"
+    # one of whose milestones cannot be read
+    assert len(item(benchmark, "agent_multi_step_4").goal_calls) == 1
     assert len(guarded(benchmark)) == COUNT
     assert card.version(tasks[0]).startswith(
         "acebench "
-    ) and "evalscope 1.14.1, items en " in card.version(tasks[0])
+    ) and "evalscope 1.14.1, items " in card.version(tasks[0])
 
 
-def test_known_policies_get_what_is_due() -> None:
-    checked = evaluate("check", "acebench")
-    assert checked["different"] == [] and checked["unknown"] == 2  # whose milestones cannot be read
-    rows = [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]]
-    assert rows == [
-        ("nothing", "0", 52),
-        ("nothing", "1", 2),
-        ("truth", "1", 54),
-        ("fault", "0", 54),
-    ]
-
-
-def test_every_ground_truth_but_an_agent_s_can_be_played(benchmark: AceBench) -> None:
-    assert {name[-1] for name, known in benchmark._known.items() if known["truth"] is None} == {"4"}
+def test_known_policies_get_what_is_due(benchmark: AceBench) -> None:
+    """In one item of each category nothing has to be changed."""
+    for kind in benchmark.kinds:
+        for number in range(5):
+            name = f"{kind}_{number}"
+            scores = [
+                benchmark.score(played(benchmark, name, texts)).measures["official"]
+                for texts in (truth(name), fault(name), [])
+            ]
+            assert scores == [1, 0, number == 3]
 
 
 @pytest.mark.slow
@@ -129,15 +125,15 @@ def test_prompts_and_scores_are_the_package_s(each: int) -> None:
 def test_an_agent_that_is_never_done_ends_at_the_package_s_limit(benchmark: AceBench) -> None:
     episode = played(benchmark, "agent_multi_step_0", [])
     assert episode.end == "step_limit" and len(episode.result["policy"]) == 20
-    episode = played(benchmark, "agent_multi_turn_0", [official.DONE])
+    episode = played(benchmark, "agent_multi_turn_0", [DONE])
     assert episode.end == "step_limit"  # said to the user before the third step, it ends nothing
-    episode = played(benchmark, "agent_multi_turn_0", ["[turn_on_wifi()]", official.DONE])
+    episode = played(benchmark, "agent_multi_turn_0", ["[turn_on_wifi()]", DONE])
     assert episode.end == "finished" and episode.result["user"] == [
         item(benchmark, "agent_multi_turn_0").texts[0]
     ]
 
 
-@pytest.mark.parametrize("name", ["agent_multi_turn_0", "normal_atom_bool_0"])
+@pytest.mark.parametrize("name", ["agent_multi_turn_0", "agent_multi_step_0"])
 def test_a_reply_is_read_up_to_a_bound_in_little_time(benchmark: AceBench, name: str) -> None:
     begun = time.process_time()
     episode = played(benchmark, name, ["[" * 10_000_000])
@@ -168,7 +164,7 @@ def test_a_worker_that_is_killed_is_nobody_s_failure(benchmark: AceBench) -> Non
     worker.open()
     pid = worker.pid
     assert pid is not None
-    talk = Talk("agent_multi_turn_0", True, [], user=["Hello."], policy=["[" * TEXT * 8])
+    talk = Talk("agent_multi_turn_0", [], user=["Hello."], policy=["[" * TEXT * 8])
     killing = threading.Timer(1.0, lambda: os.kill(pid, signal.SIGKILL))
     killing.start()
     with pytest.raises(InfrastructureError, match="killed"):
@@ -194,16 +190,12 @@ def test_what_is_not_there_is_named_with_its_remedy(cache: Path, tmp_path: Path)
     package.worker.cache_clear()
     with cached(tmp_path), pytest.raises(UserError, match="rods data acebench"):
         AceBench().tasks()
-    with pytest.raises(
-        UserError, match=r"data_normal_single_turn_single_function.json.*checkout of ACEBench"
-    ):
+    with pytest.raises(UserError, match=r"data_agent_multi_step.json.*checkout of ACEBench"):
         package.fetch(tmp_path)
-    answers = (
-        cache.parent / "checkout/data_all/data_en/possible_answer/data_special_irrelevant.json"
-    )
+    answers = cache.parent / "checkout/data_all/data_en/possible_answer/data_agent_multi_turn.json"
     whole = answers.read_bytes()
-    answers.write_bytes(whole[: whole.rindex(b"{")])
-    with pytest.raises(UserError, match="no answer to 'special_irrelevant_2'"):
+    answers.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    with pytest.raises(UserError, match="no answer to 'agent_multi_turn_4'"):
         package.fetch(cache.parent / "checkout")
     answers.write_bytes(b"{")
     with pytest.raises(UserError, match="cannot be read"):
@@ -253,55 +245,25 @@ def test_policy_and_user_talk_through_their_endpoints(
     folder = tmp_path / "e"
     told = evaluate("run", folder, *at(stub))
     assert told["complete"] and told["episodes"] == COUNT and told["data"] == benchmark.data
-    for episode in episodes(folder):
-        if not episode.task.startswith("agent"):
-            assert benchmark.score(episode).measures["official"] == right(episode.task)
-    scores = {
-        kind: row["official"]["mean"]
-        for kind, row in told["scores"]["all"].items()
-        if kind != "all"
-    }
-    groups = [
-        100 * sum(scores[kind] for kind in part["mean"]) / len(part["mean"])
-        for part in package.TOTAL
-    ]
-    assert [told["figures"][name] for name in ("NORMAL", "SPECIAL", "AGENT")] == pytest.approx(
-        groups
-    )
-    weights = (0.578, 0.2676, 0.1545)
-    overall = sum(weight * group for weight, group in zip(weights, groups, strict=True)) / sum(
-        weights
-    )
-    assert told["figures"]["OVERALL"] == pytest.approx(overall)
     assert told["card"]["user"] == {"model": "customer"} and len(cards(folder)) == 1
     assert {call["stage"] for call in read(folder / "usage.user.jsonl")} == {"user"}
     assert 0 < told["scores"]["all"]["agent_multi_turn"]["official"]["mean"] < 1
 
 
-def test_without_its_user_the_other_categories_are_played_and_there_is_no_overall(
-    stub: Stub, tmp_path: Path
-) -> None:
+def test_without_its_user_the_other_category_is_played(stub: Stub, tmp_path: Path) -> None:
     stub.use(Script(answer=PLAYER))
-    types = (kind for kind in package.KINDS if kind != "agent_multi_turn")
-    told = evaluate("run", tmp_path / "e", "--url", stub.url, *PART[:4], "--types", *types)
-    assert told["complete"] and set(told["figures"]) == {"NORMAL", "SPECIAL"}
-    part = evaluate("run", tmp_path / "p", *at(stub), "--tasks-per-type", 1)
-    assert part["complete"] and part["figures"] == {}
+    told = evaluate("run", tmp_path / "e", "--url", stub.url, *PART[:4])
+    assert told["complete"] and {*told["scores"]["all"]} == {"agent_multi_step", "all"}
 
 
-def test_the_weights_are_the_package_s(benchmark: AceBench) -> None:
-    source = package.WHEEL.read(
-        package.WHEEL.path(), "evalscope/benchmarks/acebench/acebench_adapter.py"
-    ).decode()
-    assert "{'normal': 0.578, 'special': 0.2676, 'agent': 0.1545}" in source
-    total = declared_benchmarks()["acebench"]["total"]
-    assert [part["weight"] for part in total["parts"]] == [0.578, 0.2676, 0.1545]
-    row = {"mean": 0.5, "tasks": 3}
-    rows: Any = {
-        "acebench": {"kinds": {kind: {"before": row, "after": row} for kind in benchmark.kinds}}
-    }
-    whole = {"acebench": {**rows["acebench"], "items": dict.fromkeys(benchmark.kinds, 3)}}
-    assert suite.totals(whole)["ACEBench"]["after"] == pytest.approx(0.5)
+def test_both_categories_count_alike(benchmark: AceBench) -> None:
+    rows: Any = {}
+    for mean, kind in enumerate(benchmark.kinds):
+        row = {"mean": float(mean), "tasks": 3 + mean}
+        rows[kind] = {"before": row, "after": row}
+    items = {kind: row["after"]["tasks"] for kind, row in rows.items()}
+    whole = {"acebench": {"kinds": rows, "items": items}}
+    assert suite.totals(whole)["ACEBench Agent"]["after"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -320,17 +282,3 @@ def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(
     stub: Stub, tmp_path: Path
 ) -> None:
     goes_on_behind_kills(stub, PLAYER, tmp_path, at(stub), (2, 20))
-
-
-def test_chinese_items_are_told_apart(cache: Path, tmp_path: Path) -> None:
-    made = cache.parent / "checkout/data_all"
-    shutil.copytree(made / "data_en", tmp_path / "data_all/data_zh")
-    shutil.copy(package.WHEEL.path(), tmp_path)
-    with cached(tmp_path):
-        package.fetch(tmp_path, language="zh")
-        benchmark = AceBench()
-        asked: Any = benchmark.maker(Settings({}, part="all")).job(benchmark.tasks()[0])
-        assert "items zh" in card.version(benchmark.tasks()[0]) and "格式" in str(card.shown(asked))
-        assert benchmark._known["normal_atom_bool_0"]["truth"] is not None
-        # its simulated APIs have other contents
-        assert benchmark._known["agent_multi_turn_0"]["truth"] is None

@@ -33,6 +33,7 @@ from tests.family.benchmarks.bfcl.official_questions import official as harness
 from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.family.benchmarks.bfcl_memory.player import answer
 from tests.family.benchmarks.disturbed import goes_on_behind_kills
+from tests.family.benchmarks.policies import answer_in_a_call, earned, nothing, truth
 
 PLAYER = "tests.family.benchmarks.bfcl_memory.player:answer"
 PART = ("--benchmark", "bfcl_memory", "--tasks-per-type", 4, "--model", "m")
@@ -171,14 +172,12 @@ def test_a_conversation_that_does_not_fit_leaves_what_it_began_with(benchmark: M
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["prompt", "native"])
-def test_known_policies_get_what_is_due(bfcl: Bfcl, form: str) -> None:
-    checked = evaluate("check", "bfcl_memory", "--calls", form)
-    assert checked["items"] == 465 and checked["unknown"] == 0 and checked["different"] == []
-    assert [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]] == [
-        ("nothing", "0", 465),
-        ("truth", "1", 465),
-        ("fault", "0", 465),
-    ]
+def test_known_policies_get_what_is_due(bfcl: Bfcl, form: Form) -> None:
+    benchmark = Memories()
+    settings = Settings({}, part="all", types=tuple(benchmark.kinds), form=form)
+    for policy, right in ((truth, 465), (answer_in_a_call, 0), (nothing, 0)):
+        scores = earned(benchmark, settings, policy)["official"]
+        assert len(scores) == 465 and sum(scores.values()) == right
 
 
 @pytest.mark.slow

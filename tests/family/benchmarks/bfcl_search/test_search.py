@@ -31,6 +31,7 @@ from rods.family.benchmarks.main import run
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.official_questions import Played, alike, official
 from tests.family.benchmarks.bfcl.runs import evaluate
+from tests.family.benchmarks.policies import answer_in_a_call, earned, nothing, truth
 
 PLAYER = "bench.fixtures.search_player"
 KEY = "a-key-of-serpapi"
@@ -107,9 +108,12 @@ def test_verdicts_are_the_packaged_scorer_s(bfcl: Bfcl) -> None:
 
 @pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("form", ["prompt", "native"])
-def test_known_policies_get_what_is_due_without_a_web(bfcl: Bfcl, form: str) -> None:
-    checked = evaluate("check", "bfcl_search", "--calls", form)
-    assert checked["items"] == 200 and checked["unknown"] == 0 and checked["different"] == []
+def test_known_policies_get_what_is_due_without_a_web(bfcl: Bfcl, form: Form) -> None:
+    benchmark = WebSearch()
+    settings = Settings({}, part="all", types=tuple(benchmark.kinds), form=form)
+    for policy, right in ((truth, 200), (answer_in_a_call, 0), (nothing, 0)):
+        scores = earned(benchmark, settings, policy)["official"]
+        assert len(scores) == 200 and sum(scores.values()) == right
 
 
 @pytest.mark.parametrize(

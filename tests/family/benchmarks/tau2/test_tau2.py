@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from bench.fixtures.talks import KINDS, STOP, Made, compare, played
+from bench.fixtures.talks import FAULTS, KINDS, STOP, Made, compare, played
 from bench.fixtures.tau2_player import way_of
 from rods.buffers.log.tail import read
 from rods.calls import Call
@@ -42,6 +42,7 @@ from tests.family.benchmarks.disturbed import (
     goes_on_behind_kills,
     leaves_out_what_an_endpoint_breaks,
 )
+from tests.family.benchmarks.policies import earned, nothing
 
 PLAYER = "bench.fixtures.tau2_player:answer"
 PART = ("--benchmark", "tau2", "--tasks-per-type", 6, "--model", "m", "--user-model", "customer")
@@ -101,17 +102,28 @@ def test_the_items_are_the_package_s(benchmark: Tau2) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["prompt", "native"])
 @pytest.mark.parametrize("each", [3, pytest.param(0, marks=pytest.mark.slow)])
-def test_known_policies_get_what_is_due(benchmark: Tau2, form: str, each: int) -> None:
-    checked = evaluate("check", "tau2", "--calls", form, "--tasks-per-type", each)
-    assert checked["different"] == [] and checked["unknown"] == 0
-    rows = [(row["policy"], row["due"], row["as_due"]) for row in checked["rows"]]
-    if not each:
-        assert rows == [
-            ("nothing", "1", 26),
-            ("nothing", "0", 138),
-            ("truth", "1", 164),
-            ("fault", "0", 164),
-        ]
+def test_known_policies_get_what_is_due(benchmark: Tau2, form: Form, each: int) -> None:
+    settings = Settings(
+        {}, part="all", types=tuple(benchmark.kinds), tasks_per_type=each, form=form
+    )
+
+    def truth(task: AnyTask, turn: int) -> Sequence[Call] | str:
+        return task.goal_calls if not turn else "; ".join(task.provenance["told"])
+
+    def fault(task: AnyTask, turn: int) -> Sequence[Call] | str:
+        made = FAULTS[benchmark.kind(task)]
+        return truth(task, turn) if turn else [*task.goal_calls, made]
+
+    def user(persona: Any, said: Sequence[Any]) -> str:
+        return [persona.query, "Please go on.", STOP][len(said)]
+
+    rights = [
+        earned(benchmark, settings, policy, user)["official"].values()
+        for policy in (truth, fault, nothing)
+    ]
+    count = 2 * each or 164
+    assert [*map(len, rights)] == [count] * 3
+    assert [*map(sum, rights[:2])] == [count, 0] and (each or sum(rights[2]) == 26)
 
 
 @pytest.mark.slow
