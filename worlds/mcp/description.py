@@ -23,7 +23,6 @@ from rods.worlds.pinned import Pinned
 
 FOLDER = "/world"  # what the private folder of a world is called outside
 NOW = "2026-01-05T09:00:00+00:00"  # a Monday
-WARM = 2
 SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
 
 
@@ -40,7 +39,6 @@ class Description(Pinned):
     files: str = ""  # a folder beside this file, copied into the private folder of every world
     # what the clocks of its process show (Python, Node); "": they run, and chance is chance
     frozen: str = NOW
-    warm: int = Field(WARM, ge=0)  # servers that are started and wait
 
     @property
     def started(self) -> str:

@@ -3,8 +3,7 @@ started here.
 
 The SDK is asynchronous. A session has an event loop of its own, which runs in the thread of whoever
 calls, and only then: handing each call to another thread would cost a third of the calls a second.
-A few threads start and end sessions. A `Pool` keeps some of them started, so that nobody waits for
-an interpreter to begin.
+A few threads start and end sessions.
 
 A session ends with its world, which may be garbage of a cycle: then its finalizer runs in whatever
 thread the collector interrupts, also in one that holds the executor's lock. So `Session.end` only
@@ -13,14 +12,12 @@ puts it on a queue, which takes no lock, and a thread that does nothing else han
 
 import asyncio
 import atexit
-import contextlib
 import os
 import shutil
 import tempfile
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -49,13 +46,9 @@ except ImportError:
 # what freezes clock and chance in processes of Python and Node
 _FROZEN = Path(__file__).parent / "frozen"
 _THREADS = 8  # that start and end sessions
-_WAITING = 16  # servers that wait at most, of all pools of this process together
-# seconds from taking a session to starting another, which takes half a second of a processor
-_PAUSE = 0.5
 _SAID = 500  # last characters of a server's complaint
-__all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
+__all__ = ["Answer", "Refusal", "Session", "end_all"]
 _open: "weakref.WeakSet[Session]" = weakref.WeakSet()
-_pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
 
 
 class Session:
@@ -235,63 +228,6 @@ class Session:
         return f": {errors}" if errors else ""
 
 
-class Pool:
-    """Sessions of one server that are started and wait, `server.warm` of them; one that is taken is
-    replaced. Where too many wait in all pools together, those end whose server was taken the
-    longest ago."""
-
-    def __init__(self, server: Description) -> None:
-        self.server = server
-        self._waiting: deque[Session] = deque()
-        self._lock = threading.Lock()
-        self._owner = os.getpid()
-        self._closed = False
-        self._used = 0.0
-        _pools.add(self)
-
-    def take(self) -> Session:
-        """One that nobody has used. Raises InfrastructureError."""
-        with self._lock:
-            if self._owner != os.getpid():  # a forked copy: these are its parent's
-                self._waiting.clear()
-                self._owner = os.getpid()
-            self._used = time.monotonic()
-            session = self._waiting.popleft() if self._waiting else Session(self.server)
-        session.wait()
-        if self.server.warm:
-            later = threading.Timer(_PAUSE, self._fill)
-            later.daemon = True
-            later.start()
-        return session
-
-    def _fill(self) -> None:
-        """Begins what is missing. The program may end meanwhile: then nothing can be begun."""
-        with self._lock, contextlib.suppress(RuntimeError):
-            while not self._closed and len(self._waiting) < self.server.warm:
-                self._waiting.append(Session(self.server))
-        others = sorted(
-            (pool for pool in list(_pools) if pool is not self), key=lambda pool: pool._used
-        )
-        for pool in others:
-            while (
-                sum(len(peer._waiting) for peer in (self, *others)) > _WAITING and pool._end_one()
-            ):
-                pass
-
-    def _end_one(self) -> bool:
-        with self._lock:
-            if not self._waiting:
-                return False
-            self._waiting.pop().end()
-            return True
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-        while self._end_one():
-            pass
-
-
 @cache
 def _threads(pid: int) -> ThreadPoolExecutor:
     atexit.register(end_all, pid)
@@ -317,12 +253,10 @@ def _end_each(leaving: SimpleQueue[Session], threads: ThreadPoolExecutor) -> Non
 
 
 def end_all(pid: int | None = None) -> None:
-    """Ends every session and pool of this process (where it is `pid`) and waits: nobody's server
+    """Ends every session of this process (where it is `pid`) and waits: nobody's server
     stays behind."""
     if pid not in (None, os.getpid()):
         return
-    for pool in list(_pools):  # which would start more
-        pool.close()
     sessions = list(_open)
     until = time.monotonic() + STOPPED
     for session in sessions:

@@ -22,7 +22,7 @@ from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
 from rods.model_json import mapped
 from rods.worlds.mcp.description import FOLDER, Description, asked
-from rods.worlds.mcp.sessions import Answer, Pool, Refusal, Session
+from rods.worlds.mcp.sessions import Answer, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
 
 FILES = "files"  # the key of a state
@@ -80,7 +80,6 @@ class McpEnvironment:
         self._checkers = {
             record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()
         }
-        self._pool = Pool(server)
 
     def parameters(self) -> Mapping[str, Any]:
         """What a run's record says of it: how the server is reached, the hash of its pinned tools,
@@ -99,7 +98,7 @@ class McpEnvironment:
 
     def reset(self, state: Mapping[str, Any] | None) -> "McpWorld":
         files = _legal(state or {}, self.server)
-        session = self._pool.take()
+        session = Session(self.server).wait()
         try:
             self.server.hold(self.name, session.tools)
         except UserError:
@@ -118,9 +117,6 @@ class McpEnvironment:
                     f"the file {path!r} of a state cannot be written: {error}"
                 ) from error
         return world
-
-    def close(self) -> None:
-        self._pool.close()
 
 
 class McpWorld(OnlyCalled):

@@ -44,7 +44,7 @@ MINTED = 'basket="id":"(b[0-9a-f]{12})"'
 
 
 def add(name: Path, *options: str, command: tuple[str, ...] = tuple(SHOP)) -> int:
-    given = ["--warm", "0", *([] if "--url" in options else ["--env", f"PYTHONPATH={HERE}"])]
+    given = [*([] if "--url" in options else ["--env", f"PYTHONPATH={HERE}"])]
     rest = ["--", *command] if command else []
     return run(["env", "add", str(name), *given, "--minted", MINTED, *options, *rest])
 
@@ -330,27 +330,6 @@ def test_a_changed_tool_list_is_refused(described: Path) -> None:
 
 
 @pytest.mark.slow
-def test_servers_that_wait_for_a_world_unused_longest_end_first(
-    described: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("rods.worlds.mcp.sessions._WAITING", 1)
-    found = orjson.loads(described.read_bytes())
-    names = [described.with_name(f"warm{number}.json") for number in range(2)]
-    before = set(_servers())
-    for name in names:
-        name.write_bytes(orjson.dumps({**found, "warm": 1}))
-    with Environments() as environments:
-        one, other = (cast(Any, environments.load(str(name))) for name in names)
-        for each in (one, other):
-            each.inner._pool._fill()
-            for session in list(each.inner._pool._waiting):
-                session.wait()
-        _await(lambda: len(set(_servers()) - before) == 1)
-        assert not one.inner._pool._waiting and other.inner._pool._waiting
-        assert one.reset(None).call(Call("read_marks", {})).error is None  # it comes back
-
-
-@pytest.mark.slow
 def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_starts_another(
     shop: Environment,
 ) -> None:
@@ -526,31 +505,3 @@ def test_a_signal_in_the_middle_of_a_call_ends_a_check_in_one_line(tmp_path: Pat
         line.startswith(f"{name}: ") for line in between
     )
     assert not list((tmp_path / "places").iterdir())
-
-
-SLOW = (
-    "import runpy, sys, time; time.sleep(4); runpy.run_module('bench.fixtures.mcp_shop', "
-    "run_name='__main__')"
-)
-ENDS = """import sys, time
-from rods.environments.loading import Environments
-slow, quick = map(Environments().load, sys.argv[1:])
-worlds = [slow.reset(None)]
-time.sleep(0.7)  # two more are begun, and take four seconds
-worlds.append(quick.reset(None))  # half a second later others are begun: the program ends by then
-"""
-
-
-@pytest.mark.slow
-def test_a_program_that_ends_while_servers_are_begun_leaves_no_traceback_and_no_folder(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "places").mkdir()
-    names = [tmp_path / f"{which}.json" for which in ("slow", "quick")]
-    for name, command in zip(names, ((sys.executable, "-c", SLOW), tuple(SHOP)), strict=True):
-        assert add(name, "--warm", "2", command=command) == 0
-    given = {**os.environ, "TMPDIR": str(tmp_path / "places"), "PYTHONPATH": HERE}
-    ended = subprocess.run(
-        [sys.executable, "-c", ENDS, *names], env=given, capture_output=True, text=True, check=True
-    )
-    assert not ended.stderr and not list((tmp_path / "places").iterdir())
