@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, PositiveFloat
+from cyclopts.types import PositiveFloat
 
 from rods.buffers.log.disk import replace as write_whole
 from rods.buffers.run.creation import admit
@@ -54,12 +54,6 @@ def check_tasks(
     file: TaskFile,
     /,
     *,
-    variants: Annotated[
-        bool,
-        Parameter(
-            help="Also say which tasks the procedural author cannot vary, and why.", negative=()
-        ),
-    ] = False,
     against: Annotated[
         list[str] | None,
         Parameter(help=f"None may match a held-out task of these. {FILE}.", negative=()),
@@ -70,9 +64,7 @@ def check_tasks(
     """Check a file of tasks line by line: shape, tools, that each ground truth really runs, and
     which training tasks match held-out ones (docs/gates.md). Exits 1 on faults."""
     others = {name: given_tasks(name, Path()) for name in against or ()}
-    return print_checked(
-        check_file(file, Environments(trust=trust), variants=variants, against=others), as_json
-    )
+    return print_checked(check_file(file, Environments(trust=trust), against=others), as_json)
 
 
 def rehash_tasks(
@@ -132,9 +124,6 @@ def add_environment(
         Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")
     ] = (),
     without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
-    warm: Annotated[
-        NonNegativeInt, Parameter(help="MCP: how many servers are started and wait.")
-    ] = 2,
     replace: Annotated[
         bool, Parameter(help="Write over a description that is there.", negative=())
     ] = False,
@@ -153,13 +142,7 @@ def add_environment(
         pairs[option] = dict(entry.split("=", 1) for entry in given)
     fields: dict[str, Any] = {"url": url, "reads": list(reads), "probes": list(probe) or None}
     fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
-    own = {
-        "command": list(command),
-        "files": files,
-        "env": pairs["env"],
-        "secrets": list(secret),
-        "warm": warm,
-    }
+    own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret)}
     pinned: Pinned
     pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
     path.write_bytes(pinned.written())

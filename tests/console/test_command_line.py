@@ -39,7 +39,7 @@ EXPECTED = {
     "env feedback list": (["RUN"], ["--json"]),
     "env feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--rate", "--json"]),
-    "data check": (["FILE"], ["--variants", "--against", "--trust", "--json"]),
+    "data check": (["FILE"], ["--against", "--trust", "--json"]),
     "data rehash": (["FILE"], ["--out", "--trust", "--json"]),
     "data select": (
         ["FILE", "OUT"],
@@ -63,7 +63,7 @@ EXPECTED = {
                 "--compared",
                 "--minted",
             ),
-            *("--without", "--warm", "--replace", "--json"),
+            *("--without", "--replace", "--json"),
         ],
     ),
     "env admit": (["RUN", "NAME"], ["--why", "--json"]),

@@ -198,8 +198,6 @@ def _catalogue(probe: "Probe", name: str) -> None:
     faults = soundness.faults(catalogue, probe.environment)
     for what in faults:
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
-    for what in soundness.doubled(catalogue):
-        probe.note(what)
     if faults:
         return
     tried = soundness.trials(catalogue, probe.environment)
@@ -211,16 +209,6 @@ def _catalogue(probe: "Probe", name: str) -> None:
             "",
             what,
             "mend its steps, a domain, make_state or patch, or take it out",
-        )
-    if lost := tried.unpadded:
-        first, why = next(iter(lost.items()))
-        some = f"{', '.join(list(lost)[:SOME])}{' …' if len(lost) > SOME else ''}"
-        probe.note(
-            f"pad: {len(lost)} of {tried.recipes} recipes fail in the padded state, so no "
-            f"long_context variant can "
-            f"have them ({some}); {first}: {why} → add only what no call can mean, and number it "
-            f"so that the tools "
-            "still give the same new identifiers (docs/composing.md)"
         )
 
 

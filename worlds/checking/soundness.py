@@ -2,23 +2,17 @@
 
 import random
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import getitem
 
-from rods.analysis.containment import Text
 from rods.composing.bind import fresh_state, random_chooser, realise, repair
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, FromUser, Recipe
-from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
-from rods.composing.task_types import padded
-from rods.composing.wording import word
+from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.environments.base import Environment, Tool
-from rods.gates.drafts import ARTICLES, DOUBLED
+from rods.gates.drafts import ARTICLES
 
 TRIES = 20  # fresh worlds in which a recipe is tried
 MENDS = 3  # of one of them
-PADS = 3  # paddings of one in which it has run
 
 
 def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
@@ -96,14 +90,12 @@ def _of(recipes: Iterable[Recipe], field: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What came of trying every recipe: `dead` says of each that never ran why, `unpadded` the same
-    of each that never ran in a padded world (recipes that are `short` need not); `worlds` are the
+    """What came of trying every recipe: `dead` says of each that never ran why; `worlds` are the
     fresh ones that it took."""
 
     recipes: int
     worlds: int
     dead: Mapping[str, str]
-    unpadded: Mapping[str, str]
 
     def __str__(self) -> str:
         return (
@@ -113,11 +105,9 @@ class Trials:
 
 def trials(catalogue: Catalogue, environment: Environment) -> Trials:
     """Runs each recipe of a catalogue without faults, after others that give and make what it
-    wants: in fresh worlds, mended as for a variant, until it has run in one, `TRIES` at most; and
-    there with the world padded, up to `PADS` times."""
+    wants: in fresh worlds, mended as for a variant, until it has run in one, `TRIES` at most."""
     worlds = 0
     dead: dict[str, str] = {}
-    unpadded: dict[str, str] = {}
     for recipe in catalogue.recipes.values():
         for attempt in range(TRIES):
             key = f"{recipe.name} {attempt}"
@@ -129,54 +119,27 @@ def trials(catalogue: Catalogue, environment: Environment) -> Trials:
             )
             worlds += 1
             try:
-                draft = _realised(catalogue, environment, plan, key)
+                _realised(catalogue, environment, plan, key)
             except ComposeError as error:
                 dead[recipe.name] = str(error)
                 continue
             dead.pop(recipe.name, None)
-            if not any(lead.short for lead in leading):
-                whys = [_lost(catalogue, environment, leading, draft, rng) for _ in range(PADS)]
-                if all(whys):
-                    unpadded[recipe.name] = whys[0]
             break
-    return Trials(len(catalogue.recipes), worlds, dead, unpadded)
+    return Trials(len(catalogue.recipes), worlds, dead)
 
 
-def _realised(catalogue: Catalogue, environment: Environment, plan: Plan, key: str) -> Draft:
+def _realised(catalogue: Catalogue, environment: Environment, plan: Plan, key: str) -> None:
+    """Raises ComposeError."""
     state = fresh_state(catalogue, plan, None, random.Random(f"{key} state"))
-    for _ in range(MENDS):
+    for mend in range(MENDS + 1):
         try:
-            return realise(environment, catalogue, plan, state, random_chooser(random.Random(key)))
+            realise(environment, catalogue, plan, state, random_chooser(random.Random(key)))
+            return
         except ComposeError as error:
             mended = repair(catalogue, state, error, random.Random(f"{key} mend"))
-            if mended is None:
+            if mended is None or mend == MENDS:
                 raise
             state = mended
-    return realise(environment, catalogue, plan, state, random_chooser(random.Random(key)))
-
-
-def _lost(
-    catalogue: Catalogue,
-    environment: Environment,
-    recipes: Sequence[Recipe],
-    draft: Draft,
-    rng: random.Random,
-) -> str:
-    """Why the `draft`, with one recipe a turn, does not work in the padded world: "" when it does,
-    and whatever its results give is still the same."""
-    try:
-        _, texts = padded(catalogue, environment, draft, word(catalogue, draft, rng), rng)
-    except ComposeError as error:
-        return error.detail
-    except Exception as error:  # noqa: BLE001 - the user's `pad` may raise anything; it is reported
-        return f"pad raised {type(error).__name__}: {error}"
-    for recipe, calls, shown in zip(recipes, draft.turns, texts, strict=True):
-        for kind, gift in recipe.gives.items():
-            if isinstance(gift.value, FromResult):
-                value = reduce(getitem, gift.value.path, calls[gift.value.step].result.value)
-                if not Text.shown(shown[gift.value.step]).contains_exact(value):
-                    return f"{calls[gift.value.step].call} no longer gives the {kind} {value!r}"
-    return ""
 
 
 def _leading(
@@ -245,18 +208,6 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
         if ARTICLES.match(said):
             remedy = "write the article in the phrase or in the phrase book, not in both"
             yield f"{phrase!r} may come to say {said!r}: {remedy}"
-
-
-def doubled(catalogue: Catalogue) -> Iterator[str]:
-    """The phrases whose slots may bring a word that stands right before them, which every judge
-    refuses."""
-    for recipe in catalogue.recipes.values():
-        for phrase, said in _joints(catalogue, recipe):
-            if DOUBLED.match(said) and not ARTICLES.match(said):
-                yield (
-                    f"{recipe.name}: {phrase!r} may come to say {said!r}, which is refused as a "
-                    f"doubled word"
-                )
 
 
 def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ fields of a record have to do with each other, `Task.from_json` says, in its own
 import difflib
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,12 @@ from typing import Any
 import orjson
 from jsonschema_rs import ValidationError
 
-from rods.analysis.profile import profile
 from rods.analysis.schemas import Checker
-from rods.canonical import keyed_random
-from rods.composing.catalogue import catalogue_for
-from rods.composing.planning import plan
-from rods.composing.records import ComposeError
-from rods.config import Gates
-from rods.environments.base import Environment, Results, reference
+from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.extension import NOTHING
 from rods.files import BULK, explained, read_regular
-from rods.gates import grounding, leaks, missing, requests, varied
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
 from rods.gates.similarity import contamination, held_out_index, overlaps
@@ -46,7 +39,6 @@ from rods.tasks import (
 )
 from rods.worlds.checking import CheckReport, Fault
 
-PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 EXAMPLES: dict[str, str] = {
@@ -69,13 +61,6 @@ SHAPE = Checker(
         **_TABLES["rules"],
     }
 )
-Doubts = dict[str, list[tuple[int, str]]]  # by gate: line and first reason
-READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
-    "leaks": lambda environment, task, results: leaks(environment, task),
-    "grounding": grounding,
-    "requests": requests,
-    "missing": missing,
-}
 
 
 class Worlds(dict[str, Environment | Found]):
@@ -95,27 +80,18 @@ class Worlds(dict[str, Environment | Found]):
 
 
 def check_file(
-    path: Path,
-    environments: Environments,
-    *,
-    variants: bool = False,
-    against: Mapping[str, Sequence[AnyTask]] = NOTHING,
+    path: Path, environments: Environments, *, against: Mapping[str, Sequence[AnyTask]] = NOTHING
 ) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot
     be read.
 
-    Notes list tasks that stand on both sides of the split, and what the gates that read a variant's
-    texts would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
-    A training task that matches a held-out one of other files (`against`, by name) is a fault. With
-    `variants` notes also list the training tasks for which the procedural author finds no plan of a
-    variant, and why.
+    Notes list tasks that stand on both sides of the split: that is for the user to know, not a
+    fault. A training task that matches a held-out one of other files (`against`, by name) is one.
     """
     all_faults: list[Fault] = []
     tasks: dict[str, tuple[int, AnyTask]] = {}
     records = 0
     worlds = Worlds(environments)
-    doubts: Doubts = {gate: [] for gate in READING}
-    plans: list[tuple[int, str]] = []
     for number, record, broken in _records(path):
         records += 1
         faults_here = broken or record_faults(record)
@@ -128,53 +104,18 @@ def check_file(
             else:
                 tasks[task.id] = (number, task)
                 faults_here += _world_faults(task, worlds)
-                world = worlds[task.environment.name]
-                if not faults_here and not isinstance(world, tuple):
-                    if isinstance(task, Task):
-                        _doubt(task, world, number, doubts)
-                    if variants and task.split == "train":
-                        plans.append((number, _unplanned(world, task)))
         all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     if not records:
         all_faults.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
     for name, others in against.items():
         held_out = held_out_index(others)
-        taught = (
-            (number, task) for number, task in tasks.values() if task.split not in HELD_OUT_SPLITS
-        )
-        for number, task in taught:
-            leaks_here = (
-                f"leaks into {name}: {reason}" for reason in contamination(task, held_out)
-            )
-            all_faults += [
-                Fault(f"{path}:{number}", "", leak, "leave it out") for leak in leaks_here
-            ]
-    report = _report(path, records, _once(all_faults), tasks, doubts)
-    if not variants:
-        return report
-    notes = [f"line {number} cannot be varied: {why}" for number, why in plans if why]
-    facts = {**report.facts, "variable": len(plans) - len(notes), "training": len(plans)}
-    return replace(report, notes=(*report.notes, *notes), facts=facts)
-
-
-def _unplanned(environment: Environment, task: AnyTask) -> str:
-    """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where
-    it finds one."""
-    if not isinstance(task, Task):
-        lacking = "it has no ground truth by turn and no witness"
-        return "" if varied(task) else lacking
-    why = ""
-    for number in range(PLANS):
-        rng = keyed_random(number, "data check", task.id)
-        try:
-            catalogue = catalogue_for(environment)
-            shape = profile(environment, task)
-            plan(catalogue, environment, shape, task.type, seed=task, limits=Gates(), rng=rng)
-        except ComposeError as error:
-            why = error.detail
-        else:
-            return ""
-    return why
+        for number, task in tasks.values():
+            if task.split not in HELD_OUT_SPLITS:
+                all_faults += [
+                    Fault(f"{path}:{number}", "", f"leaks into {name}: {reason}", "leave it out")
+                    for reason in contamination(task, held_out)
+                ]
+    return _report(path, records, _once(all_faults), tasks)
 
 
 def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:
@@ -238,11 +179,7 @@ def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
 
 
 def _report(
-    path: Path,
-    records: int,
-    all_faults: list[Fault],
-    tasks: dict[str, tuple[int, AnyTask]],
-    doubts: Doubts,
+    path: Path, records: int, all_faults: list[Fault], tasks: dict[str, tuple[int, AnyTask]]
 ) -> CheckReport:
     sound = [task for _, task in tasks.values()]
     shared = overlaps(sound)
@@ -254,13 +191,6 @@ def _report(
             f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
             f"first line {lines[0]}: {matching[0][1]}. --json lists all"
         )
-    for gate, refused in doubts.items():
-        if refused:
-            line, reason = refused[0]
-            notes.append(
-                f"gate {gate} would refuse {len(refused)} of these as variants, first line {line}: "
-                f"{reason}"
-            )
     facts: dict[str, Any] = {
         "tasks": records,
         "splits": dict(Counter(task.split for task in sound)),
@@ -269,7 +199,6 @@ def _report(
             {"task": task, "rule": match.rule, "held_out": match.other, "turn": match.turn}
             for task, match in shared
         ],
-        "refused_as_variants": {gate: len(refused) for gate, refused in doubts.items()},
     }
     return CheckReport(str(path), tuple(all_faults), tuple(notes), facts)
 
@@ -320,18 +249,6 @@ def _whole_faults(world: Environment, task: AnyTask) -> Iterator[Found]:
         reasons = [Reason(f"asking its checks raised {type(error).__name__}: {error}")]
     for reason in reasons:
         yield "goal", str(reason), "correct the tools, the state, or the checks"
-
-
-def _doubt(task: Task, world: Environment, line: int, doubts: Doubts) -> None:
-    """Asks the gates that read texts and look for ways round."""
-    results = run(world, task)
-    for gate, reasons in READING.items():
-        try:
-            refused = reasons(world, task, results)
-        except Exception as error:  # noqa: BLE001 - a user's environment may raise anything; it is reported
-            refused = [Reason(f"asking it raised {type(error).__name__}: {error}")]
-        if refused:
-            doubts[gate].append((line, str(refused[0])))
 
 
 def record_faults(record: Any) -> list[Found]:

@@ -16,7 +16,7 @@ from rods.composing.records import ComposeError
 from rods.gates import drafts
 from rods.gates.ground_truth import run
 from rods.tasks import TASK_TYPES
-from rods.worlds.checking.soundness import doubled, faults
+from rods.worlds.checking.soundness import faults
 from tests.environments import load
 from tests.rods.composing.drafts import desk
 
@@ -99,15 +99,6 @@ def test_an_article_that_phrase_and_phrase_book_both_write_is_named() -> None:
 
 
 ARTICLE = "write the article in the phrase or in the phrase book, not in both"
-
-
-def test_a_word_that_phrase_and_phrase_book_both_write_is_noted() -> None:
-    recipe = Recipe(
-        "r", (step("read_file", file="^file"),), ("see that {file} is read", "read {file}")
-    )
-    book = replace(desk().book, things={"file": Words(("the {noun}",), ("that file",))})
-    (found,) = doubled(replace(desk(), recipes={"r": recipe}, book=book))
-    assert "'that that file'" in found and found.startswith("r: 'see that {file} is read'")
 
 
 WORDS = {**desk().book.things, "dance": Words(("the {noun}",), ("it",))}

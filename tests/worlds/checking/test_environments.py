@@ -66,40 +66,6 @@ def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkey
     assert fault.remedy.startswith("end its source with /free_book")
 
 
-@pytest.mark.few("books", others="slow")
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("return add(dict(draft.state), spoken, rng)", ""),
-        (
-            'return {**draft.state, "books": {"999": {"title": "x", "shelf": "y"}, '
-            '**draft.state["books"]}}',
-            "books",
-        ),
-        ('return {"books": 7}', "the padded state is illegal"),
-        ('raise KeyError("no more titles")', "pad raised KeyError"),
-    ],
-)
-def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, template, line, why):
-    sound = "return add(dict(draft.state), spoken, rng)"
-    for name in ("world.py", "catalogue.toml"):
-        text = (template / name).read_text()
-        assert name != "world.py" or sound in text
-        (tmp_path / name).write_text(text.replace(sound, line))
-    monkeypatch.chdir(tmp_path)
-    report = check_environment("world.py:environment", Environments())
-    notes = [note for note in report.notes if note.startswith("pad: ")]
-    assert report.ok and bool(notes) == bool(why), report.lines()
-    if why == "books":  # what is bought gets another number
-        assert (
-            "3 of 15 recipes" in notes[0]
-            and "(buy, lend_it, lend_them)" in notes[0]
-            and "no longer gives" in notes[0]
-        )
-    elif why:
-        assert "15 of 15 recipes" in notes[0] and why in notes[0]
-
-
 @pytest.mark.few(5, others="slow")
 @pytest.mark.parametrize(
     ("name", "where", "word"),

@@ -1,6 +1,5 @@
 """`rods data check` names every fault with line, field and remedy."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -197,65 +196,6 @@ def test_a_world_that_many_tasks_share_is_one_note(tmp_path):
     )
 
 
-def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_path):
-    user = {"script": ["Use write: milk, two bottles.", "Read it to me, and note 12, too."]}
-    report = check(tmp_path, record(), record(user=user, state={"counters": {"tea": 1}}))
-    assert report.ok
-    assert report.facts["refused_as_variants"] == {
-        "leaks": 1,
-        "grounding": 0,
-        "requests": 1,
-        "missing": 0,
-    }
-    assert (
-        "gate leaks would refuse 1 of these as variants, first line 2: turn 0: the text names the "
-        "tool" in str(report.notes)
-    )
-
-
-def vary(template, folder, monkeypatch, *gone):
-    """The check of the template's tasks, without the recipes in `gone`."""
-    shutil.copytree(template, folder)
-    monkeypatch.chdir(folder)
-    parts = re.split(r"(?m)^(?=\[recipes\.)", (folder / "catalogue.toml").read_text())
-    kept = (
-        part for part in parts if not part.startswith(tuple(f"[recipes.{name}]" for name in gone))
-    )
-    (folder / "catalogue.toml").write_text("".join(kept))
-    tasks = folder / "tasks.jsonl"
-    tasks.write_bytes(rehashed(tasks, Environments())[1])
-    return check_file(tasks, Environments(), variants=True)
-
-
-def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was_near(
-    tmp_path, monkeypatch, template
-):
-    whole = vary(template, tmp_path / "whole", monkeypatch)
-    assert whole.ok and (whole.facts["variable"], whole.facts["training"]) == (10, 10)
-    assert not [note for note in whole.notes if "varied" in note]
-    report = vary(
-        template,
-        tmp_path / "cut",
-        monkeypatch,
-        "lend_it",
-        "move_it",
-        "reshelve",
-        "more_time",
-        "more_time_for_it",
-    )
-    (note,) = (note for note in report.notes if note.startswith("line 10 cannot be varied"))
-    assert (
-        "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans; of "
-        "400 plans" in note
-    )
-    assert "had the seed's very tools" in note
-    assert (
-        "recipe take_back, which calls the seed's own find_book, give_back: write one of other "
-        "tools" in note
-    )
-    assert report.ok and report.facts["variable"] == 9 and report.facts["training"] == 10
-
-
 def test_a_missing_or_empty_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
         check_file(tmp_path / "none.jsonl", ENVIRONMENTS)
@@ -314,9 +254,6 @@ def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
     }
     report = check(tmp_path, sound, rubric, record())
     assert report.ok and report.facts["tasks"] == 3
-    report = check_file(tmp_path / "tasks.jsonl", ENVIRONMENTS, variants=True)
-    assert report.ok and report.facts["training"] == 3
-    assert "line 2 cannot be varied: it has no ground truth by turn" in " ".join(report.notes)
     report = check(
         tmp_path,
         {**sound, "goal": {"checks": [{"name": "bill_is_torn"}]}},
