@@ -20,7 +20,6 @@ from rods.analysis.schemas import Checker
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.extension import NOTHING
 from rods.files import BULK, explained, read_regular
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
@@ -80,7 +79,10 @@ class Worlds(dict[str, Environment | Found]):
 
 
 def check_file(
-    path: Path, environments: Environments, *, against: Mapping[str, Sequence[AnyTask]] = NOTHING
+    path: Path,
+    environments: Environments,
+    *,
+    against: Mapping[str, Sequence[AnyTask]] | None = None,
 ) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot
     be read.
@@ -107,7 +109,7 @@ def check_file(
         all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     if not records:
         all_faults.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
-    for name, others in against.items():
+    for name, others in (against or {}).items():
         held_out = held_out_index(others)
         for number, task in tasks.values():
             if task.split not in HELD_OUT_SPLITS:
