@@ -43,55 +43,20 @@ class Judged:
 CUT = frozenset({"length", "context"})
 
 
-class BfclBenchmark(Benchmark):
-    """The benchmark (rods.family.benchmarks.contract). The data are read when something of them is
-    asked for."""
+class ResultFiles(Benchmark):
+    """A benchmark of the wheel, which has result files and a scorer. The data are read when
+    something of them is asked for."""
 
-    name = "bfcl"
-    title = "BFCL multi-turn"
-    kinds: Sequence[str] = TASK_TYPES
-    measures: Sequence[str] = ("official", "strict", "progress")
-    protocols: Sequence[Protocol] = ("official", "tags", "hermes", "compact")
-    documents: Sequence[Documents] = ("full", "signatures")
-    part: Part = "held-out"
-    parts: Mapping[Part, str] = {
-        "held-out": "held-out (the papers' 400)",
-        "test": "unseen by any stage (300)",
-        "train": "training tasks",
-    }
     data: Mapping[str, str] = results.DATA
 
     @property
     def environment(self) -> str:
         return bfcl.environment().hash
 
-    @cached_property
-    def by_id(self) -> Mapping[str, Task]:
-        return {self.identifier(task): task for task in bfcl.tasks()}
-
-    def kind(self, task: AnyTask) -> str:
-        return task.type
-
-    def maker(self, settings: Settings) -> Maker:
-        return EpisodeMaker(bfcl.environment(), settings)
-
-    def score(self, episode: Episode) -> Score:
-        task = self.by_id[episode.task]
-        whole = episode.end not in CUT or not isinstance(episode.result, list)
-        outputs = episode.result if whole else episode.result[:-1]
-        judged = self._judge.judge(task, outputs, episode.form)
-        return Score(
-            task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split
-        )
-
-    @cached_property
-    def _judge(self) -> "EpisodeJudge":
-        return EpisodeJudge(bfcl.environment())
-
     @property
     def categories(self) -> Sequence[str]:
         """Of its result files."""
-        return [f"multi_turn_{kind}" for kind in self.kinds]
+        return self.kinds
 
     def recorded(
         self, path: Path, tasks: Mapping[str, AnyTask], form: Form
@@ -115,6 +80,50 @@ class BfclBenchmark(Benchmark):
 
     def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form) -> Scores:
         return scorer.verdicts(samples, form)
+
+
+class BfclBenchmark(ResultFiles):
+    """The benchmark (rods.family.benchmarks.contract)."""
+
+    name = "bfcl"
+    title = "BFCL multi-turn"
+    kinds: Sequence[str] = TASK_TYPES
+    measures: Sequence[str] = ("official", "strict", "progress")
+    protocols: Sequence[Protocol] = ("official", "tags", "hermes", "compact")
+    documents: Sequence[Documents] = ("full", "signatures")
+    part: Part = "held-out"
+    parts: Mapping[Part, str] = {
+        "held-out": "held-out (the papers' 400)",
+        "test": "unseen by any stage (300)",
+        "train": "training tasks",
+    }
+
+    @property
+    def categories(self) -> Sequence[str]:
+        return [f"multi_turn_{kind}" for kind in self.kinds]
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Task]:
+        return {self.identifier(task): task for task in bfcl.tasks()}
+
+    def kind(self, task: AnyTask) -> str:
+        return task.type
+
+    def maker(self, settings: Settings) -> Maker:
+        return EpisodeMaker(bfcl.environment(), settings)
+
+    def score(self, episode: Episode) -> Score:
+        task = self.by_id[episode.task]
+        whole = episode.end not in CUT or not isinstance(episode.result, list)
+        outputs = episode.result if whole else episode.result[:-1]
+        judged = self._judge.judge(task, outputs, episode.form)
+        return Score(
+            task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split
+        )
+
+    @cached_property
+    def _judge(self) -> "EpisodeJudge":
+        return EpisodeJudge(bfcl.environment())
 
 
 class EpisodeMaker(Maker):

@@ -15,12 +15,12 @@ from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl import results
-from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
+from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.decoding import decode
 from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, taken
 from rods.family.benchmarks.episodes import ItemJob, Maker, Unjudged
-from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.execution import PREFIX
@@ -28,18 +28,9 @@ from rods.worlds.bfcl.execution import PREFIX
 _IGNORED = re.compile(r"[,./\-_*^()]")
 
 
-class Questions(BfclBenchmark):
+class Questions(ResultFiles):
     """A benchmark of such questions. The provenance of a task has its `kind`, and its `answers`;
     without any it has no score."""
-
-    measures: Sequence[str] = ("official",)
-    protocols: Sequence[Protocol] = ("official",)
-    documents: Sequence[Documents] = ("full",)
-    part: Part = "all"
-    parts: Mapping[Part, str] = {"all": "all questions"}
-
-    def kind(self, task: AnyTask) -> str:
-        return str(task.provenance["kind"])
 
     def score(self, episode: Episode) -> Score:
         task = self.by_id[episode.task]

@@ -29,7 +29,6 @@ class WebSearch(Questions):
     name = "bfcl_search"
     title = "BFCL web search"
     kinds: Sequence[str] = ("web_search_base", BARE)
-    categories: Sequence[str] = kinds
     needs: Mapping[Need, Sequence[str]] = {"search": kinds}
 
     @property

@@ -12,12 +12,12 @@ from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import Message, NeedText, Reply, StepTrace, Trace, TurnTrace
-from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
+from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness
 from rods.family.benchmarks.bfcl_single import matching, source_text
 from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
-from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
 from rods.worlds.bfcl import wheel
@@ -35,21 +35,12 @@ class Item(NamedTuple):
     answers: Sequence[matching.Decoded]
 
 
-class SingleTurns(BfclBenchmark):
+class SingleTurns(ResultFiles):
     """The benchmark (rods.family.benchmarks.contract)."""
 
     name = NAME
     title = "BFCL single turns"
     kinds: Sequence[str] = DECLARED["categories"]
-    measures: Sequence[str] = ("official",)
-    protocols: Sequence[Protocol] = ("official",)
-    documents: Sequence[Documents] = ("full",)
-    part: Part = "all"
-    parts: Mapping[Part, str] = {"all": "all items"}
-
-    @property
-    def categories(self) -> Sequence[str]:
-        return self.kinds
 
     @cached_property
     def items(self) -> dict[str, Item]:
@@ -85,9 +76,6 @@ class SingleTurns(BfclBenchmark):
             )
             for name, item in self.items.items()
         }
-
-    def kind(self, task: AnyTask) -> str:
-        return str(task.provenance["kind"])
 
     def maker(self, settings: Settings) -> "SingleTurnMaker":
         return SingleTurnMaker(self.items, settings)
