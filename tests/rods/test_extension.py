@@ -57,7 +57,9 @@ def _types() -> dict[str, object]:
             for match in STANDS.finditer(path.read_text("utf-8")):
                 parts = path.relative_to(ROOT).with_suffix("").parts
                 module = ".".join(("rods", *parts[parts[0] == "rods" :])).removesuffix(".__init__")
-                hints = typing.get_type_hints(importlib.import_module(module), None, {"Config": Config})
+                hints = typing.get_type_hints(
+                    importlib.import_module(module), None, {"Config": Config}
+                )
                 found[match["name"]] = typing.get_args(hints[match["variable"]])[0]
     return found
 
