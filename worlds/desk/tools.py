@@ -38,24 +38,21 @@ def on_entry(of: str, does: Sequence[str], *, unlocked: bool = False) -> ToolFun
     field = fields[-1] if fields else ""
     alone = len(fields) == 1
     entries = place(part)
-    unknown = f"no such {of}"
 
     def listed(state: State, **arguments: Any) -> dict[str, Any]:
         return {fields[0]: _names(entries(state), field, arguments[field])}
 
     def show(state: State, **arguments: Any) -> dict[str, Any]:
-        if (entry := entries(state).get(arguments[argument])) is None:
-            raise Refused(unknown)
+        entry = _entry(entries(state), arguments[argument], of)
         return {field: entry[field]} if alone else {name: entry[name] for name in fields}
 
     def remove(state: State, **arguments: Any) -> dict[str, Any]:
-        if entries(state).pop(arguments[argument], None) is None:
-            raise Refused(unknown)
+        _entry(entries(state), arguments[argument], of)
+        del entries(state)[arguments[argument]]
         return {"ok": True}
 
     def change(state: State, **arguments: Any) -> dict[str, Any]:
-        if (entry := entries(state).get(arguments[argument])) is None:
-            raise Refused(unknown)
+        entry = _entry(entries(state), arguments[argument], of)
         if unlocked and entry["locked"]:
             raise Refused("file locked")
         if what == "join":

@@ -281,4 +281,4 @@ def test_an_endpoint_that_fails_is_nobody_s_failure(
 def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(
     stub: Stub, tmp_path: Path
 ) -> None:
-    goes_on_behind_kills(stub, PLAYER, tmp_path, at(stub), (2, 20))
+    goes_on_behind_kills(stub, PLAYER, tmp_path, at(stub), (2, 5))
