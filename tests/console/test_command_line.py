@@ -47,7 +47,7 @@ EXPECTED = {
     ),
     "data bfcl": ([], ["--out", "--json"]),
     "data tau2": ([], ["--json"]),
-    "data acebench": (["FOLDER"], ["--language", "--json"]),
+    "data acebench": (["FOLDER"], ["--json"]),
     "data export": (["RUN", "FOLDER"], ["--format", "--json"]),
     "env add": (
         ["NAME", "COMMAND"],
