@@ -24,10 +24,8 @@ from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
 from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.extension import closing_fields
-from rods.faults import LABELS
 from rods.observations import Group, Update
 from rods.tasks import AnyTask
-from rods.turn_statistics import dynamics, label_counts
 
 PROCESS = "trainer"
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
@@ -65,7 +63,9 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
-        self._groups: list[dict[str, Any]] = []  # of the last step that was written here
+        self.last_groups: list[
+            dict[str, Any]
+        ] = []  # records of the last step that was written here
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     def start(self, from_step: int | None = None) -> int:
@@ -134,33 +134,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             self._writer.append_group(records, closing, self._updates)
             self._updates = []
             self.state.catch_up()  # what was just written, by the same code as at a start
-        self._groups = contents
+        self.last_groups = contents
         return True
-
-    def gauges(self) -> dict[str, float]:
-        """For dashboards: zones, pool and staging, and of the last step that was written here
-        the mean `reward`, the share of each label (`label/<label>`), of turns with calls
-        (`turns/calling`), and the replies a turn (`turns/replies`); what is not known is left
-        out."""
-        counts = label_counts(self._groups)
-        last = dynamics(self._groups)
-        labels = (
-            {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
-        )
-        rewards = [
-            each["reward"]
-            for group in self._groups
-            for each in group["rollouts"]
-            if each["reward"] is not None
-        ]
-        mean = math.fsum(rewards) / len(rewards) if rewards else None
-        means = {
-            "reward": mean,
-            "turns/calling": last.calling_share,
-            "turns/replies": last.replies_a_turn,
-        }
-        present = {name: value for name, value in means.items() if value is not None}
-        return {**self.state.gauges(), **labels, **present}
 
     def write_update(self, update: Update) -> None:
         """Records what the update after the last step has shown: with the next step, so that it

@@ -25,7 +25,7 @@ from rods.buffers.run.run import Run
 from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
 from rods.files import BULK, read_regular
 from rods.observations import Group
-from rods.rules import refill
+from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
 
@@ -285,7 +285,7 @@ class Rederivation:
         seed = self.run.config.random_seeds.order
         rounds = self.run.config.rollouts.refill
         size = self.run.config.training.batch_tasks if rounds else len(groups)
-        if groups != refill.marked(groups, size):
+        if groups != order.with_replaced(groups, size):
             self.findings.problem(
                 where, "its groups that are replaced are not those that the rewards give"
             )
@@ -293,7 +293,7 @@ class Rederivation:
             tasks = [group.task for group in groups[size:]]
             self.findings.count("groups that refill", len(tasks))
             if tasks != (
-                expected := [*refill.derived(seed, step, self.slots, groups, size, rounds)]
+                expected := [*order.refilled(seed, step, self.slots, groups, size, rounds)]
             ):
                 self.findings.problem(
                     where, f"is refilled by {_tasks(tasks)}, and the rules give {_tasks(expected)}"

@@ -103,7 +103,7 @@ def _check_traces(run: Run, findings: Findings) -> None:
     what it did."""
     state = read_state(run)
     for step in Observations(run, strict=True).steps():
-        file = runfolder.trace_file(run.path, step.step, step.attempt)
+        file = run.trace_file(step.step, step.attempt)
         if not file.is_file():
             continue
         try:

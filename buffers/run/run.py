@@ -64,6 +64,10 @@ class Run:
     def name(self) -> str:
         return self.path.name
 
+    def trace_file(self, step: int, attempt: int) -> Path:
+        """Where the traces of a step are kept."""
+        return self.path / runfolder.TRACES / f"step_{step:08d}.a{attempt}.jsonl.gz"
+
     @cached_property
     def players(self) -> "Players":
         """Who plays and judges its tasks."""
