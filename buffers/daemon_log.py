@@ -13,9 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
-from rods.buffers.folds.seeds import Seeds
-from rods.buffers.folds.seeds import Unfinished as Unfinished  # what it hands to the daemon
-from rods.buffers.folds.totals import DaemonTotals as DaemonTotals
+from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.disk import sync_file
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record, quarantine, record

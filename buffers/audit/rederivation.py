@@ -12,9 +12,8 @@ import orjson
 
 from rods import interfaces
 from rods.buffers.folds.observations import ClosedStep, Observations, digest
-from rods.buffers.folds.pool import Pool, fix, initial, windows_json
+from rods.buffers.folds.pool import Pool, Staging, fix, initial, windows_json
 from rods.buffers.folds.slot_sources import sources
-from rods.buffers.folds.staging import Staging
 from rods.buffers.log.record_bytes import STEP_FIELDS, Record
 from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import Tail

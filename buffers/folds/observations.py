@@ -14,24 +14,14 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.folds.snapshots import Snapshots
-from rods.buffers.log.parts import last_record, segments
-from rods.buffers.log.record_bytes import (
-    Record,
-    believed,
-    group_of,
-    is_record,
-    misfit,
-    parsed,
-    read_line,
-)
-from rods.buffers.log.tail import BLOCK, Tail
+from rods.buffers.folds.snapshots import KeptTail, Snapshots
+from rods.buffers.log.parts import last_record, records_with
+from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
 from rods.extension import Told, extensions, new_folds, told_of
-from rods.files import open_regular
 from rods.observations import Group
 from rods.rules.tracker import Tracker
 
@@ -116,8 +106,7 @@ class Observations:
     update: Record | None
     rewound: bool  # whether the last look met a start that dropped steps
     starts: AttemptHistory
-    snapshot: int  # the seq up to which closed parts need not be read again
-    tail: Tail
+    tail: KeptTail
     _digests: bytearray  # of the live steps, one behind the other
 
     def __init__(
@@ -193,10 +182,6 @@ class Observations:
     def _follow(self) -> Iterator[ClosedStep | None]:
         """Folds what is new and yields it, and None when a start drops steps that were folded."""
         for record, groups in self.tail.groups():
-            if self.tail.closed > self.snapshot:  # up to there, all is folded
-                self.snapshot = self.tail.closed
-                if self._keep:
-                    self._snapshots.write(self.snapshot, self.state())
             if record["kind"] == "start":
                 if self.starts.add(record) and record["from_step"] < self.last_step:
                     yield None
@@ -222,30 +207,18 @@ class Observations:
         self.update = None
         self.tracker = Tracker(self.run.config.zones, self.run.config.selection.boundary)
         self.folds = new_folds(self.run.config)
-        newest = iter(()) if self._every_step else self._snapshots.newest()
-        for seq, skip, (starts, last_step, digests, tracker, folds, drawn) in newest:
-            before = AttemptHistory.from_json(starts).attempt
-            history = known_starts(self._log, AttemptHistory.from_json(starts), skip)
-            if history.limit(before) < last_step or self._written() - last_step < self._recent:
-                # a later start has dropped steps that the snapshot holds, or too few follow it
-                continue
-            self.starts = history
-            self.last_step = last_step
-            self._digests = bytearray.fromhex(digests)
-            self.drawn = dict(drawn)
-            self.tracker.load(tracker)
-            for name, fold in self.folds.items():
-                fold.load(folds[name])
-            self.snapshot = seq
-            break
-        else:
+        self.starts = AttemptHistory()
+        self.last_step = 0
+        self._digests = bytearray()
+        self.drawn = {}
+        self.tail = KeptTail(
+            self._snapshots,
+            None if self._every_step else self._restore,
+            self.snapshot if self._keep else None,
+            strict=self._strict,
+        )
+        if not self.tail.snapshot:
             self.starts = known_starts(self._log)
-            self.last_step = 0
-            self._digests = bytearray()
-            self.drawn = {}
-            self.snapshot = 0
-            skip = frozenset()
-        self.tail = Tail(self._log, strict=self._strict, after=self.snapshot, skip=skip)
 
     def of_folds(self, where: Told) -> dict[str, Any]:
         """What all extensions tell there of their folds."""
@@ -261,35 +234,45 @@ class Observations:
                 return float(last.get("step") or last.get("from_step") or 0)
         return 0.0
 
-    def state(self) -> Any:
-        """What a snapshot keeps, as JSON can say it."""
+    def snapshot(self) -> Any:
+        """The whole fold as JSON, for `_restore`."""
         return [
             self.starts.as_json(),
             self.last_step,
             self._digests.hex(),
-            self.tracker.state(),
+            self.tracker.snapshot(),
             {name: fold.state() for name, fold in self.folds.items()},
             [*self.drawn.items()],
         ]
+
+    def _restore(self, kept: Any, parts: Container[str]) -> bool:
+        """Takes a snapshot of the fold of these parts; False where a later start has dropped steps
+        that it holds, or too few follow it."""
+        starts, last_step, digests, tracker, folds, drawn = kept
+        before = AttemptHistory.from_json(starts).attempt
+        history = known_starts(self._log, AttemptHistory.from_json(starts), parts)
+        if history.limit(before) < last_step or self._written() - last_step < self._recent:
+            return False
+        self.starts = history
+        self.last_step = last_step
+        self._digests = bytearray.fromhex(digests)
+        self.drawn = dict(drawn)
+        self.tracker.restore(tracker)
+        for name, fold in self.folds.items():
+            fold.load(folds[name])
+        return True
 
 
 def known_starts(
     path: Path, starts: AttemptHistory | None = None, skip: Container[str] = frozenset()
 ) -> AttemptHistory:
-    """Adds to `starts` (default: none) those in a log of observations, but for the
-    parts named in `skip`. They are found without parsing the rest: folds that know them beforehand
-    read the log once, however often it was rewound. Relies on records being compact JSON
-    (docs/protocol.md)."""
+    """Adds to `starts` (default: none) those in a log of observations, but for the parts named in
+    `skip`: folds that know them beforehand read the log once, however often it was rewound. Relies
+    on records being compact JSON (docs/protocol.md)."""
     starts = starts or AttemptHistory()
-    for part in segments(path):
-        if part.name in skip:
-            continue
-        with open_regular(part) as file:
-            while block := file.read(BLOCK) + read_line(file, part):
-                for line in block.splitlines(keepends=True) if START in block else ():
-                    whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
-                    if whole and (record := parsed(line[:-1], part, 0))["kind"] == "start":
-                        starts.add(record)
+    for found in records_with(path, START, skip):
+        if found["kind"] == "start":
+            starts.add(found)
     return starts
 
 

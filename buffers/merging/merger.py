@@ -10,9 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rods.buffers.folds.pool import Pool
+from rods.buffers.folds.pool import Pool, Staging
 from rods.buffers.folds.seeds import Seeds
-from rods.buffers.folds.staging import Staging
 from rods.buffers.log.disk import sync_file
 from rods.buffers.log.parts import LOOKS, first_seq, segments
 from rods.buffers.log.record_bytes import Damage, Record, record

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from rods.buffers.folds.pool import Member, Pool
-from rods.buffers.folds.staging import Candidate
+from rods.buffers.folds.pool import Candidate, Member, Pool
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage

@@ -130,12 +130,12 @@ class _Row:
     step: int = 0  # of the latest group that was counted or truncated
     truncated: bool = False  # whether that one was truncated
 
-    def state(self) -> list[Any]:
+    def snapshot(self) -> list[Any]:
         ring = base64.b64encode(self.ring).decode()
         return [*self.key, ring, self.counted, self.step, self.truncated]
 
     @staticmethod
-    def load(values: list[Any]) -> "_Row":
+    def restored(values: list[Any]) -> "_Row":
         task, reward, lineage, ring, *latest = values
         return _Row((task, reward, lineage), bytearray(base64.b64decode(ring)), *latest)
 
@@ -154,19 +154,19 @@ class Tracker:
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._zones: dict[str, Zone | None] = {}  # of tasks whose zone was asked for since then
 
-    def state(self) -> Any:
-        """The whole state as JSON, for `load`."""
+    def snapshot(self) -> Any:
+        """The whole fold as JSON, for `restore`."""
         places = {key: place for place, key in enumerate(self._rows)}
         return {
-            "rows": [row.state() for row in self._rows.values()],
+            "rows": [row.snapshot() for row in self._rows.values()],
             "current": {task: places[row.key] for task, row in self._current.items()},
             "progress": {task: places[row.key] for task, row in self._progress.items()},
             "last": self._last,
         }
 
-    def load(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
-        rows = [_Row.load(values) for values in state["rows"]]
+        rows = [_Row.restored(values) for values in state["rows"]]
         self._rows = {row.key: row for row in rows}
         self._lineages = {row.key[2]: None for row in rows}
         self._current.update((task, rows[place]) for task, place in state["current"].items())

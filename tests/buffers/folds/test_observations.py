@@ -82,7 +82,7 @@ def state_of(path: Run, cuts: Sequence[int], data: bytes) -> Any:
     for size in (*sorted(cuts), len(data)):
         log.write_bytes(data[:size])
         follower.catch_up()
-    return follower.state()
+    return follower.snapshot()
 
 
 @settings(
