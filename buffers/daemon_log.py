@@ -14,20 +14,10 @@ from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
 from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
-from rods.buffers.log.disk import sync_file
-from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
-from rods.buffers.run.locks import Ownership
+from rods.buffers.run.locks import OwnedLog
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import (
-    EXPANDED,
-    OBSERVATIONS,
-    POOL,
-    REJECTED,
-    SEEDS,
-    expanded_segment,
-)
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
 
@@ -46,22 +36,15 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
     def __init__(self, run: Run) -> None:
         run.check_environments()
         self.run = run
-        self._ownership = Ownership(run.path, SEEDS, PROCESS)
-        self.heartbeat = self._ownership.heartbeat
-        self.check = self._ownership.check
-        self._part_bytes = run.config.operation.log_part_bytes
+        self._log = OwnedLog(run, run.seeds_log, PROCESS)
+        self._seeds = self._log.writer
+        self.heartbeat = self._log.heartbeat
+        self.check = self._log.check
         try:
-            # a folder that is moved meanwhile looks like logs that have lost their end
-            with self._ownership.held():
-                run.check_not_extended()
-                self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
-                self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
-                parts = segments(run.path / EXPANDED)  # epoch 0's where there is none
-                last = (
-                    parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0] if parts else 0
-                )
-                self._epoch = int(last)
-                self._expanded = self._expanded_part()
+            with self._log.held():
+                self._rejected = run.writer(run.rejected_log)
+                self._epoch = self._open_epoch = run.newest_expanded
+                self._expanded = run.writer(run.expanded_log, self._epoch)
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
                     self.state.poll()  # from here on it learns what is written by applying it
@@ -73,7 +56,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             self._variants = GroupCommit(self._current_part)
             self._failures = GroupCommit(lambda: self._rejected)
         except BaseException:
-            self._ownership.release()
+            self._log.close()
             raise
 
     @property
@@ -81,7 +64,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         """Records in these logs: a number that grows whenever work gets done."""
         return self._seeds.seq + self._expanded.seq + self._rejected.seq
 
-    def read_epoch(self, epoch: int) -> None:
+    def note_epoch(self, epoch: int) -> None:
         """Notes the epoch of a step record that the daemon has read: the next variant goes into
         that part, or stays in a later one."""
         self._epoch = max(self._epoch, epoch)
@@ -105,8 +88,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
                 f"step {step} was considered before, or a later one was",
                 where=str(self._seeds.path),
             )
-        for name in (OBSERVATIONS, POOL):
-            await asyncio.to_thread(sync_file, self.run.path / name)
+        await asyncio.to_thread(self.run.sync, self.run.observations_log, self.run.pool_log)
         records = [
             record(
                 "picked",
@@ -179,9 +161,9 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         """Writes what waits; blocks for as long as the disk takes."""
         for commit in (self._picks, self._variants, self._failures):
             commit.close()
-        for writer in (self._seeds, self._expanded, self._rejected):
-            writer.close()
-        self._ownership.release()
+        self._expanded.close()
+        self._rejected.close()
+        self._log.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -194,15 +176,11 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
 
     def _current_part(self) -> LogWriter:
         """The part of the expanded log that is due: that of the highest epoch read."""
-        if self._expanded.path.name != expanded_segment(self._epoch):
+        if self._open_epoch != self._epoch:
             self._expanded.close()
-            self._expanded = self._expanded_part()
+            self._open_epoch = self._epoch
+            self._expanded = self.run.writer(self.run.expanded_log, self._epoch)
         return self._expanded
-
-    def _expanded_part(self) -> LogWriter:
-        path = self.run.path / expanded_segment(self._epoch)
-        log = self.run.path / EXPANDED
-        return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:
         # how many a pick yields depends on the others (rods.daemon.static_pool)

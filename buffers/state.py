@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from rods.buffers.folds.observations import AttemptHistory, ClosedStep, Observations, known_starts
-from rods.buffers.folds.pool import Member, Pool, Staging, fix, initial
+from rods.buffers.folds.pool import Member, Pool, Staging, fix, initial, windows_json
 from rods.buffers.folds.slot_sources import drawn_task, sources
 from rods.buffers.folds.snapshots import KeptTail, Snapshots
 from rods.buffers.log.record_bytes import Record, misfit
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS, POOL
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL, TRACKER_VERSION
 from rods.canonical import content_id
 from rods.errors import CorruptLogError
 from rods.extension import NOTHING, shown_next
@@ -255,6 +255,29 @@ class RunState(Observations):
             "pool/retired": self.pool.retired,
             "staging/waiting": len(self.staging),
             **self.of_folds("gauges"),
+        }
+
+    def tracker_json(self) -> dict[str, Any]:
+        """The content of tracker.json: every task that a live step has named and that has not left
+        for good, with its windows."""
+        tasks = {}
+        for task_id, windows in windows_json(self.tracker, self.pool).items():
+            retired = self.pool.revivable.get(task_id)
+            member = retired.member if retired else self.active.get(task_id)
+            tasks[task_id] = {
+                "type": member.type if member else None,
+                "origin": None if member is None else "variant" if member.generated else "original",
+                "active": task_id in self.active,
+                "last_step": self.tracker.last_step(task_id),
+                "windows": windows,
+            }
+        return {
+            "version": TRACKER_VERSION,
+            "attempt": self.attempt,
+            "step": self.last_step,
+            "epoch": self.epoch,
+            **self.of_folds("status"),
+            "tasks": tasks,
         }
 
     def _all_live(self, pool: Pool) -> bool:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable
 from operator import attrgetter
 
-from rods.buffers.daemon_log import Unfinished
+from rods.buffers.folds.seeds import Unfinished
 
 BY_STEP = attrgetter("step")
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import structlog
 
-from rods.buffers.daemon_log import DaemonLog, Unfinished
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
 from rods.daemon.attempts import compute_of
@@ -201,7 +202,7 @@ class Service:
                     step.step, candidates, self.watch.active, state.last_picked, self.config
                 )
             self.seedless = not picks and not self.paused
-            self.log.read_epoch(step.epoch)
+            self.log.note_epoch(step.epoch)
             told = [
                 {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
                 for pick in picks

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rods.buffers.daemon_log import Unfinished
+from rods.buffers.folds.seeds import Unfinished
 from rods.config import Config
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.logs import log

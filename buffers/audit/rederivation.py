@@ -17,7 +17,7 @@ from rods.buffers.folds.slot_sources import sources
 from rods.buffers.log.record_bytes import STEP_FIELDS, Record
 from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import Tail
-from rods.buffers.merging.merger import admissions, merge_records, recorded_slots
+from rods.buffers.merging.merger import merge_records, recorded_slots
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
@@ -113,7 +113,7 @@ class Rederivation:
         # lost records of pool.jsonl that the rules give, by seq
         self.restored: dict[int, Record] = {}
         self.fixed: dict[int, Record] = {}
-        self._admitted = admissions(run.path)
+        self._admitted = run.admissions
         self._previous = 0
         # of extensions, as they stood before the step that is looked at
         self._folds = new_folds(run.config)

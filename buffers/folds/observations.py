@@ -18,7 +18,6 @@ from rods.buffers.folds.snapshots import KeptTail, Snapshots
 from rods.buffers.log.parts import last_record, records_with
 from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
 from rods.extension import Told, extensions, new_folds, told_of
@@ -127,7 +126,7 @@ class Observations:
         self._every_step = every_step
         self._keep = keep
         self._recent = recent
-        self._log = run.path / OBSERVATIONS
+        self._log = run.observations_log
         keys = {extension.name: extension.fold_key(run.config) for extension in extensions()}
         self._snapshots = Snapshots(
             self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys]
@@ -189,7 +188,7 @@ class Observations:
                 self.update = record
             elif record["kind"] == "step" and self.starts.counts(record):
                 if record["step"] > record["seq"]:  # each took a record at least
-                    raise misfit(OBSERVATIONS, record, "its step is beyond what the log can hold")
+                    raise misfit(self._log.name, record, "its step is beyond what the log can hold")
                 closed = ClosedStep(record, groups)
                 with believed(groups):
                     self.tracker.apply(groups, closed.counts(self.tracker.zones))

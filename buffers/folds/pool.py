@@ -1,6 +1,7 @@
 """The folds of pool.jsonl (`Pool`: which tasks are trained on, and what has left) and of the
 expanded log (`Staging`: accepted variants that no merge has decided about, the contents of all)."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
@@ -10,11 +11,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rods.buffers.log.parts import Lookup
+from rods.buffers.log.disk import sync_file
+from rods.buffers.log.parts import LOOKS, Lookup, first_seq, segments
 from rods.buffers.log.record_bytes import EPOCH_FIELDS, Record
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
+from rods.deadlines import ARRIVAL
+from rods.errors import InfrastructureError
 from rods.rules.retirement import TOO_HARD
 from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
@@ -22,6 +26,7 @@ from rods.tasks import AnyTask, TaskType
 # Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch
 # number fixes it, also when a later start has dropped that record: the epoch merged again decides
 # by the same.
+LOOK = 0.1  # seconds between looks at what the daemon has written
 FIXED = ("expanded_seq", "admissions")  # and the fields of extensions
 
 
@@ -237,6 +242,31 @@ class Staging:
                 self._waiting[record["seq"]] = Candidate(
                     record["seq"], record["pick"], *where, self._log
                 )
+
+    def read_up_to(self, seq: int, decided: Container[int]) -> None:
+        """Reads on until the record `seq`, which an earlier merge has read, is there. Raises
+        InfrastructureError where it does not arrive."""
+        deadline = time.monotonic() + ARRIVAL
+        while self.seq < seq:
+            if time.monotonic() > deadline:
+                raise InfrastructureError(
+                    f"{self.path}: an earlier merge read up to record {seq}, now they end at "
+                    f"record {self.seq}"
+                )
+            time.sleep(LOOK)
+            self.poll(decided)
+
+    def sync_behind(self, named: int) -> None:
+        """Makes durable what a merge will name: the parts that may hold more than the latest merge
+        on record has named, whoever made it, which is all up to the record `named`."""
+        for _ in range(LOOKS):
+            with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
+                for part in reversed(segments(self.path)):
+                    sync_file(part)
+                    if (first := first_seq(part)) is not None and first <= named + 1:
+                        break
+                return
+        raise InfrastructureError(f"{self.path}: its parts are being renamed all the time")
 
     def decide(self, seq: int) -> None:
         """A merge has injected or refused the variant at `seq`."""

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from rods.buffers.daemon_log import Unfinished
+from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.seed_queue import SeedQueue

@@ -20,7 +20,7 @@ import pytest
 from docs.generate.configuration import PAPER as PAGE
 from docs.generate.configuration import paper_page
 from rods import dialects
-from rods.buffers.daemon_log import Unfinished
+from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.creation import create_run
