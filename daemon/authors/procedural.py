@@ -145,11 +145,10 @@ class ProceduralAuthor:
     async def judge(
         self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
-        faults = await self._compute(
-            drafts.judge, self.catalogue, self.environment, task, draft, results
-        )
+        longest = self.catalogue.book.longest + wording.SLACK
+        defects = await self._compute(drafts.judge, self.environment, task, draft, longest)
         return Judgement(
-            "; ".join(fault.reason for fault in faults) or "no rule objects", tuple(faults)
+            "; ".join(defect.reason for defect in defects) or "no rule objects", tuple(defects)
         )
 
     async def _compute(self, function: Callable[..., T], *arguments: Any) -> T:
