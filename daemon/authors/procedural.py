@@ -17,8 +17,8 @@ from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, Judgement, T, Texts, in_thread
 from rods.environments.base import Environment, Results, kept
+from rods.faults import Defect
 from rods.gates import drafts
-from rods.gates.records import Defect
 from rods.tasks import Task, TaskType
 
 # seeds at a time, more gain nothing: one is composed while the other waits for a disk

@@ -11,8 +11,8 @@ from typing import Any
 from rods.analysis.containment import Text
 from rods.composing.records import Draft
 from rods.environments.base import Environment
-from rods.gates.leaks import leaks
-from rods.gates.records import Defect
+from rods.faults import Defect
+from rods.gates.texts import leaks
 from rods.tasks import RETURN_SENTENCE, Task
 
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)

@@ -16,8 +16,8 @@ from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import LONGEST
 from rods.environments.base import Environment, Results
+from rods.faults import Defect
 from rods.gates import drafts
-from rods.gates.records import Defect
 from rods.tasks import Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")

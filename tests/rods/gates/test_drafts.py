@@ -14,8 +14,8 @@ import pytest
 from rods.calls import Call
 from rods.composing.records import Draft
 from rods.composing.wording import SLACK
+from rods.faults import Defect
 from rods.gates.drafts import judge
-from rods.gates.records import Defect
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds import desk as desk_environment
 from tests.rods.composing.drafts import DESK, desk, made, planned
