@@ -20,8 +20,7 @@ from statistics import median
 
 from bench.figures import Figure, run
 from rods.config import Config
-from rods.daemon.authors.base import Assignment
-from rods.daemon.candidates import Rejection
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments

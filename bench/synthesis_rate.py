@@ -25,9 +25,8 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import Config, parse_config
-from rods.daemon.authors.base import Assignment, Author
+from rods.daemon.authors.base import Assignment, Author, Rejection
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from rods.daemon.candidates import Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline, TasksWithCalls
 from rods.environments.base import Environment

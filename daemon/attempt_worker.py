@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from rods.config import Config
-from rods.daemon.attempts import AnyOrder, Attempted, GateOrder
-from rods.daemon.authors.base import Asking
+from rods.daemon.attempts import AnyOrder, GateOrder
+from rods.daemon.authors.base import Asking, Attempted
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
-from rods.gates import check
-from rods.gates.records import Checked
+from rods.gates import Checked, check
 from rods.gates.similarity import SimilarityIndex
 
 T = TypeVar("T")

@@ -22,29 +22,33 @@ from rods.analysis.profile import Profile, distance, profile
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
-from rods.daemon.attempts import Attempted, Compute, GateOrder
+from rods.daemon.attempts import Compute, GateOrder
 from rods.daemon.authors.base import (
     Asking,
     Assignment,
+    Attempted,
     Author,
+    FormedTask,
+    Rejection,
     StagedAuthor,
+    StageName,
     T,
     TaskKind,
     V,
     WholeAuthor,
     in_thread,
+    plain,
+    with_blanks,
 )
 from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import FormedTask, Rejection, StageName, plain, with_blanks
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.extension import extensions
 from rods.faults import FINAL, PATCHABLE
-from rods.gates import check
+from rods.gates import Checked, check
 from rods.gates.ground_truth import abridged, brief
-from rods.gates.records import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.llm import BudgetSpent
 from rods.tasks import AnyTask, OpenTask, Task, TaskType

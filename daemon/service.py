@@ -22,8 +22,7 @@ from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
 from rods.daemon.attempts import compute_of
-from rods.daemon.authors.base import Assignment
-from rods.daemon.candidates import Rejection
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
 from rods.daemon.seed_queue import SeedQueue

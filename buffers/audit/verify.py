@@ -29,9 +29,9 @@ from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import CorruptLogError, UserError
 from rods.extension import extensions
+from rods.faults import Reason
 from rods.files import unpacked_lines
 from rods.gates.ground_truth import replay as ground_truth_faults
-from rods.gates.records import Reason
 from rods.observations import Group
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task

@@ -2,24 +2,35 @@
 functions that return reasons, none when the task passed. `check` asks them all, in the paper's
 order, as `[gates]` switches them."""
 
+from dataclasses import dataclass
+
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
-from rods.composing.lexicon import lexicon
 from rods.config import Gates
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Results
 from rods.extension import extensions
-from rods.faults import Gate
-from rods.gates.ground_truth import arguments, replayed, tools
-from rods.gates.grounding import grounding
-from rods.gates.leaks import leaks
+from rods.faults import Gate, GateRejection, Reason
+from rods.gates.ground_truth import arguments, misjudged, replayed, tools
 from rods.gates.missing import missing
-from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.referents import referents
-from rods.gates.requests import requests
 from rods.gates.similarity import SimilarityIndex, contamination, repeats
+from rods.gates.texts import leaks, requests
+from rods.gates.values import grounding, referents
 from rods.tasks import AnyTask, Task
 
 __all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none:
+    it is accepted).
+
+    `results` is None when the ground truth could not be run at all (another environment, an illegal
+    state), `profile` when it could not, or calls tools that the environment lacks."""
+
+    results: Results | None
+    profile: Profile | None
+    rejections: tuple[GateRejection, ...]
 
 
 def check(
@@ -42,12 +53,8 @@ def check(
     ]
     if results is not None and tools_exist:
         fair = gates.fair_blanks
-        catalogue = lexicon(environment).catalogue
-        misjudged = (
-            catalogue.misjudged(task, results) if catalogue is not None and gates.replay else ()
-        )
         asked += [
-            ("replay", [Reason(why, turn, at) for turn, at, why in misjudged]),
+            ("replay", misjudged(environment, task, results) if gates.replay else []),
             ("grounding", grounding(environment, task, results) if gates.grounding else []),
             ("requests", requests(environment, task, results) if gates.requests else []),
             ("referents", referents(environment, task, results) if gates.referents else []),

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from rods.calls import Call
+from rods.composing.lexicon import lexicon
 from rods.config import Gates
 from rods.conversations import Checks
 from rods.environments.base import Environment, Results, checks, reference
 from rods.errors import InfrastructureError
-from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED
-from rods.gates.records import Reason
+from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, Reason
 from rods.tasks import AnyTask, OpenTask, Task
 
 DIGEST = "sha256:"
@@ -136,6 +136,14 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
     except StateRejected as error:
         return None, [Reason(str(error))]
     return results, faults(environment, task, results)
+
+
+def misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:
+    """The calls that run here, and that the environment's official checker would hold against its
+    own ground truth."""
+    catalogue = lexicon(environment).catalogue
+    calls = () if catalogue is None else catalogue.misjudged(task, results)
+    return [Reason(why, turn, index) for turn, index, why in calls]
 
 
 def foreign(environment: Environment, task: AnyTask) -> list[Reason]:

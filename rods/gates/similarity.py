@@ -28,7 +28,7 @@ from rods.canonical import canonical
 from rods.conversations import Rubric
 from rods.environments import registry
 from rods.environments.base import Results
-from rods.gates.records import Reason
+from rods.faults import Reason
 from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Task
 
 GRAM = 8  # words

@@ -11,12 +11,10 @@ import pytest
 
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
-from rods.daemon.authors.base import Judgement
-from rods.daemon.candidates import plain, with_blanks
+from rods.daemon.authors.base import Judgement, plain, with_blanks
 from rods.errors import InfrastructureError
-from rods.faults import PATCHABLE, ErrorType
+from rods.faults import PATCHABLE, Defect, ErrorType
 from rods.gates import check
-from rods.gates.records import Defect
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
