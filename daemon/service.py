@@ -21,16 +21,13 @@ from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
-from rods.daemon.attempts import compute_of
 from rods.daemon.authors.base import Assignment, Rejection
-from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline
-from rods.daemon.seed_queue import SeedQueue
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
-from rods.daemon.watching import TrainerLife, Watch
+from rods.daemon.watching import SeedQueue, TrainerLife, Watch
 from rods.daemon.writers import Writers
 from rods.extension import extensions
-from rods.gates.similarity import held_out_index
+from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
 from rods.rules.selection import select
 from rods.tasks import AnyTask
@@ -51,23 +48,23 @@ class Service:
         self.config = run.config
         self.lockstep = run.config.sync == "lockstep"
         self.static = run.config.pool.static
-        self.writers = Writers(run, threads)
+        held_out = held_out_index(run.guarded)
+        self.writers = Writers(run, held_out, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
         bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
         self.queue = SeedQueue(bound or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
-        held_out = held_out_index(run.guarded)
-        self.compute = compute_of(run, held_out)
-        self.workers = self.writers.employed(run.config.operation.workers, self.compute)
-        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.compute)
+        self.pipeline = Pipeline(
+            run.config, held_out, threads, self.writers.kinds, self.writers.places
+        )
         self.generated: list[AnyTask] = []  # the variants of the pool
         given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
         works = (extension.daemon_work(*given) for extension in extensions())
-        self.works = [work for work in works if work is not None]  # beside picks
+        self.feature_work = [work for work in works if work is not None]  # beside picks
         # theirs: few, soon done, and never dropped
-        self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
+        self.feature_jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
         self.life = TrainerLife(run.path)
         # held while the watch reads on, so that nobody sees a pool half folded
         self.reading = asyncio.Lock()
@@ -87,23 +84,21 @@ class Service:
         in flight then stays unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                self.run.log_start("daemon", workers=self.workers, **self.writers.known())
+                self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
-                    works = (
+                    loops = (
                         self._watch(stop),
-                        self._beside(),
+                        self._do_feature_jobs(),
                         self._fill() if self.static else self._work(),
                     )
-                    tasks = [group.create_task(work) for work in works]
+                    tasks = [group.create_task(loop) for loop in loops]
                     await stop.wait()
                     for task in tasks:
                         task.cancel()
         finally:
-            for work in self.works:
+            for work in self.feature_work:
                 work.close()
             self.log.close()
-            if self.compute is not None:
-                self.compute.close()
 
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which
@@ -117,7 +112,7 @@ class Service:
 
     async def _watch(self, stop: asyncio.Event) -> None:
         first = True
-        said = False
+        reported = False
         while True:
             await asyncio.to_thread(self.log.check)
             await asyncio.to_thread(self.log.keep_totals)
@@ -127,18 +122,18 @@ class Service:
                 if first:
                     self._resume()
                     first = False
-                for work in self.works:
+                for work in self.feature_work:
                     for job in await asyncio.to_thread(work.due, self.watch.state):
-                        self.jobs.put_nowait(partial(work.work, job))
+                        self.feature_jobs.put_nowait(partial(work.work, job))
                 await self._drop_stale()
                 await self._consider()
-            if self.finished and not said:
+            if self.finished and not reported:
                 log.info(
                     "run finished",
                     step=self.watch.newest,
                     remedy="stop this daemon, it has nothing left to do",
                 )
-            said = self.finished
+            reported = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
             if (
@@ -178,7 +173,7 @@ class Service:
             return
         # in lockstep the next merge knows all that was due by then
         before = (
-            min((work.open_at for work in self.works), default=math.inf)
+            min((work.open_at for work in self.feature_work), default=math.inf)
             if self.lockstep
             else math.inf
         )
@@ -202,11 +197,11 @@ class Service:
                 )
             self.seedless = not picks and not self.paused
             self.log.note_epoch(step.epoch)
-            told = [
+            fields = [
                 {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
                 for pick in picks
             ]
-            await self.log.picked(step.step, step.epoch, told)
+            await self.log.picked(step.step, step.epoch, fields)
             self.queue.add(state.unfinished[pick.id] for pick in picks)
             self.owed += len(picks) * self.config.pipeline.variants_per_seed
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
@@ -227,7 +222,7 @@ class Service:
     @property
     def waiting(self) -> int:
         """Picks and jobs that nobody has begun."""
-        return len(self.queue) + self.jobs.qsize()
+        return len(self.queue) + self.feature_jobs.qsize()
 
     @property
     def finished(self) -> bool:
@@ -237,7 +232,7 @@ class Service:
         return last >= self.config.training.steps and not self.waiting and not self.in_flight
 
     def _beat(self) -> None:
-        written = self.log.written + sum(work.written for work in self.works)
+        written = self.log.written + sum(work.written for work in self.feature_work)
         at = {
             "step": self.watch.newest,
             "considered": self.log.state.last_considered,
@@ -249,7 +244,6 @@ class Service:
             "work": written + self.writers.calls,
         }
         progress = written, self.writers.calls
-        at |= {} if self.compute is None else self.compute.status()
         self.log.heartbeat.beat(
             progress=progress, state=self._state(), **at, **self.writers.status()
         )
@@ -273,7 +267,7 @@ class Service:
         latest: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
             while True:
-                while self.in_flight - self.ready >= self.workers:
+                while self.in_flight - self.ready >= self.writers.workers:
                     self._freed.clear()
                     await self._freed.wait()
                 async with self.reading:  # the pool is not read on meanwhile
@@ -300,10 +294,10 @@ class Service:
         self.in_flight -= 1
         self._freed.set()
 
-    async def _beside(self) -> None:
+    async def _do_feature_jobs(self) -> None:
         """Does the jobs beside picks, one at a time, and waits for no worker."""
         while True:
-            job = await self.jobs.get()
+            job = await self.feature_jobs.get()
             self.in_flight += 1
             await job()
             self.in_flight -= 1
@@ -339,11 +333,17 @@ class Service:
         }
 
         async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
-            return await self._made(pick, index, seeds[pick.pick], admit)
+            return await self._outcome(pick, index, seeds[pick.pick], admit)
 
         known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
         return StaticPoolFill(
-            picks, known, recorded, write, self._stage, self.workers, self.config.gates.duplicates
+            picks,
+            known,
+            recorded,
+            write,
+            self._stage,
+            self.writers.workers,
+            self.config.gates.duplicates,
         )
 
     async def _write(
@@ -357,23 +357,23 @@ class Service:
         the pick whose records come first; whoever waits for it holds no worker."""
         discarded = 0
         why = None
-        made: list[tuple[int, AnyTask]] = []
+        variants: list[tuple[int, AnyTask]] = []
         for index in range(self.config.pipeline.variants_per_seed):
             if index not in pick.variants:
-                outcome = await self._made(pick, index, seed, admit)
+                outcome = await self._outcome(pick, index, seed, admit)
                 if isinstance(outcome, AnyTask):
-                    made.append((index, outcome))
+                    variants.append((index, outcome))
                 else:
                     discarded = discarded + 1
                     why = outcome
                 if before is None or before.done():
-                    await self._stage(pick, made)
+                    await self._stage(pick, variants)
         if before is not None and not before.done():
             self.ready += 1
             self._freed.set()
             await asyncio.wait([before])
             self.ready -= 1
-        await self._stage(pick, made)
+        await self._stage(pick, variants)
         await self.log.finished(pick.pick, accepted(pick), discarded, why=why)
         self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
@@ -384,15 +384,15 @@ class Service:
                 see="rejected.jsonl, `rods status`",
             )
 
-    async def _stage(self, pick: Unfinished, made: list[tuple[int, AnyTask]]) -> None:
+    async def _stage(self, pick: Unfinished, variants: list[tuple[int, AnyTask]]) -> None:
         """Puts variants on record, by index, and takes them off the list."""
-        while made:
-            index, variant = made.pop(0)
+        while variants:
+            index, variant = variants.pop(0)
             await self.log.expanded(pick.pick, index, variant, variant.provenance)
             self.neighbours.written(variant.id)
             log.info("variant staged", variant=variant.id, attempts=variant.provenance["attempts"])
 
-    async def _made(
+    async def _outcome(
         self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit
     ) -> AnyTask | str:
         """A variant, or why there is none."""
@@ -411,17 +411,17 @@ class Service:
         on_record: list[Awaitable[None]] = []
 
         def reject(failed: Rejection) -> None:
-            said: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 "stage": failed.stage,
                 "error": failed.error,
                 "attempt": failed.attempt,
             }
             on_record.append(
                 self.log.rejected(
-                    pick.pick, index, evidence=failed.evidence, raw=failed.raw, **said
+                    pick.pick, index, evidence=failed.evidence, raw=failed.raw, **fields
                 )
             )
-            log.info("rejected", variant=index, **said)
+            log.info("rejected", variant=index, **fields)
 
         try:
             environment = self.run.environments.load(seed.environment.name)

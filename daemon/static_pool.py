@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from rods.buffers.folds.seeds import Unfinished
 from rods.config import Config
-from rods.daemon.duplicate_index import DuplicateIndex
+from rods.gates.similarity import DuplicateIndex
 from rods.logs import log
 from rods.rules.selection import Pick, TaskFacts, select
 from rods.rules.zones import TaskSignal

@@ -28,8 +28,8 @@ from rods.buffers.run.runfolder import POOL
 from rods.buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.config import Config, Data, Stage, parse_config, preset
-from rods.daemon.seed_queue import SeedQueue
 from rods.daemon.service import Service
+from rods.daemon.watching import SeedQueue
 from rods.observations import Group, Rollout
 from rods.rules import retirement
 from rods.rules.curriculum import Course, selects
