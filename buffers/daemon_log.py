@@ -16,8 +16,7 @@ from rods.buffers.checkpoints import check_daemons
 from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
-from rods.buffers.run.locks import OwnedLog
-from rods.buffers.run.run import Run
+from rods.buffers.run.run import OwnedLog, Run
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
 

@@ -23,7 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rods.buffers.folds.observations import AttemptHistory, ClosedStep, Observations, known_starts
+from rods.buffers.folds.attempts import AttemptHistory, known_starts
+from rods.buffers.folds.observations import ClosedStep, Observations
 from rods.buffers.folds.pool import Member, Pool, Staging, fix, initial, windows_json
 from rods.buffers.folds.slot_sources import drawn_task, sources
 from rods.buffers.folds.snapshots import KeptTail, Snapshots

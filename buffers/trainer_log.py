@@ -13,8 +13,7 @@ from typing import Any
 from rods.buffers.folds.observations import digest
 from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.merging.merger import Epoch, Merger
-from rods.buffers.run.locks import OwnedLog
-from rods.buffers.run.run import Run
+from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.extension import closing_fields

@@ -23,15 +23,16 @@ from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
-from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import SeedQueue, TrainerLife, Watch
 from rods.daemon.writers import Writers
 from rods.extension import extensions
 from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
-from rods.rules.selection import select
+from rods.rules.selection import Pick, select
+from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
+BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]
 
 
@@ -47,13 +48,11 @@ class Service:
         self.run = run
         self.config = run.config
         self.lockstep = run.config.sync == "lockstep"
-        self.static = run.config.pool.static
         held_out = held_out_index(run.guarded)
         self.writers = Writers(run, held_out, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
-        bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
-        self.queue = SeedQueue(bound or None)
+        self.queue = SeedQueue(self._queue_steps() or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(
@@ -86,11 +85,7 @@ class Service:
             async with self.writers:
                 self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
-                    loops = (
-                        self._watch(stop),
-                        self._do_feature_jobs(),
-                        self._fill() if self.static else self._work(),
-                    )
+                    loops = (self._watch(stop), self._do_feature_jobs(), self._work())
                     tasks = [group.create_task(loop) for loop in loops]
                     await stop.wait()
                     for task in tasks:
@@ -167,8 +162,7 @@ class Service:
         considered in sync=free; in lockstep a step has no seed where what was picked before it has
         filled staging."""
         state = self.log.state
-        may = not self.lockstep and not self.static
-        self.paused = may and (self._full() or self.writers.spent)
+        self.paused = self._stalled()
         if self.paused:
             return
         # in lockstep the next merge knows all that was due by then
@@ -184,17 +178,7 @@ class Service:
             began = time.perf_counter()
             candidates = self.watch.candidates(step)
             self.paused = self.lockstep and self._full()
-            if self.static:
-                picks = choose(step.step, candidates, self.watch.active, self.config)
-                if candidates and not picks:
-                    log.warning(
-                        "static pool empty", why="no task of the opening epoch lies at the boundary"
-                    )
-            else:
-                candidates = [] if self.paused else candidates
-                picks = select(
-                    step.step, candidates, self.watch.active, state.last_picked, self.config
-                )
+            picks = self._choose(step.step, [] if self.paused else candidates)
             self.seedless = not picks and not self.paused
             self.log.note_epoch(step.epoch)
             fields = [
@@ -213,11 +197,24 @@ class Service:
                 milliseconds=milliseconds,
             )
 
+    def _queue_steps(self) -> int:
+        """After how many steps a pick that nobody has begun is dropped; 0: never."""
+        return 0 if self.lockstep else self.config.selection.queue_steps
+
+    def _stalled(self) -> bool:
+        """Whether what would be picked now could not be served."""
+        return not self.lockstep and (self._full() or self.writers.spent)
+
+    def _choose(self, step: int, candidates: list[TaskSignal]) -> list[Pick]:
+        """The seeds of a step."""
+        last_picked = self.log.state.last_picked
+        return select(step, candidates, self.watch.active, last_picked, self.config)
+
     def _full(self, more: int = 0) -> bool:
         """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
         rules = self.config.pool
         most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
-        return bool(rules.staging_epochs) and not self.static and self.watch.staged() + more > most
+        return bool(rules.staging_epochs) and self.watch.staged() + more > most
 
     @property
     def waiting(self) -> int:
@@ -302,49 +299,6 @@ class Service:
             await job()
             self.in_flight -= 1
             self._freed.set()
-
-    async def _fill(self) -> None:
-        """Writes a static pool when its seeds are picked, or goes on with it."""
-        while True:
-            async with self.reading:
-                picks = list(iter(self.queue.take, None))
-                filling = self._filling(picks) if picks else None
-            if filling is None:
-                await self.queue.changed()
-                continue
-            self.in_flight += 1
-            # some of its picks are finished only where a kill came after the last variant
-            why = await filling.run() if len(picks) == filling.seeds else None
-            for pick in picks:
-                await self.log.finished(
-                    pick.pick, accepted(pick), filling.failed[pick.pick], why=why
-                )
-            self.in_flight -= 1
-
-    def _filling(self, picks: list[Unfinished]) -> StaticPoolFill:
-        state = self.watch.state
-        seeds = {pick.pick: state.task(pick.task) for pick in picks}
-        generated = [state.task(member.task_id) for member in state.pool.generated]
-        staged = state.staging.candidates(state.staging.seq, by_pick=True)
-        recorded = {
-            (variant.pick, variant.index): task
-            for variant in staged
-            if (task := variant.task) is not None
-        }
-
-        async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
-            return await self._outcome(pick, index, seeds[pick.pick], admit)
-
-        known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
-        return StaticPoolFill(
-            picks,
-            known,
-            recorded,
-            write,
-            self._stage,
-            self.writers.workers,
-            self.config.gates.duplicates,
-        )
 
     async def _write(
         self,

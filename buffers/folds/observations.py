@@ -1,21 +1,17 @@
 """The fold of observations.jsonl: attempts, live steps, the tracker.
 
-A start drops what earlier attempts did beyond its `from_step`. Nothing is deleted; folds leave it
-out. What is left is *live*. `Observations` follows the log and folds anew when a start drops steps
-that it has folded already.
+What a start drops is not deleted; folds leave it out. `Observations` follows the log and folds anew
+when a start drops steps that it has folded already.
 """
 
 import hashlib
-import math
 from collections.abc import Container, Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import orjson
 
+from rods.buffers.folds.attempts import AttemptHistory, known_starts, last_step_of
 from rods.buffers.folds.snapshots import KeptTail, Snapshots
-from rods.buffers.log.parts import last_record, records_with
 from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
 from rods.canonical import ID_DIGITS
@@ -24,7 +20,6 @@ from rods.extension import Told, extensions, new_folds, told_of
 from rods.observations import Group
 from rods.rules.tracker import Tracker
 
-START = b'"kind":"start"'
 DIGEST = ID_DIGITS // 2  # bytes
 NO_DIGEST = bytes(DIGEST)  # of a step that is not there
 
@@ -47,48 +42,6 @@ class ClosedStep:
     @property
     def groups(self) -> list[Group]:
         return [group_of(record) for record in self.records]
-
-
-class AttemptHistory:
-    """The starts of a run, in order: which attempt's steps still count."""
-
-    def __init__(self) -> None:
-        self.attempt = 0  # the latest; 0 before the first start
-        self._limits: dict[int, int] = {}  # attempt → the last of its steps that later starts kept
-
-    def add(self, start: Record) -> bool:
-        """Takes a `start` record; False when it was known."""
-        attempt = start["attempt"]
-        from_step = start["from_step"]
-        if attempt <= self.attempt:
-            return False
-        for earlier in range(attempt):
-            self._limits[earlier] = min(from_step, self._limits.get(earlier, from_step))
-        self.attempt = attempt
-        return True
-
-    def limit(self, attempt: int) -> float:
-        """The last step of `attempt` and of those before it that later starts have kept; infinite
-        for the latest."""
-        return self._limits.get(attempt, math.inf)
-
-    def keeps(self, attempt: int, step: int) -> bool:
-        """Whether no later start has dropped what `attempt` did at `step`."""
-        return step <= self.limit(attempt)
-
-    def counts(self, record: Record) -> bool:
-        """Whether no later start has dropped `record`, which names its attempt and step."""
-        return self.keeps(record["attempt"], record["step"])
-
-    def as_json(self) -> Any:
-        return [self.attempt, sorted(self._limits.items())]
-
-    @staticmethod
-    def from_json(state: Any) -> "AttemptHistory":
-        history = AttemptHistory()
-        history.attempt = state[0]
-        history._limits = dict(state[1])
-        return history
 
 
 class Observations:
@@ -223,16 +176,6 @@ class Observations:
         """What all extensions tell there of their folds."""
         return told_of(self.folds, self.run.config, where)
 
-    def _written(self) -> float:
-        """The step that the last record of the live part names; infinite where nobody asks for
-        `recent` steps."""
-        if not self._recent:
-            return math.inf
-        with suppress(FileNotFoundError):
-            if (last := last_record(self._log)[0]) is not None:
-                return float(last.get("step") or last.get("from_step") or 0)
-        return 0.0
-
     def snapshot(self) -> Any:
         """The whole fold as JSON, for `_restore`."""
         return [
@@ -250,7 +193,9 @@ class Observations:
         starts, last_step, digests, tracker, folds, drawn = kept
         before = AttemptHistory.from_json(starts).attempt
         history = known_starts(self._log, AttemptHistory.from_json(starts), parts)
-        if history.limit(before) < last_step or self._written() - last_step < self._recent:
+        if history.limit(before) < last_step:
+            return False
+        if self._recent and last_step_of(self._log) - last_step < self._recent:
             return False
         self.starts = history
         self.last_step = last_step
@@ -260,19 +205,6 @@ class Observations:
         for name, fold in self.folds.items():
             fold.load(folds[name])
         return True
-
-
-def known_starts(
-    path: Path, starts: AttemptHistory | None = None, skip: Container[str] = frozenset()
-) -> AttemptHistory:
-    """Adds to `starts` (default: none) those in a log of observations, but for the parts named in
-    `skip`: folds that know them beforehand read the log once, however often it was rewound. Relies
-    on records being compact JSON (docs/protocol.md)."""
-    starts = starts or AttemptHistory()
-    for found in records_with(path, START, skip):
-        if found["kind"] == "start":
-            starts.add(found)
-    return starts
 
 
 def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:

@@ -11,8 +11,7 @@ from rods.buffers.folds.pool import Pool, Staging
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.merging.rules import Admission, derive
-from rods.buffers.run.locks import OwnedLog
-from rods.buffers.run.run import Run
+from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.errors import DeadlineError
 from rods.extension import EpochNotes, epoch_notes, opened_by

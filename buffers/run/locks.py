@@ -20,7 +20,6 @@ import orjson
 
 from rods.buffers.log.disk import refusals
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
-from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import LOCKS
 from rods.deadlines import OWNER_LOOK
 from rods.errors import RefusedError, RodsError, UserError
@@ -155,31 +154,6 @@ class Ownership(AbstractContextManager["Ownership"]):
         self._descriptor = -1
 
     def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-class OwnedLog(Ownership):
-    """The right to write a log of a run, and its `writer`."""
-
-    def __init__(self, run: Run, path: Path, process: str, beside: Ownership | None = None) -> None:
-        """`beside`: what the process owns already, and beats for. Raises also what opening the log
-        raises, and RefusedError where the run was extended meanwhile."""
-        super().__init__(run.path, path.name, process, beside.heartbeat if beside else None)
-        try:
-            # a folder that is moved meanwhile looks like logs that have lost their end
-            with self.held():
-                run.check_not_extended()
-                self.writer = run.writer(path)
-        except BaseException:
-            self.release()
-            raise
-
-    def refused(self, what: str, remedy: str) -> RefusedError:
-        """The error for what may not be written there."""
-        return RefusedError(what, where=str(self.writer.path), remedy=remedy)
-
-    def close(self) -> None:
-        self.writer.close()
         self.release()
 
 

@@ -1,7 +1,7 @@
 """A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), by how much
 it was extended since (extensions.jsonl), and who may start with it.
 
-Logs and folds are elsewhere; this is what all processes of a run share.
+Folds are elsewhere; this is what all processes of a run share.
 """
 
 import platform
@@ -25,6 +25,7 @@ from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, read_heartbeat
+from rods.buffers.run.locks import Ownership
 from rods.canonical import content_id
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments import addressed
@@ -277,6 +278,31 @@ class Run:
                 )
                 remedy = "install that version, or start a new run"
                 raise RefusedError(what, where=str(self.path), remedy=remedy)
+
+
+class OwnedLog(Ownership):
+    """The right to write a log of a run, and its `writer`."""
+
+    def __init__(self, run: Run, path: Path, process: str, beside: Ownership | None = None) -> None:
+        """`beside`: what the process owns already, and beats for. Raises also what opening the log
+        raises, and RefusedError where the run was extended meanwhile."""
+        super().__init__(run.path, path.name, process, beside.heartbeat if beside else None)
+        try:
+            # a folder that is moved meanwhile looks like logs that have lost their end
+            with self.held():
+                run.check_not_extended()
+                self.writer = run.writer(path)
+        except BaseException:
+            self.release()
+            raise
+
+    def refused(self, what: str, remedy: str) -> RefusedError:
+        """The error for what may not be written there."""
+        return RefusedError(what, where=str(self.writer.path), remedy=remedy)
+
+    def close(self) -> None:
+        self.writer.close()
+        self.release()
 
 
 def guard_hash(added: Sequence[AnyTask]) -> str | None:

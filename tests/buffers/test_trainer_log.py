@@ -226,7 +226,7 @@ def test_writing_the_tracker_is_held_to_its_share_of_the_time(
     def slow(path: Path, data: bytes) -> None:
         now[0] += 0.2
 
-    monkeypatch.setattr("rods.buffers.trainer_log.replace", slow)
+    monkeypatch.setattr("rods.buffers.run.run.replace", slow)
     written = []
     for _ in range(2000):
         now[0] += 0.1
