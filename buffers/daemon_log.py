@@ -187,10 +187,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             return
         wanted = self.run.config.pipeline.variants_per_seed
         complete = [pick for pick in self.state.unfinished.values() if len(pick.variants) >= wanted]
-        records = [
-            _finished(pick, [variant for _, variant in sorted(pick.variants.items())], 0)
-            for pick in complete
-        ]
+        records = [_finished(pick, pick.accepted, 0) for pick in complete]
         self._seeds.append(records)
         for finished in records:
             self.state.apply(finished)

@@ -34,7 +34,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, TRACKER_VERSION
 from rods.canonical import content_id
 from rods.errors import CorruptLogError
-from rods.extension import NOTHING, shown_next
+from rods.interfaces import NO_INPUTS, next_inputs
 from rods.rules.curriculum import opening, stage_rules
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask
@@ -90,10 +90,10 @@ class RunState(Observations):
         self._pool_attempt = 0  # the latest when pool.jsonl was last read
         self._begin_pool()
 
-    def shown(self, opened: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
-        """What the interface of the next step is told, by extension; `opened`: what the open epoch
-        has fixed."""
-        return shown_next(self.folds, opened)
+    def interface_inputs(self, opened: Mapping[str, object] = NO_INPUTS) -> dict[str, object]:
+        """What the interface of the next step is given, by the feature's name; `opened`: what the
+        open epoch has fixed."""
+        return next_inputs(self.folds, opened)
 
     @property
     def active(self) -> dict[str, Member]:
@@ -255,7 +255,7 @@ class RunState(Observations):
             "pool/generated": generated,
             "pool/retired": self.pool.retired,
             "staging/waiting": len(self.staging),
-            **self.of_folds("gauges"),
+            **self.figures("gauges"),
         }
 
     def tracker_json(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class RunState(Observations):
             "attempt": self.attempt,
             "step": self.last_step,
             "epoch": self.epoch,
-            **self.of_folds("status"),
+            **self.figures("status"),
             "tasks": tasks,
         }
 

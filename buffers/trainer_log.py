@@ -16,8 +16,8 @@ from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
-from rods.extension import closing_fields
 from rods.observations import Group, Update
+from rods.rules.step_folds import closing_fields
 from rods.tasks import AnyTask
 
 PROCESS = "trainer"

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
-from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.daemon.authors.base import (
@@ -42,7 +41,6 @@ from rods.daemon.authors.base import (
 )
 from rods.environments.base import Environment
 from rods.errors import BudgetSpent, InfrastructureError, UserError
-from rods.extension import extensions
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import Checked, check
 from rods.gates.ground_truth import abridged, brief
@@ -84,15 +82,6 @@ class TasksWithCalls(TaskKind[Task]):
 
 
 STAGED = (TasksWithCalls(),)
-
-
-def kinds_of(run: Run) -> tuple[TaskKind[Any], ...]:
-    """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth
-    calls, and what extensions bring. Of those that match a task the first one has it."""
-    return (
-        TasksWithCalls(),
-        *(kind for extension in extensions() for kind in extension.kinds(run)),
-    )
 
 
 class Pipeline:

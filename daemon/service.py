@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any
 
 import structlog
@@ -24,8 +23,7 @@ from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.daemon.watching import SeedQueue, TrainerLife, Watch
-from rods.daemon.writers import Writers
-from rods.extension import extensions
+from rods.daemon.writers import DAEMON_WORK, Writers
 from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
 from rods.rules.selection import Pick, select
@@ -34,11 +32,6 @@ from rods.tasks import AnyTask
 
 BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]
-
-
-def accepted(pick: Unfinished) -> list[str]:
-    """The variants of a pick that are on record, in the order of their indices."""
-    return [task_id for _, task_id in sorted(pick.variants.items())]
 
 
 class Service:
@@ -59,8 +52,10 @@ class Service:
             run.config, held_out, threads, self.writers.kinds, self.writers.places
         )
         self.generated: list[AnyTask] = []  # the variants of the pool
-        given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
-        works = (extension.daemon_work(*given) for extension in extensions())
+        works = (
+            feature.work(run, self.writers, threads, lambda: [*run.tasks, *self.generated])
+            for feature in DAEMON_WORK.providers().values()
+        )
         self.feature_work = [work for work in works if work is not None]  # beside picks
         # theirs: few, soon done, and never dropped
         self.feature_jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
@@ -119,7 +114,7 @@ class Service:
                     first = False
                 for work in self.feature_work:
                     for job in await asyncio.to_thread(work.due, self.watch.state):
-                        self.feature_jobs.put_nowait(partial(work.work, job))
+                        self.feature_jobs.put_nowait(job)
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not reported:
@@ -153,9 +148,7 @@ class Service:
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
             for pick in stale:
-                group.create_task(
-                    self.log.finished(pick.pick, accepted(pick), 0, dropped_stale=why)
-                )
+                group.create_task(self.log.finished(pick.pick, pick.accepted, 0, dropped_stale=why))
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due. While picks could not be served no step is
@@ -230,19 +223,16 @@ class Service:
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.feature_work)
-        at = {
-            "step": self.watch.newest,
-            "considered": self.log.state.last_considered,
-            "queue": self.waiting,
-        }
-        at |= {
-            "in_flight": self.in_flight,
-            "staged": self.watch.staged(),
-            "work": written + self.writers.calls,
-        }
-        progress = written, self.writers.calls
         self.log.heartbeat.beat(
-            progress=progress, state=self._state(), **at, **self.writers.status()
+            progress=(written, self.writers.calls),
+            state=self._state(),
+            step=self.watch.newest,
+            considered=self.log.state.last_considered,
+            queue=self.waiting,
+            in_flight=self.in_flight,
+            staged=self.watch.staged(),
+            work=written + self.writers.calls,
+            **self.writers.status(),
         )
 
     def _state(self) -> str:
@@ -328,7 +318,7 @@ class Service:
             await asyncio.wait([before])
             self.ready -= 1
         await self._stage(pick, variants)
-        await self.log.finished(pick.pick, accepted(pick), discarded, why=why)
+        await self.log.finished(pick.pick, pick.accepted, discarded, why=why)
         self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
             log.warning(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.run import Run
 from rods.config import Config
-from rods.daemon.service import BARREN, Admit, Service, accepted
+from rods.daemon.service import BARREN, Admit, Service
 from rods.gates.similarity import DuplicateIndex
 from rods.logs import log
 from rods.rules.selection import Pick, TaskFacts, select
@@ -152,7 +152,7 @@ class StaticService(Service):
             why = await filling.run() if len(picks) == filling.seeds else None
             for pick in picks:
                 await self.log.finished(
-                    pick.pick, accepted(pick), filling.failed[pick.pick], why=why
+                    pick.pick, pick.accepted, filling.failed[pick.pick], why=why
                 )
             self.in_flight -= 1
 

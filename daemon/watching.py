@@ -15,7 +15,7 @@ from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.run import Run
 from rods.buffers.state import ClosedStep, RunState
-from rods.gates import varied
+from rods.gates.ground_truth import can_vary
 from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, reads_windows, signals, whole_pool
 from rods.rules.tracker import Window
@@ -32,7 +32,7 @@ class Watch:
         self.run = run
         self.lockstep = run.config.sync == "lockstep"
         self.active: dict[str, TaskFacts] = {}
-        self._no_seeds = frozenset(task.id for task in run.tasks if not varied(task))
+        self._no_seeds = frozenset(task.id for task in run.tasks if not can_vary(task))
         self._pending: list[ClosedStep] = []
         self._windows: dict[int, dict[str, Window]] = {}  # as they stood after these steps
         # In lockstep every step is considered; for a static pool one may not be missed behind a

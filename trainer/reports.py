@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rods import interfaces
-from rods.buffers.merging.merger import opened_now
+from rods.buffers.merging.merger import epoch_notes, opened_by
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
 from rods.errors import RefusedError, UserError
-from rods.extension import extensions
 from rods.observations import MILLIONTHS, Group, millionths, turns
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask
@@ -58,10 +57,10 @@ def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
     """What the next step has to show if it is of `stage`, as groups name it; None where it does not
     follow the policy."""
     rules = stage_rules(run.config.curriculum, stage)
-    if not any(extension.follows(rules) for extension in extensions()):
+    if not interfaces.follows_records(rules):
         return None
-    told = state.shown(opened_now(run, state.pool.latest or {}))
-    shown = interfaces.load(rules, run.config.policy.dialect, told)
+    inputs = state.interface_inputs(opened_now(run, state.pool.latest or {}))
+    shown = interfaces.load(rules, run.config.policy.dialect, inputs)
     return {"interface": shown.version, "lineage": shown.lineage}
 
 
@@ -188,3 +187,11 @@ def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, 
                 f"a rollout says no 'reward', and {trained} does not follow from its turns"
             )
     return filled
+
+
+def opened_now(run: Run, closing: Record) -> dict[str, object]:
+    """What the epoch of the record `closing` has fixed for its steps, by the logs as they stand."""
+    notes = epoch_notes(run)
+    for note in notes.values():
+        note.poll()
+    return opened_by(notes, closing)

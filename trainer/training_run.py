@@ -3,15 +3,12 @@ they cause, a merge is durable before any step of its epoch, and a checkpoint is
 two rollout batches. The trainer waits for the daemon only at a merge: at each in lockstep, and
 once for a static pool."""
 
-import gzip
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any, Protocol
-
-import orjson
 
 from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position, check_trainers
 from rods.buffers.log.record_bytes import record
@@ -191,7 +188,7 @@ class TrainingRun:
             traced=self.config.operation.trace_bytes > 0
             and (step - 1) % self.config.operation.trace_every == 0,
             dialect=self.config.policy.dialect,
-            interface_inputs=self.trainer_log.state.shown(epoch.opened),
+            interface_inputs=self.trainer_log.state.interface_inputs(epoch.opened),
         )
         self._turned = time.monotonic()
         return self._outstanding
@@ -242,29 +239,13 @@ class TrainingRun:
                 f"step {batch.step}: the groups are not those of the batch's slots, in order"
             )
         self.trainer_log.write_step(batch.step, batch.epoch, groups)
-        self._keep_traces(batch.step, traces)
+        self.run.keep_traces(batch.step, self.trainer_log.state.attempt, traces)
         self._outstanding = None
         self.step = batch.step
         self._cursor = self._cursor + 1
         self._steps_here += 1
         self._log_step(batch, groups, **spent, **spans)
         self._turned = time.monotonic()
-
-    def _keep_traces(self, step: int, traces: Sequence[Mapping[str, Any]]) -> None:
-        """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond
-        `operation.trace_bytes`. They are for people; recovery never needs them, so they are not
-        fsynced."""
-        if not traces:
-            return
-        path = self.run.trace_file(step, self.trainer_log.state.attempt)
-        path.parent.mkdir(exist_ok=True)
-        lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
-        path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
-        total = 0
-        for file in sorted(path.parent.glob("step_*.jsonl.gz"), reverse=True):
-            total += file.stat().st_size
-            if total > self.config.operation.trace_bytes:
-                file.unlink()
 
     def after_update(self, update: Update | None = None) -> Stopping | None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when
@@ -365,7 +346,7 @@ class TrainingRun:
         compared = [
             (f"epoch {self._epoch_number} another order", position.order_hash or order, order)
         ]
-        noted = self.trainer_log.state.of_folds("checkpoint").items()
+        noted = self.trainer_log.state.figures("checkpoint").items()
         compared += [
             (f"another {name}", position.curriculum.get(name, value), value)
             for name, value in noted
@@ -424,7 +405,7 @@ class TrainingRun:
         return saved
 
     def _curriculum(self) -> dict[str, Any]:
-        noted = self.trainer_log.state.of_folds("checkpoint")
+        noted = self.trainer_log.state.figures("checkpoint")
         return {
             **self._course.as_json(),
             **noted,

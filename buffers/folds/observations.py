@@ -16,8 +16,8 @@ from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
-from rods.extension import Told, extensions, new_folds, told_of
 from rods.observations import Group
+from rods.rules.step_folds import Place, figures, new_folds
 from rods.rules.tracker import Tracker
 
 DIGEST = ID_DIGITS // 2  # bytes
@@ -80,7 +80,7 @@ class Observations:
         self._keep = keep
         self._recent = recent
         self._log = run.observations_log
-        keys = {extension.name: extension.fold_key(run.config) for extension in extensions()}
+        keys = {name: fold.key for name, fold in new_folds(run.config).items()}
         self._snapshots = Snapshots(
             self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys]
         )
@@ -172,9 +172,9 @@ class Observations:
         if not self.tail.snapshot:
             self.starts = known_starts(self._log)
 
-    def of_folds(self, where: Told) -> dict[str, Any]:
-        """What all extensions tell there of their folds."""
-        return told_of(self.folds, self.run.config, where)
+    def figures(self, place: Place) -> dict[str, Any]:
+        """What is said there of the features' folds."""
+        return figures(self.folds, place)
 
     def snapshot(self) -> Any:
         """The whole fold as JSON, for `_restore`."""

@@ -27,6 +27,11 @@ class Unfinished:
     record: Record
     variants: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def accepted(self) -> list[str]:
+        """Its variants on record, in the order of their indices."""
+        return [task_id for _, task_id in sorted(self.variants.items())]
+
 
 class Seeds:
     """Follows seeds.jsonl and the expanded log."""

@@ -17,7 +17,7 @@ from rods.buffers.folds.pool import Candidate, Member, Pool
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage
-from rods.gates import varied
+from rods.gates.ground_truth import can_vary
 from rods.gates.similarity import SimilarityIndex, contamination, held_out_index
 from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
@@ -59,7 +59,7 @@ class Admission:
         """The variant, or why it is refused."""
         try:
             task = AnyTask.from_json(content)
-            sound = varied(task)
+            sound = can_vary(task)
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:

@@ -4,11 +4,12 @@ it was extended since (extensions.jsonl), and who may start with it.
 Folds are elsewhere; this is what all processes of a run share.
 """
 
+import gzip
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +33,7 @@ from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
-from rods.extension import guarded_by
+from rods.extension import Door
 from rods.files import TASKS, read_regular, sha256_of
 from rods.tasks import AnyTask, read_tasks
 
@@ -48,6 +49,22 @@ FAULT = fault_of(
         "warnings": ["text"],
     }
 )
+
+
+# held-out tasks beside those of a run (004 Appendix G: contamination), the same for the same
+# configuration as long as what is installed is the same. May raise UserError
+GUARDED: Door[Callable[[Config], Sequence[AnyTask]]] = Door("guarded")
+
+
+# while it is open, a process (by name) may play episodes of the run (001)
+PLAYING: Door[Callable[["Run", str, Heartbeat | None], AbstractContextManager[None]]] = Door(
+    "playing"
+)
+
+
+def guarded_by(config: Config) -> list[AnyTask]:
+    """What all features want guarded in a run with this configuration."""
+    return [task for tasks in GUARDED.providers().values() for task in tasks(config)]
 
 
 @dataclass(frozen=True)
@@ -119,6 +136,22 @@ class Run:
         """Where the traces of a step are kept."""
         return self.path / runfolder.TRACES / f"step_{step:08d}.a{attempt}.jsonl.gz"
 
+    def keep_traces(self, step: int, attempt: int, traces: Sequence[Mapping[str, object]]) -> None:
+        """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond
+        `operation.trace_bytes`. They are for people; recovery never needs them, so they are not
+        fsynced."""
+        if not traces:
+            return
+        path = self.trace_file(step, attempt)
+        path.parent.mkdir(exist_ok=True)
+        lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
+        path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
+        total = 0
+        for file in sorted(path.parent.glob("step_*.jsonl.gz"), reverse=True):
+            total += file.stat().st_size
+            if total > self.config.operation.trace_bytes:
+                file.unlink()
+
     @cached_property
     def players(self) -> "Players":
         """Who plays and judges its tasks."""
@@ -132,8 +165,8 @@ class Run:
         """While this is open, `process` can play episodes whoever takes part in them; how things
         stand is noted in `heartbeat`. Raises UserError where somebody who plays cannot be asked."""
         with ExitStack() as stack:
-            for player in self.players.others:
-                stack.enter_context(player.opened(self, process, heartbeat))
+            for opened in PLAYING.providers().values():
+                stack.enter_context(opened(self, process, heartbeat))
             yield
 
     def episode(self, task: AnyTask) -> Job:
@@ -152,12 +185,11 @@ class Run:
     @cached_property
     def guarded(self) -> list[AnyTask]:
         """What no variant and no drawn task may match: the held-out tasks, and those that
-        extensions add. Raises RefusedError where these are others than at the run's creation."""
-        added: list[AnyTask] = guarded_by(self.config)
+        features add. Raises RefusedError where these are others than at the run's creation."""
+        added = guarded_by(self.config)
         if guard_hash(added) != self.manifest.get("guarded"):
             what = (
-                "the guarded tasks of extensions are others than those that the run was created "
-                "with"
+                "the guarded tasks of features are others than those that the run was created with"
             )
             raise RefusedError(
                 what,

@@ -8,16 +8,15 @@ from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment, Results
-from rods.extension import extensions
 from rods.faults import Gate, GateRejection, Reason
 from rods.gates.ground_truth import arguments, misjudged, replayed, tools
 from rods.gates.missing import missing
 from rods.gates.similarity import SimilarityIndex, contamination, repeats
 from rods.gates.texts import leaks, requests
 from rods.gates.values import grounding, referents
-from rods.tasks import AnyTask, Task
+from rods.tasks import Task
 
-__all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
+__all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +71,3 @@ def check(
         shape,
         tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons),
     )
-
-
-def varied(task: AnyTask) -> bool:
-    """Whether variants can be written of `task`: it has ground truth by turn, or an extension says
-    so. Raises ValueError for one whose record cannot be read."""
-    return isinstance(task, Task) or any(extension.varies(task) for extension in extensions())
