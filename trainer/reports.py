@@ -189,7 +189,7 @@ def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, 
     return filled
 
 
-def opened_now(run: Run, closing: Record) -> dict[str, object]:
+def opened_now(run: Run, closing: dict[str, Any]) -> dict[str, object]:
     """What the epoch of the record `closing` has fixed for its steps, by the logs as they stand."""
     notes = epoch_notes(run)
     for note in notes.values():
