@@ -36,8 +36,8 @@ from rods.daemon.authors.base import (
     V,
     WholeAuthor,
     in_thread,
-    plain,
     with_blanks,
+    without_empty_turns,
 )
 from rods.environments.base import Environment
 from rods.errors import BudgetSpent, InfrastructureError, UserError
@@ -295,7 +295,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         wanted = assignment.profile.type
         draft = await self._draft(assignment)
         write = self.author.rewrite if settings.rewrite else self.author.queries
-        simple, type = (draft, wanted) if wanted in PLAIN else (plain(draft), "base")
+        simple, type = (draft, wanted) if wanted in PLAIN else (without_empty_turns(draft), "base")
         texts = await self._stage("rewrite", write(assignment, simple), simple)
         candidate = await self._accepted(assignment, simple, texts, type, settings.refine_cycles)
         if wanted not in PLAIN:

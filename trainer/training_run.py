@@ -298,12 +298,12 @@ class TrainingRun:
             tasks = [task for task in self.run.held_out if task.split == "validation"]
             scores = [value for value in self._policy.validate(tasks) if value is not None]
             score = rounded(math.fsum(scores) / len(scores)) if scores else None
-            varied = round(curriculum.variation(self._course.norms), 3)
+            variation = round(curriculum.variation(self._course.norms), 3)
             about = {
                 "progress": score,
                 "tasks": len(scores),
                 "of": len(tasks),
-                "gradient_variation": varied,
+                "gradient_variation": variation,
             }
             log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)
         opened = self.trainer_log.state.pool.epochs[self._epoch_number + 1 :]

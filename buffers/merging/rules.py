@@ -22,7 +22,7 @@ from rods.gates.similarity import SimilarityIndex, contamination, held_out_index
 from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
-from rods.rules.tracker import RetirementStats, Tracker
+from rods.rules.tracker import Standing, Tracker
 from rods.tasks import AnyTask, TaskType
 
 
@@ -127,7 +127,7 @@ class _Merge:
             }
             self.decide(kind, decision.task, **numbers)
 
-    def standing(self, member: Member) -> RetirementStats:
+    def standing(self, member: Member) -> Standing:
         return self.tracker.standing(member.task_id, member.since)
 
     def revive(self) -> None:

@@ -347,7 +347,7 @@ class Places(Protocol):
         InfrastructureError."""
 
 
-def plain(draft: Draft) -> Draft:
+def without_empty_turns(draft: Draft) -> Draft:
     """The draft without the turns in which no call is right: what stage IV judges before stage V
     breaks it."""
     numbers = [turn for turn, calls in enumerate(draft.turns) if calls]
@@ -371,7 +371,7 @@ def plain(draft: Draft) -> Draft:
 
 
 def with_blanks(draft: Draft, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The texts of `plain(draft)` as texts of `draft`: "" where no call is right."""
+    """The texts of `without_empty_turns(draft)` as texts of `draft`: "" where no call is right."""
     rest = iter(texts)
     return tuple(next(rest) if calls else "" for calls in draft.turns)
 

@@ -35,7 +35,7 @@ from rods.rules import retirement
 from rods.rules.curriculum import Course, selects
 from rods.rules.order import EpochSlot
 from rods.rules.selection import TaskFacts, select, signals
-from rods.rules.tracker import RetirementStats
+from rods.rules.tracker import Standing
 from rods.rules.zones import zone_of
 from rods.trainer.advantages import advantages
 from rods.trainer.policy import Batch, BatchSlot
@@ -68,11 +68,9 @@ def picked(
     ]
 
 
-def standing(mean: float, groups: int = 4, variance: float = 0.1) -> RetirementStats:
+def standing(mean: float, groups: int = 4, variance: float = 0.1) -> Standing:
     entry = (1, 1, mean, mean * mean, 1)
-    return RetirementStats(
-        groups, mean, variance, zone_of(mean, PAPER.zones), entries=(entry,) * groups
-    )
+    return Standing(groups, mean, variance, zone_of(mean, PAPER.zones), entries=(entry,) * groups)
 
 
 def leaves(config: Config, mean: float, groups: int = 4) -> bool:
