@@ -90,14 +90,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         await asyncio.to_thread(self.run.sync, self.run.observations_log, self.run.pool_log)
         records = [
             record(
-                "picked",
-                **{
-                    "pick": f"{step}-{pick['task']}",
-                    "step": step,
-                    "epoch": epoch,
-                    "rank": rank,
-                    **pick,
-                },
+                "picked", pick=f"{step}-{pick['task']}", step=step, epoch=epoch, rank=rank, **pick
             )
             for rank, pick in enumerate(picks)
         ]
@@ -116,9 +109,15 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         seed = self._unfinished(pick)
         if index in seed.variants:
             return False
-        where = {"pick": pick, "index": index, "step": seed.step, "rank": seed.rank}
-        content = dataclasses.replace(task, provenance=provenance).as_json()
-        entry = record("expanded", **where, task=content, time=round(time.time(), 3))
+        entry = record(
+            "expanded",
+            pick=pick,
+            index=index,
+            step=seed.step,
+            rank=seed.rank,
+            task=dataclasses.replace(task, provenance=provenance).as_json(),
+            time=round(time.time(), 3),
+        )
         await self._variants.append(entry)
         self.state.apply(entry)
         return True
@@ -200,11 +199,14 @@ def _finished(
     dropped_stale: str | None = None,
     why: str | None = None,
 ) -> Record:
-    where = {"pick": pick.pick, "step": pick.step, "task": pick.task}
-    ended = {
-        "accepted": list(accepted),
-        "discarded": discarded,
-        "dropped_stale": dropped_stale,
-        "why": why,
-    }
-    return record("finished", **where, **ended, time=round(time.time(), 3))
+    return record(
+        "finished",
+        pick=pick.pick,
+        step=pick.step,
+        task=pick.task,
+        accepted=list(accepted),
+        discarded=discarded,
+        dropped_stale=dropped_stale,
+        why=why,
+        time=round(time.time(), 3),
+    )

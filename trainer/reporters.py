@@ -69,9 +69,7 @@ def gauges(log: TrainerLog) -> dict[str, float]:
     groups = log.last_groups
     counts = label_counts(groups)
     turns = dynamics(groups)
-    labels = (
-        {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
-    )
+    labels = {f"label/{label}": counts[label] / counts.total() for label in LABELS if counts}
     rewards = [
         rollout["reward"]
         for group in groups

@@ -59,7 +59,10 @@ def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
     rules = stage_rules(run.config.curriculum, stage)
     if not interfaces.follows_records(rules):
         return None
-    inputs = state.interface_inputs(opened_now(run, state.pool.latest or {}))
+    notes = epoch_notes(run)
+    for note in notes.values():
+        note.poll()
+    inputs = state.interface_inputs(opened_by(notes, state.pool.latest or {}))
     shown = interfaces.load(rules, run.config.policy.dialect, inputs)
     return {"interface": shown.version, "lineage": shown.lineage}
 
@@ -187,11 +190,3 @@ def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, 
                 f"a rollout says no 'reward', and {trained} does not follow from its turns"
             )
     return filled
-
-
-def opened_now(run: Run, closing: dict[str, Any]) -> dict[str, object]:
-    """What the epoch of the record `closing` has fixed for its steps, by the logs as they stand."""
-    notes = epoch_notes(run)
-    for note in notes.values():
-        note.poll()
-    return opened_by(notes, closing)

@@ -141,8 +141,8 @@ class SimulatedPolicy:
         seed = self.config.random_seeds.rollouts
         earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
-        part = replace(batch, slots=tuple(drawn))
-        waiting = players.jobs(part.tasks, self.config, batch.rules, batch.interface)
+        tasks = [slot.task for slot in drawn]
+        waiting = players.jobs(tasks, self.config, batch.rules, batch.interface)
         places = [(slot.index, index) for slot in drawn for index in range(self.count)]
         policies: list[ReferencePolicy] = []
         for place, job in zip(places, waiting, strict=True):
@@ -204,12 +204,7 @@ def train(training: TrainingRun) -> None:
 def estimated(groups: Sequence[Group], config: Config) -> list[Group]:
     """The groups with the advantages that a trainer would take from their rewards; no hook, which
     reads traces."""
-    earnings = [
-        [rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced
-    ]
-    estimate = advantages.estimated(
-        earnings, config.training.advantage_baseline, config.training.advantage_scale
-    )
+    estimate = advantages.of_groups(groups, config)
     return advantages.with_advantages(groups, advantages.reweighted(estimate, None))
 
 

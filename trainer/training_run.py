@@ -53,7 +53,6 @@ class TrainingRun:
     ) -> None:
         self.run = run
         self.config = run.config
-        self.path = run.path
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self._reporter = reporter
@@ -136,10 +135,11 @@ class TrainingRun:
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
         before = self.trainer_log.state.last_step
         attempt = self.trainer_log.start(self.step)
-        begun = {"attempt": attempt, "from_step": self.step, "resumed": self.resumed is not None}
         log.info(
             "start",
-            **begun,
+            attempt=attempt,
+            from_step=self.step,
+            resumed=self.resumed is not None,
             **({"repeats_steps": before - self.step} if before > self.step else {}),
         )
         self._plan_checkpoint()
@@ -242,7 +242,7 @@ class TrainingRun:
         self.run.keep_traces(batch.step, self.trainer_log.state.attempt, traces)
         self._outstanding = None
         self.step = batch.step
-        self._cursor = self._cursor + 1
+        self._cursor += 1
         self._steps_here += 1
         self._log_step(batch, groups, **spent, **spans)
         self._turned = time.monotonic()
@@ -432,13 +432,15 @@ class TrainingRun:
         ]
         informative = sum(group.disagrees for group in groups)
         mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
-        about = {
-            "epoch": batch.epoch,
-            "reward": mean,
-            "informative": informative,
-            "groups": len(groups),
-        }
-        log.info("step", step=batch.step, **about, **spent)
+        log.info(
+            "step",
+            step=batch.step,
+            epoch=batch.epoch,
+            reward=mean,
+            informative=informative,
+            groups=len(groups),
+            **spent,
+        )
 
 
 def _course(checkpoint: Checkpoint) -> Course:

@@ -119,7 +119,6 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         rewards, and every rollout's advantages (rods.trainer.advantages.reweighted). `samples` are
         those of the batch; where it may be refilled, `refilled` has all of them."""
         batch = self.batch
-        settings = self.config.training
         assert batch is not None
         samples, groups = self.refilled or (samples, self._groups(batch, samples))
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
@@ -130,12 +129,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
                 f"engine is broken → "
                 "what is logged above says where; then start the same command again"
             )
-        earnings = [
-            [rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced
-        ]
-        estimate = advantages.estimated(
-            earnings, settings.advantage_baseline, settings.advantage_scale
-        )
+        estimate = advantages.of_groups(groups, self.config)
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()
         values = advantages.reweighted(replace(estimate, rollouts=views), self.hook)
         if self.config.selection.order == "advantage":

@@ -125,8 +125,10 @@ class KeptTail(Tail):
         self._snapshots = snapshots
         self._snapshot = snapshot
         self.snapshot = 0  # the seq up to which closed parts need not be read again
-        for seq, parts, kept in snapshots.newest() if restore is not None else ():
-            if restore is not None and restore(kept, parts):
+        if restore is None:
+            return
+        for seq, parts, kept in snapshots.newest():
+            if restore(kept, parts):
                 self.begin_behind(seq, parts)
                 self.snapshot = seq
                 break
