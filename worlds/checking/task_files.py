@@ -20,9 +20,9 @@ from rods.analysis.schemas import Checker
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.faults import Reason
 from rods.files import BULK, explained, read_regular
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
-from rods.gates.records import Reason
 from rods.gates.similarity import contamination, held_out_index, overlaps
 from rods.tasks import (
     FIELDS,
