@@ -327,7 +327,17 @@ def padded(
                 raise ComposeError(
                     "vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call
                 )
+    drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
+    length = sum(len(text) for row in texts for text in row)
+    if _size(state) <= _size(draft.state) and length <= drafted:
+        raise ComposeError(
+            "no_pattern", "its world cannot be made longer around these calls: choose others"
+        )
     return state, texts
+
+
+def _size(state: Any) -> int:
+    return 1 + sum(map(_size, state.values())) if isinstance(state, Mapping) else 1
 
 
 def _shown(
