@@ -20,7 +20,7 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.state_shapes import PatchRefusal, Path, allowed, leaves, nested, refusals
+from rods.daemon.authors.state_shapes import PatchRefusal, Path, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
 from rods.tasks import Task
@@ -73,11 +73,9 @@ async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan)
             raise Unreadable("state changes nothing: the new conversation needs data of its own")
         return new
 
-    may = showing.allowed(allowed(context.environment, old))
-    fields = {
-        **showing.setting(context.catalogue, plan, old, context.asker.roles.state.world),
-        "allowed": may,
-    }
+    room = context.asker.roles.state.world
+    may = showing.state_schema(context.environment, room)
+    fields = {**showing.setting(context.catalogue, plan, old, room), "allowed": may}
     form = AnswerForm({"state": {"type": "object"}})
     sections = ["allowed"] if may else []
     try:
@@ -121,13 +119,14 @@ async def patch(
         if idle := [call for call in acting if call not in still]:
             _refuse([PatchRefusal("preempts", (), f"{idle[0]} would have nothing left to do")])
 
-    may = showing.allowed(allowed(environment, state))
+    room = context.asker.roles.patch.world
+    may = showing.state_schema(environment, room)
     fields = {
         "error": error.type,
         "function": error.function or "(unknown)",
         "detail": error.detail,
         "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
-        "state": showing.state(state, context.asker.roles.patch.world),
+        "state": showing.state(state, room),
         "tested": "; ".join(map(str, acting)),
         "allowed": may,
     }
