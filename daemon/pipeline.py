@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
-from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.daemon.attempts import Compute, GateOrder
@@ -45,7 +44,7 @@ from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import Checked, check
 from rods.gates.ground_truth import abridged, brief
@@ -96,15 +95,13 @@ class TasksWithCalls(TaskKind[Task]):
 
 
 STAGED = (TasksWithCalls(),)
+KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 
 
-def kinds_of(run: Run) -> tuple[TaskKind[Any], ...]:
+def kinds_of() -> tuple[TaskKind[Any], ...]:
     """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth
-    calls, and what extensions bring. Of those that match a task the first one has it."""
-    return (
-        TasksWithCalls(),
-        *(kind for extension in extensions() for kind in extension.kinds(run)),
-    )
+    calls, and what features bring. Of those that match a task the first one has it."""
+    return (TasksWithCalls(), *(kind() for kind in KINDS.providers().values()))
 
 
 class Pipeline:
