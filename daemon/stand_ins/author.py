@@ -14,8 +14,8 @@ from typing import Any
 
 from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
+from rods.daemon.authors.state_shapes import Path, nested
 from rods.daemon.authors.state_shapes import leaves as state_leaves
-from rods.daemon.authors.state_shapes import nested
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 
 # share of samples that the judge rejects, so that the refinement has something to do
@@ -128,10 +128,8 @@ def world(asked: Asked) -> Answer:
 
 def patch(asked: Asked) -> Answer:
     """One of the usual remedies: a switch that is off, something closed, an amount that is low."""
-    changes = [{"path": path, "value": value} for path, value in _remedies(asked.state)]
-    return {
-        "patch": [asked.chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]
-    }
+    changes = [nested(path, value) for path, value in _remedies(asked.state)]
+    return {"patch": asked.chance.choice(changes or [{"nothing": 0}])}
 
 
 # Stage III: words.
@@ -277,16 +275,14 @@ def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any
     return _changes(state, other(state))
 
 
-def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(part, dict):
-        for name, value in part.items():
-            yield from _remedies(value, f"{path}.{name}" if path else name)
-    elif part is False:
-        yield path, True
-    elif part == "Closed":
-        yield path, "Open"
-    elif isinstance(part, (int, float)) and not isinstance(part, bool) and 0 <= part < 50:
-        yield path, part * 10 + 100
+def _remedies(state: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for path, value in state_leaves(state):
+        if value is False:
+            yield path, True
+        elif value == "Closed":
+            yield path, "Open"
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 50:
+            yield path, value * 10 + 100
 
 
 def _saying(clause: str, name: str, value: Any) -> str:
