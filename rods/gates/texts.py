@@ -121,7 +121,7 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
     if not doubtful:
         return []
     readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
-    unread = [place for place in doubtful if readings is None or not readings[place[0]].understood]
+    unread = [place for place in doubtful if readings is None or not readings[place[0]]]
     return [
         Reason(f"nobody asks for {task.calls[turn][index]}", turn, index) for turn, index in unread
     ]
