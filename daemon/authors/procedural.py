@@ -146,6 +146,8 @@ class ProceduralAuthor:
         self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
         defects = style(task, self.catalogue.book.longest + wording.SLACK)
+        if task.type == "long_context" and not task_types.lengthened(task, draft):
+            defects = [Defect("gt_unfixable", "no part of a long context is longer than the draft")]
         return Judgement(
             "; ".join(defect.reason for defect in defects) or "no rule objects", tuple(defects)
         )

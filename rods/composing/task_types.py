@@ -327,13 +327,15 @@ def padded(
                 raise ComposeError(
                     "vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call
                 )
-    drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
-    length = sum(len(text) for row in texts for text in row)
-    if _size(state) <= _size(draft.state) and length <= drafted:
-        raise ComposeError(
-            "no_pattern", "its world cannot be made longer around these calls: choose others"
-        )
     return state, texts
+
+
+def lengthened(task: Task, draft: Draft) -> bool:
+    """Whether a long context is longer than its draft, by its state or, where a flag pads the
+    world, by its results."""
+    drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
+    length = sum(len(text) for texts in task.provenance["results"] for text in texts)
+    return _size(task.state) > _size(draft.state) or length > drafted
 
 
 def _size(state: Any) -> int:

@@ -204,6 +204,10 @@ async def check_form(context: Context, assignment: Assignment[Task], draft: Draf
     )
     partial = PartialTask(context, assignment, draft, type, texts)
     task = await context.compute(partial.task)
+    if type == "long_context" and not task_types.lengthened(task, draft):
+        raise ComposeError(
+            "no_pattern", "its world cannot be made longer around these calls: choose others"
+        )
     partial = replace(partial, shown=task.tools)
     for turn in task_types.blanks(draft, texts, type):
         at = replace(partial, turn=turn)
