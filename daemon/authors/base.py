@@ -86,11 +86,6 @@ class Assignment(Generic[V]):
         seed shows, so that the choice among them is as hard."""
         return min(usual, len(self.seed.tools))
 
-    @property
-    def problem(self) -> str:
-        """What was wrong with the attempt before; "" in blind retry."""
-        return self.failures[-1].detail if self.failures else ""
-
     def rng(self, purpose: str) -> random.Random:
         """A fresh generator, the same for the same attempt, plan and purpose: a plan that is
         executed again in a patched state makes the same choices."""

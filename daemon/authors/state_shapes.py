@@ -60,21 +60,19 @@ def refusals(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[PatchRe
     return list(_in_object(state, patch, (), record=True))
 
 
-def walk(
-    value: Any, where: Path = (), shape: Path = (), *, record: bool = True
-) -> Iterator[tuple[Path, Path, Any]]:
-    """(path, shape, value) of every map in a state, and of every value in it that is no object and
-    no list. The path has `*` for places of lists, the shape also for the keys of maps."""
+def walk(value: Any, where: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Any]]:
+    """(path, value) of every map in a state, and of every value in it that is no object and no
+    list. The path has `*` for places of lists."""
     if isinstance(value, Mapping):
         if keyed := is_map(value, record=record):
-            yield where, shape, value
+            yield where, value
         for key, item in value.items():
-            yield from walk(item, (*where, key), (*shape, "*" if keyed else key), record=keyed)
+            yield from walk(item, (*where, key), record=keyed)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from walk(item, (*where, "*"), (*shape, "*"))
+            yield from walk(item, (*where, "*"))
     else:
-        yield where, shape, value
+        yield where, value
 
 
 def leaves(value: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
