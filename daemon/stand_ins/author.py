@@ -37,6 +37,7 @@ VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
+NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
 REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 LISTING = "What matters here is "
@@ -145,9 +146,11 @@ def _request(asked: Asked, part: str) -> str:
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
     must = MUST_SAY.search(part)
+    never = NEVER_SAY.search(part)
     refer = REFER_TO.search(part)
     pointed = json.loads(f"[{refer[1]}]") if refer is not None else []
     values = json.loads(f"[{must[1]}]") if must is not None and not must[1].startswith("(") else []
+    hidden = json.loads(f"[{never[1]}]") if never is not None else []
     does = dict(SIGNATURE.findall(asked.question))
     sentences = list[str]()
     for call in calls:
@@ -156,8 +159,17 @@ def _request(asked: Asked, part: str) -> str:
         for value in [value for value in values if str(value) in names_by_value]:
             name = names_by_value[str(value)].removesuffix("_id").replace("_", " ")
             clause = _saying(clause, name, value)
+        taken = [name for name, value in call["arguments"].items() if sentences and value in hidden]
+        for name in taken:
+            clause = _pointing(clause, f"that {name.removesuffix('_id')}")
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
-    sentences += [f"I mean {words}." for words in pointed]
+    for words in pointed:
+        noun = rf"\b(?:an?|the|another|that|by)(?: \w+)?? {_noun(words)}\b"
+        at = max(
+            (number for number, sentence in enumerate(sentences) if re.search(noun, sentence)),
+            default=-1,
+        )
+        sentences[at] = _pointing(sentences[at], words)
     text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
     return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
@@ -290,30 +302,46 @@ def _imperative(summary: str) -> str:
     return f"{verb} {rest}".strip() or "see to the next thing"
 
 
+def _pointing(text: str, words: str) -> str:
+    """`text` with `words`, such as "that flight", in place of "a flight", or behind it."""
+    if words in text:
+        return text
+    noun = _noun(words)
+    text, count = re.subn(
+        rf"\b(?:an?|the|another|that)(?: \w+)?? {noun}\b(?! number)", lambda _: words, text, count=1
+    )
+    return (
+        text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
+    )
+
+
+def _noun(words: str) -> str:
+    """ "flight" of "that flight" and of "the flight with Oslo"."""
+    return words.split(" with ")[0].split(" ", 1)[1]
+
+
 def _words(value: Any) -> str:
     return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-ROLES = {
-    "planner": Role(plan),
-    "parameters": Role(values),
-    "initial_state": Role(world),
-    "config_patch": Role(patch, "only after a failure that the world may be the reason of"),
-    "rewrite_turns": Role(lambda asked: {"queries": _requests(asked)}),
-    "query": Role(lambda asked: {"query": _requests(asked)}),
-    "refine_rewrite": Role(
-        lambda asked: {"query": _request(asked, asked.fields["calls"])},
-        "only after gates or judge objected to the words of one turn",
-    ),
-    "query_verification": Role(
-        lambda asked: {"verdict": ["aligned"] * int(asked.fields["count"]), "problem": ""}
-    ),
-    "judge_quality": Role(judge),
-    "refine_classify": Role(classify, "only after the judge rejected a sample"),
-    "miss_func": Role(
-        lambda asked: {"function": asked.chance.choice(asked.fields["choices"].split(", "))}
-    ),
-    "miss_func_verify": Role(lambda asked: {"served": "no"}),
-    "miss_param": Role(leave_open),
-    "miss_param_verify": Role(lambda asked: {"known": "no"}),
+ROLES: dict[str, Role] = {
+    "planner": plan,
+    "parameters": values,
+    "initial_state": world,
+    "config_patch": patch,
+    "rewrite_turns": lambda asked: {"queries": _requests(asked)},
+    "query": lambda asked: {"query": _requests(asked)},
+    "refine_rewrite": lambda asked: {"query": _request(asked, asked.fields["calls"])},
+    "query_verification": lambda asked: {
+        "verdict": ["aligned"] * int(asked.fields["count"]),
+        "problem": "",
+    },
+    "judge_quality": judge,
+    "refine_classify": classify,
+    "miss_func": lambda asked: {
+        "function": asked.chance.choice(asked.fields["choices"].split(", "))
+    },
+    "miss_func_verify": lambda asked: {"served": "no"},
+    "miss_param": leave_open,
+    "miss_param_verify": lambda asked: {"known": "no"},
 }
