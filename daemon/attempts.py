@@ -19,7 +19,7 @@ from rods.config import COMPUTES, Gates, Operation
 from rods.daemon.authors.base import Assignment, Attempted, V
 from rods.errors import InfrastructureError
 from rods.functions import named_function
-from rods.gates import Checked
+from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
 from rods.tasks import Task

@@ -46,8 +46,8 @@ from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.extension import Door
 from rods.faults import FINAL, PATCHABLE
-from rods.gates import Checked, check
-from rods.gates.ground_truth import abridged, brief
+from rods.gates import check
+from rods.gates.ground_truth import Checked, abridged, brief
 from rods.gates.similarity import SimilarityIndex
 from rods.llm import BudgetSpent
 from rods.tasks import AnyTask, OpenTask, Task, TaskType

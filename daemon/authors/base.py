@@ -27,7 +27,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment, Results
 from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdict_of_gate
-from rods.gates import Checked
+from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 

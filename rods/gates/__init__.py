@@ -3,17 +3,16 @@ functions that return reasons, none when the task passed. `check` asks them all,
 order, as `[gates]` switches them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.calls import Call
 from rods.config import Gates
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment
 from rods.extension import Door
 from rods.faults import Gate, GateRejection, Reason
-from rods.gates.ground_truth import arguments, misjudged, replayed, tools
+from rods.gates.ground_truth import Checked, arguments, misjudged, replayed, tools
 from rods.gates.missing import missing
 from rods.gates.similarity import SimilarityIndex, contamination, repeats
 from rods.gates.texts import leaks, requests
@@ -21,19 +20,6 @@ from rods.gates.values import grounding, referents
 from rods.tasks import AnyTask, Task
 
 __all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none:
-    it is accepted).
-
-    `results` is None when the ground truth could not be run at all (another environment, an illegal
-    state), `profile` when it could not, or calls tools that the environment lacks."""
-
-    results: Results | None
-    profile: Profile | None
-    rejections: tuple[GateRejection, ...]
 
 
 class OpenTasks(Protocol):

@@ -15,8 +15,8 @@ from rods.daemon.authors.base import Assignment
 from rods.environments.base import Environment, Result
 from rods.errors import InfrastructureError
 from rods.family.environments.kind import ScenarioKind, replayed_scenario
-from rods.gates import Checked, varied
-from rods.gates.ground_truth import brief
+from rods.gates import varied
+from rods.gates.ground_truth import Checked, brief
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn
