@@ -99,9 +99,9 @@ class Compute:
         attempted: Attempted[V] = await self._answer(assignment)
         return attempted
 
-    async def checked(self, order: GateOrder) -> Checked:
+    async def checked(self, task: Task, profile: Profile, gates: Gates) -> Checked:
         """The same of gates. Raises InfrastructureError also where a world broke in the worker."""
-        checked: Checked | InfrastructureError = await self._answer(order)
+        checked: Checked | InfrastructureError = await self._answer(GateOrder(task, profile, gates))
         if isinstance(checked, InfrastructureError):
             raise checked
         return checked

@@ -24,7 +24,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
-from rods.config import Config, Gates
+from rods.config import Gates
 from rods.environments.base import Environment, Results
 from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdict_of_gate
 from rods.gates.ground_truth import Checked
@@ -175,14 +175,14 @@ class StagedAuthor(Author, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a kind is told of a run's language models when it says who writes. `by_model`:
-    `pipeline.author` is "llm"; only then `writing` gives the `Asker` of a variant, by pick and
-    index, with the account that it is paid from. Authors compute in `threads`."""
+    """What a kind is given when it says who writes. Authors compute in `threads`. `staged` is the
+    run's author of tasks with ground-truth calls, a language model or rules: of an environment's
+    variant, by pick and index. `hashes` are those of all prompts or texts that such an author may
+    use."""
 
-    config: Config
     threads: Executor
-    by_model: bool
-    writing: Callable[[str, int], Any]
+    staged: Callable[[Environment, str, int], StagedAuthor]
+    hashes: Callable[[Environment], Mapping[str, str]]
 
 
 class TaskKind(ABC, Generic[V]):
@@ -330,7 +330,19 @@ class Attempted(Generic[V]):
     failed: tuple[Rejection, ...] = ()
 
 
-def plain(draft: Draft) -> Draft:
+class Places(Protocol):
+    """Where attempts are made if not in the daemon's threads, and gates run of what models write
+    (`rods.daemon.attempts.Compute`)."""
+
+    async def attempt(self, assignment: Assignment[V]) -> Attempted[V]:
+        """What comes of an attempt of an author that only computes. Raises InfrastructureError."""
+
+    async def checked(self, task: Task, profile: Profile, gates: Gates) -> Checked:
+        """What the gates that are on say of `task`, which was to have this profile. Raises
+        InfrastructureError."""
+
+
+def without_empty_turns(draft: Draft) -> Draft:
     """The draft without the turns in which no call is right: what stage IV judges before stage V
     breaks it."""
     numbers = [turn for turn, calls in enumerate(draft.turns) if calls]
@@ -354,7 +366,7 @@ def plain(draft: Draft) -> Draft:
 
 
 def with_blanks(draft: Draft, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The texts of `plain(draft)` as texts of `draft`: "" where no call is right."""
+    """The texts of `without_empty_turns(draft)` as texts of `draft`: "" where no call is right."""
     rest = iter(texts)
     return tuple(next(rest) if calls else "" for calls in draft.turns)
 

@@ -15,7 +15,7 @@ from typing import Any
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Assignment, Judgement, T, Texts, in_thread
+from rods.daemon.authors.base import Asking, Assignment, Judgement, T, Texts, in_thread
 from rods.environments.base import Environment, Results, kept
 from rods.faults import Defect
 from rods.gates.texts import style
@@ -154,3 +154,12 @@ class ProceduralAuthor:
 
     async def _compute(self, function: Callable[..., T], *arguments: Any) -> T:
         return await in_thread(self.threads, function, *arguments)
+
+
+def by_rules(threads: Executor) -> Asking:
+    """What a kind is given where no language model writes."""
+    return Asking(
+        threads,
+        lambda environment, pick, index: ProceduralAuthor.of(environment, threads),
+        lambda environment: ProceduralAuthor.of(environment, threads).hashes,
+    )
