@@ -154,7 +154,8 @@ async def _written(
         await asyncio.gather(*(work(waiting, key) for _ in range(at_once)))
 
     # a worker imports, and reads the run
-    await all_of(50 * (compute.places if compute else 1), "warm")
+    places = compute.status()["compute"]["places"] if compute else 1
+    await all_of(50 * places, "warm")
     written.clear()
     killing = asyncio.create_task(_kill(kill, written, count)) if kill else None
     began = time.perf_counter()

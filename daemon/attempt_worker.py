@@ -15,7 +15,8 @@ from rods.daemon.authors.procedural import by_rules
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
-from rods.gates import Checked, check
+from rods.gates import check
+from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 
 T = TypeVar("T")
