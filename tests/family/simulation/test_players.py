@@ -74,9 +74,7 @@ def trained(run: Run, steps: int = 2) -> None:
                 {"slot": place // 2, "rollout": place % 2, **one.as_json()}
                 for place, one in enumerate(traces)
             ]
-            training.record(
-                batch, batches.groups(batch, played, run.config, run.players), kept
-            )
+            training.record(batch, batches.groups(batch, played, run.config, run.players), kept)
             training.after_update()
 
 
