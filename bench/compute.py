@@ -31,9 +31,9 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.config import parse_config
 from rods.daemon.attempt_worker import Inline
-from rods.daemon.attempts import compute_of
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
+from rods.daemon.compute import compute_of
 from rods.daemon.pipeline import Pipeline
 from rods.gates.similarity import held_out_index
 from rods.worlds import desk

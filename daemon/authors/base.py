@@ -332,7 +332,7 @@ class Attempted(Generic[V]):
 
 class Places(Protocol):
     """Where attempts are made if not in the daemon's threads, and gates run of what models write
-    (`rods.daemon.attempts.Compute`)."""
+    (`rods.daemon.compute.Compute`)."""
 
     async def attempt(self, assignment: Assignment[V]) -> Attempted[V]:
         """What comes of an attempt of an author that only computes. Raises InfrastructureError."""
