@@ -9,7 +9,7 @@ from rods.composing.bind import fresh_state, random_chooser, realise, repair
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, FromUser, Recipe
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.environments.base import Environment, Tool
-from rods.gates.drafts import ARTICLES
+from rods.gates.texts import ARTICLES
 
 TRIES = 20  # fresh worlds in which a recipe is tried
 MENDS = 3  # of one of them
