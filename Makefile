@@ -20,7 +20,7 @@ help:
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
 	@echo "make llm-smoke   test against that server (12 GB of memory)"
 	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
-	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it, both ways"
+	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it"
 	@echo "make trackers  fetch wandb, trackio, mlflow and tensorboard and read back what a killed run told them"
 	@echo "make verifiers  set up verifiers in an environment of its own (800 MB) and test its adapter there"
 	@echo "make verl    the same for verl (2 GB)"

@@ -68,7 +68,6 @@ EXPECTED = {
     ),
     "env admit": (["RUN", "NAME"], ["--why", "--json"]),
     "env check": (["NAME"], ["--tasks", "--seconds", "--json"]),
-    "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
         [
@@ -104,7 +103,6 @@ BROUGHT = {  # by parts that can be taken out
     "bfcl": ("data bfcl",),
     "tau2": ("data tau2",),
     "acebench": ("data acebench",),
-    "openenv": ("env serve",),
     "feedback": ("env feedback list", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),
     "export": ("data export",),
@@ -346,7 +344,7 @@ PORTS = ("-1", "65536", "http")
         ["trainer", "merge", "a", "--epoch", "soon"],
         ["up", "a", "--config", "c.toml", "--steps", "3"],
     ]
-    + [[*verb, "--port", port] for verb in (["dash"], ["env", "serve", "desk"]) for port in PORTS]
+    + [["dash", "--port", port] for port in PORTS]
     + [["env", "generate", "w", "--worlds", "0"], ["env", "generate", "w", "--random-seed", "-1"]],
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(
