@@ -1,4 +1,4 @@
-"""What became of each turn, as status, inspect, report and verify show it, of a policy that was
+"""What became of each turn, as status, inspect and verify show it, of a policy that was
 really played."""
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ import rods
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.runfolder import trace_file
 from rods.buffers.state import RunState
-from rods.console.report import figures, findings
 from rods.episode.engine import Message, Trace
 from rods.turn_statistics import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
 from tests.console.dash.test_views import ask
-from tests.console.test_report import reader
 from tests.console.test_verbs import said, said_json
 
 CONFIG = """
@@ -91,7 +89,7 @@ def groups(folder: Path) -> list[Record]:
     return [record for step in RunState(rods.open_run(folder)).steps() for record in step.records]
 
 
-def test_shares_stand_in_status_report_and_inspect(
+def test_shares_stand_in_status_and_inspect(
     labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded = groups(labelled)
@@ -100,13 +98,6 @@ def test_shares_stand_in_status_report_and_inspect(
     assert said_json(capsys, "status", labelled)["labels"] == counts
     assert f"; of {sum(counts.values())} over the last ten steps" in said(
         capsys, "status", labelled
-    )
-    follower = reader(labelled)
-    numbers = figures(follower)
-    assert numbers["labels"] == counts
-    assert any(
-        line.startswith(f"What became of {sum(counts.values())} turns: ")
-        for line in findings(follower, numbers)
     )
     went = dynamics(recorded)
     assert (
@@ -119,7 +110,6 @@ def test_shares_stand_in_status_report_and_inspect(
         went.replies / went.turns,
     )
     assert f"  replies  {went.words()}; over the last ten steps" in said(capsys, "status", labelled)
-    assert numbers["calling"] == status["calling"]
     assert status["entropy"] is None and status["interface"] is None, "nobody has said"
     task = recorded[0]["task"]
     found = said_json(capsys, "inspect", labelled, task)["labels"]
@@ -141,7 +131,7 @@ def test_steps_that_a_start_drops_count_nowhere(
     done = rods_verb("trainer", "observe", labelled, "--from-step", "1")
     assert done.returncode == 0, done.stderr
     assert said_json(capsys, "status", labelled)["labels"] == first
-    assert figures(reader(labelled))["labels"] == first
+    assert ask(labelled, "steps")["labels"]["step"] == [1]
 
 
 def test_a_replay_derives_the_labels_again(
@@ -174,7 +164,6 @@ def test_a_run_without_labels_shows_none(
 ) -> None:
     assert said_json(capsys, "status", finished_run)["labels"] == {}
     assert "turns " not in said(capsys, "status", finished_run)
-    assert figures(reader(finished_run))["labels"] == {}
     assert ask(finished_run, "steps")["labels"]["step"] == []
 
 

@@ -26,7 +26,6 @@ from rods.buffers.state import RunState
 from rods.config import parse_config
 from rods.console.follower import Follower
 from rods.console.progress import Progress
-from rods.console.report import figures
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
@@ -266,7 +265,6 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     )
     entropies = [record["entropy"] for record in updates]
     assert follower.updates["entropy"].tolist() == entropies
-    assert figures(follower)["entropy"] == entropies
     assert follower.steps["turns"].all() and follower.steps["step"].tolist() == [1, 2]
     assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(
         one["expected"] for one in last
