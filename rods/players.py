@@ -5,7 +5,6 @@ Whatever else is played, an extension plays (`Extension.player`)."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, Protocol
 
 from rods import dialects
@@ -13,7 +12,6 @@ from rods.config import Config
 from rods.dialects import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
-from rods.episode.engine import Trace
 from rods.episode.goals import goal_of
 from rods.extension import extensions
 from rods.interfaces import IDENTITY, Interface
@@ -30,10 +28,6 @@ class Player(Protocol):
     def parts(self, task: AnyTask) -> Mapping[str, Any]:
         """The fields of a `Job` of `task` that it plays: goal, user, world, waits. Raises UserError
         where it cannot."""
-
-    def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
-        """The same fields for an episode that is played again, as far as they have to be taken from
-        its `trace`."""
 
     def opened(self, run: Any, process: str, heartbeat: Any) -> AbstractContextManager[None]:
         """While this is open, `process` may play episodes of `run`
@@ -70,11 +64,3 @@ class Players:
         identity interface."""
         dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
         return self.job(task, dialect, max_steps=config.rollouts.max_steps)
-
-    def again(self, task: AnyTask, dialect: Dialect, trace: Trace, *, max_steps: int) -> Job:
-        """The episode of `trace`, to be played again from its replies: what somebody outside has
-        said is taken from it, and the rest is played. Raises UserError as `job`."""
-        job = self.job(task, dialect, max_steps=max_steps)
-        for player in self.others:
-            job = replace(job, **player.recorded(task, trace))
-        return replace(job, waits=False)
