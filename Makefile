@@ -28,7 +28,10 @@ help:
 
 demo:
 	@sh console/setup.sh demo
-	@$(BIN)/python -m rods.console.demo
+	@$(BIN)/rods up runs/demo --config console/demo.toml
+	@$(BIN)/rods trainer score runs/demo
+	@$(BIN)/rods dash runs/demo --export runs/demo/report
+	@echo "Next: . .venv/bin/activate, then rods dash, rods inspect runs/demo TASK, rods verify runs/demo, README.md"
 
 test: TESTS := -m "not slow and not sweep"
 test-slow: TESTS := -m "slow and not sweep"

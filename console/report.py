@@ -1,5 +1,5 @@
 """What a run shows up to now, as data: figures, sentences, limits, and where variants land. The
-page draws it (static/report.js); `make demo` and `rods dash --export` print its sentences.
+page draws it (static/report.js); `rods dash --export` prints its sentences.
 
 All of it is computed from the columns of a `Follower`, whose lock the caller holds by
 `Follower.whole`. Only live records count: a restart of the trainer takes back the steps and epochs

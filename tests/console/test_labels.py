@@ -149,11 +149,10 @@ def test_a_replay_derives_the_labels_again(
     )
     verdict["verdict"] = {"state": True, "response": True}
     file.write_bytes(gzip.compress(b"\n".join(map(orjson.dumps, kept))))
-    (problem,) = said_json(capsys, "verify", labelled, "--replay", code=1)["problems"]
-    assert (
-        problem["where"].startswith("step 2 of attempt 1, group ")
-        and "its trace gives" in problem["what"]
-    )
+    earned, labels = said_json(capsys, "verify", labelled, "--replay", code=1)["problems"]
+    assert earned["where"] == labels["where"]
+    assert labels["where"].startswith("step 2 of attempt 1, group ")
+    assert "it resolved" in earned["what"] and "its trace gives" in labels["what"]
     file.write_bytes(file.read_bytes()[:-20])  # cut short: it was never synced
     found = said_json(capsys, "verify", labelled, "--replay")
     assert found["ok"] and any(file.name in note for note in found["notes"])
