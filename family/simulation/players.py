@@ -3,7 +3,7 @@ process whose models play writes usage.<process>.jsonl; the budget (`operation.p
 begins at what all such processes have spent by now."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from rods.buffers.usage import UsageLog, players
 from rods.config import Budgets
 from rods.conversations import Persona, Rubric
 from rods.environments.loading import Environments
+from rods.episode.drivers import Parts
 from rods.episode.model_thread import ModelThread
 from rods.errors import UserError
 from rods.family.simulation.models import Models, ModelUser, ModelVerifier, ModelWorld
@@ -40,11 +41,11 @@ class SimulationPlayer(Models):
         """The parts that a model plays."""
         return self.settings.by_model
 
-    def parts(self, task: AnyTask) -> Mapping[str, Any]:
+    def parts(self, task: AnyTask) -> Parts:
         if not isinstance(task, OpenTask):
             return {}
         environment = self.environments.load(task.environment.name)
-        parts = dict[str, Any]()
+        parts: Parts = {}
         if isinstance(task.goal, Rubric) and self.settings.verifier == "procedural":
             if why := unjudged(task.goal):
                 raise UserError(
