@@ -290,7 +290,12 @@ def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
 
 
 @pytest.mark.parametrize(
-    "fault", ["401", *(pytest.param(why, marks=pytest.mark.slow) for why in ("", "500", "400"))]
+    "fault",
+    [
+        "401",
+        pytest.param("500", marks=pytest.mark.slow),
+        *(pytest.param(why, marks=pytest.mark.sweep) for why in ("", "400")),
+    ],
 )
 def test_a_planted_key_is_found_nowhere_in_the_run_folder(
     tmp_path: Path, stub: Stub, fault: str, monkeypatch: pytest.MonkeyPatch

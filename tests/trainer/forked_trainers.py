@@ -21,7 +21,7 @@ from tests import forked
 
 
 class Forked(Conformance):
-    imports: ClassVar[tuple[str, ...]]
+    imports: tuple[str, ...]
     settings: ClassVar[Mapping[str, str]] = {}  # of the processes' environment
 
     def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:

@@ -33,13 +33,14 @@ from rods.episode.goals import goal_of
 from rods.errors import InfrastructureError, UserError
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
+from tests.conftest import WHOLE
 from tests.worlds.mcp.forks import agreed
 
 pytest.importorskip("mcp")
 pytestmark = pytest.mark.needs("mcp")
 HERE = str(Path(__file__).parents[3])
 SHOP = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
-SEQUENCES = 4  # four servers each
+SEQUENCES = 4 if os.environ.get(WHOLE) else 2  # four servers each
 MINTED = 'basket="id":"(b[0-9a-f]{12})"'
 
 
@@ -215,6 +216,7 @@ def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server
             shop.reset(state)
 
 
+@pytest.mark.slow
 def test_worlds_share_nothing_and_clock_and_chance_are_frozen(shop: Environment) -> None:
     one = shop.reset(None)
     other = shop.reset(None)
