@@ -4,14 +4,22 @@ use it wait for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TypeVar, overload
 
 from rods.environments.loading import Environments
+from rods.tasks import Task
+from rods.worlds import desk
 
 ENVIRONMENTS = Environments()
 load = ENVIRONMENTS.load
 Item = TypeVar("Item")
+
+
+@cache
+def desk_tasks(random_seed: int, train: int, held_out: int) -> tuple[Task, ...]:
+    """As `desk.generate`, drawn once a process."""
+    return tuple(desk.generate(random_seed, train, held_out))
 
 
 class Late(Sequence[Item]):

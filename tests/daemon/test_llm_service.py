@@ -25,7 +25,6 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
 from rods.daemon.writers import Writers
-from rods.worlds import desk
 from tests.daemon.leaking import KEY
 from tests.daemon.pipelines import THREADS
 from tests.daemon.runs import (
@@ -39,6 +38,7 @@ from tests.daemon.runs import (
     until,
     variants,
 )
+from tests.environments import desk_tasks
 
 ROLES = "tests.daemon.authors.llm.early_roles:good"
 BASE = {"groups": [["base"]], "seeds_per_step": 8}
@@ -79,7 +79,7 @@ def operation(stub: Stub, **endpoint: Any) -> dict[str, Any]:
 
 
 def base_tasks() -> list[Any]:
-    return [task for task in desk.generate(7, 96, 8) if task.type == "base"][:26]
+    return [task for task in desk_tasks(7, 96, 8) if task.type == "base"][:26]
 
 
 def calls(path: Path) -> list[Record]:

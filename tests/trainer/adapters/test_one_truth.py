@@ -96,7 +96,7 @@ def train(job: Job) -> None:
 
 
 class Way(Forked):
-    imports = ("rods.trainer.conformance", __name__)
+    imports: tuple[str, ...] = ("rods.trainer.conformance", __name__)
     trainer = f"{__name__}:train"
 
     def __init__(self, name: str) -> None:
