@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from rods.buffers.folds.observations import AttemptHistory, ClosedStep, Observations, known_starts
 from rods.buffers.folds.pool import Member, Pool, fix, initial
@@ -34,7 +33,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.canonical import content_id
 from rods.errors import CorruptLogError
-from rods.extension import NOTHING, shown_next
+from rods.interfaces import NO_INPUTS, next_inputs
 from rods.rules.curriculum import opening, stage_rules
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask
@@ -91,10 +90,10 @@ class RunState(Observations):
         self._pool_attempt = 0  # the latest when pool.jsonl was last read
         self._begin_pool()
 
-    def shown(self, opened: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
-        """What the interface of the next step is told, by extension; `opened`: what the open epoch
-        has fixed."""
-        return shown_next(self.folds, opened)
+    def interface_inputs(self, opened: Mapping[str, object] = NO_INPUTS) -> dict[str, object]:
+        """What the interface of the next step is given, by the feature's name; `opened`: what the
+        open epoch has fixed."""
+        return next_inputs(self.folds, opened)
 
     @property
     def active(self) -> dict[str, Member]:
@@ -261,7 +260,7 @@ class RunState(Observations):
             "pool/generated": generated,
             "pool/retired": self.pool.retired,
             "staging/waiting": len(self.staging),
-            **self.of_folds("gauges"),
+            **self.figures("gauges"),
         }
 
     def _all_live(self, pool: Pool) -> bool:

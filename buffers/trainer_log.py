@@ -23,9 +23,9 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
 from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
-from rods.extension import closing_fields
 from rods.faults import LABELS
 from rods.observations import Group, Update
+from rods.rules.step_folds import closing_fields
 from rods.tasks import AnyTask
 from rods.turn_statistics import dynamics, label_counts
 
@@ -279,6 +279,6 @@ def tracker_json(state: RunState) -> dict[str, Any]:
         "attempt": state.attempt,
         "step": state.last_step,
         "epoch": state.epoch,
-        **state.of_folds("status"),
+        **state.figures("status"),
         "tasks": tasks,
     }

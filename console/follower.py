@@ -311,7 +311,7 @@ class Follower(Progress):
             rows.append((record["seq"], step.step, task, *moments, zone, role))
         self.newest_group.set(tasks, range(len(self.groups), len(self.groups) + len(rows)))
         self.groups.extend(rows)
-        faced = self.state.of_folds("status").get("difficulty", {}).get("last")
+        faced = self.state.figures("status").get("difficulty", {}).get("last")
         difficulty = NAN
         drawn = 0
         earned = NAN

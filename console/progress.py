@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -23,9 +23,10 @@ from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
 from rods.buffers.state import ClosedStep, RunState
-from rods.config import Config
-from rods.extension import extensions
-from rods.observations import Update
+from rods.config import Config, Stage
+from rods.extension import Door
+from rods.interfaces import follows_records
+from rods.observations import Json, Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
@@ -35,11 +36,30 @@ EXAMPLE = 300  # characters of a failure that are shown
 BARREN = 5  # finished picks in a row without a variant that a person is told of
 
 
+class Components(Protocol):
+    """The parts of an interface that come and go, for its history."""
+
+    def shown(self, stage: Stage, dialect: str, inputs: object) -> Mapping[str, str]:
+        """Those of a stage that are there with `inputs` (rods.interfaces): what each says or does,
+        by name."""
+
+    def before(self, inputs: object, closing: Record) -> object:
+        """What `inputs` were during the step with this closing record, of what they are after
+        it."""
+
+    def cause(self, closing: Record) -> Mapping[str, Json] | None:
+        """Why the step with this closing record changed what the next one shows: `component`,
+        `reason` and more; None: nothing changed."""
+
+
+COMPONENTS: Door[Components] = Door("components")  # (002)
+
+
 @dataclass(frozen=True, slots=True)
 class InterfaceVersion:
     """What the policy was shown from `step` on. `added` and `removed`: components of the interface
     and what they say, against the version before. `why`: what called for the change
-    (rods.extension.Extension.cause)."""
+    (`Components.cause`)."""
 
     step: int
     stage: int
@@ -60,23 +80,20 @@ class InterfaceVersions:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.evolves = any(
-            extension.follows(stage)
-            for extension in extensions()
-            for stage in config.curriculum.stages
-        )
+        self.evolves = any(map(follows_records, config.curriculum.stages))
         self.shown: list[InterfaceVersion] = []
         self._there: list[dict[str, str]] = []  # the components of each version
         # what a step has changed for the next one, where it has
         self._causes: dict[int, dict[str, Any]] = {}
 
-    def add(self, step: ClosedStep, after: Mapping[str, Any]) -> None:
-        """Takes the next live step, and what interfaces are told after it
-        (rods.extension.shown_next). Versions of later steps, which a start has dropped, are
+    def add(self, step: ClosedStep, after: Mapping[str, object]) -> None:
+        """Takes the next live step, and what interfaces are given after it
+        (rods.interfaces.next_inputs). Versions of later steps, which a start has dropped, are
         forgotten."""
         self.forget(step.step - 1)
-        for extension in extensions():
-            if (cause := extension.cause(step.record)) is not None:
+        features = COMPONENTS.providers()
+        for components in features.values():
+            if (cause := components.cause(step.record)) is not None:
                 self._causes[step.step] = dict(cause)
         if not step.records or (
             self.shown and self.shown[-1].version == step.records[0]["interface"]
@@ -85,10 +102,8 @@ class InterfaceVersions:
         rules = stage_rules(self._config.curriculum, step.stage)
         dialect = self._config.policy.dialect
         now: dict[str, str] = {}
-        for extension in extensions():
-            now |= extension.components(
-                rules, dialect, extension.before(after.get(extension.name), step.record)
-            )
+        for name, components in features.items():
+            now |= components.shown(rules, dialect, components.before(after.get(name), step.record))
         there = self._there[-1] if self._there else {}
         added = sorted(now.keys() - there.keys())
         removed = sorted(there.keys() - now.keys())
@@ -140,7 +155,7 @@ class ProgressSample:
             update.gradient_norm for update in progress.last_updates.values()
         )
         self.interface = versions.shown[-1] if versions.evolves and versions.shown else None
-        self.difficulty: dict[str, Any] | None = state.of_folds("status").get("difficulty")
+        self.difficulty: dict[str, Any] | None = state.figures("status").get("difficulty")
         self.zones = progress.zones
         self.generated = sum(member.generation > 0 for member in state.active.values())
         self.originals = len(state.active) - self.generated
@@ -273,7 +288,7 @@ class Progress:
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
         for step in state.steps():
             latest.append(step)
-            self.versions.add(step, state.shown())
+            self.versions.add(step, state.interface_inputs())
             self._take_update()
             self.see(step)
         if state.rewound:
@@ -307,7 +322,7 @@ class Progress:
         """The same with each record of seeds.jsonl and rejected.jsonl."""
 
     def notes(self) -> list[str]:
-        """Reasons why no variants may come, and what extensions have to say, for the user."""
+        """Reasons why no variants may come, and what features' folds have to say, for the user."""
         notes = list(self.run.manifest["warnings"])
         step = self.step
         considered = self.totals.considered
@@ -317,8 +332,7 @@ class Progress:
                 f"{considered}, the last "
                 "one it has considered"
             )
-        for extension in extensions():
-            notes += extension.notes(self.state.folds.get(extension.name))
+        notes += self.state.figures("notes").values()
         if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
         if sum(self.zones.values()) and not self.zones["boundary"]:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
-from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.daemon.attempts import Attempted, Compute, GateOrder
@@ -40,7 +39,7 @@ from rods.daemon.candidates import FormedTask, Rejection, StageName, plain, with
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import check
 from rods.gates.ground_truth import abridged, brief
@@ -92,15 +91,13 @@ class TasksWithCalls(TaskKind[Task]):
 
 
 STAGED = (TasksWithCalls(),)
+KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 
 
-def kinds_of(run: Run) -> tuple[TaskKind[Any], ...]:
+def kinds_of() -> tuple[TaskKind[Any], ...]:
     """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth
-    calls, and what extensions bring. Of those that match a task the first one has it."""
-    return (
-        TasksWithCalls(),
-        *(kind for extension in extensions() for kind in extension.kinds(run)),
-    )
+    calls, and what features bring. Of those that match a task the first one has it."""
+    return (TasksWithCalls(), *(kind() for kind in KINDS.providers().values()))
 
 
 class Pipeline:

@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any
 
 import structlog
@@ -28,8 +27,7 @@ from rods.daemon.pipeline import Pipeline
 from rods.daemon.seed_queue import SeedQueue
 from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
 from rods.daemon.watching import TrainerLife, Watch
-from rods.daemon.writers import Writers
-from rods.extension import extensions
+from rods.daemon.writers import DAEMON_WORK, Writers
 from rods.gates.similarity import held_out_index
 from rods.logs import log
 from rods.rules.selection import select
@@ -63,8 +61,10 @@ class Service:
         self.workers = self.writers.employed(run.config.operation.workers, self.compute)
         self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.compute)
         self.generated: list[AnyTask] = []  # the variants of the pool
-        given = (run, self.writers, threads, lambda: [*run.tasks, *self.generated])
-        works = (extension.daemon_work(*given) for extension in extensions())
+        works = (
+            feature.work(run, self.writers, threads, lambda: [*run.tasks, *self.generated])
+            for feature in DAEMON_WORK.providers().values()
+        )
         self.works = [work for work in works if work is not None]  # beside picks
         # theirs: few, soon done, and never dropped
         self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
@@ -129,7 +129,7 @@ class Service:
                     first = False
                 for work in self.works:
                     for job in await asyncio.to_thread(work.due, self.watch.state):
-                        self.jobs.put_nowait(partial(work.work, job))
+                        self.jobs.put_nowait(job)
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not said:

@@ -5,25 +5,68 @@ With `pipeline.author = "llm"` this holds the client, the budget, and the log of
 has an account and one backbone (endpoint), drawn by weight under a key of its own, so that a
 restart draws the same one."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
 from rods.buffers.usage import UsageLog
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
+from rods.config import Config
 from rods.daemon.attempts import Compute
 from rods.daemon.authors.base import Asking
 from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.pipeline import kinds_of
 from rods.errors import UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.llm import Budget, Client
 from rods.logs import log
 from rods.rules.curriculum import writes
+from rods.tasks import AnyTask
+
+
+class DaemonWork(Protocol):
+    """Jobs that a daemon does beside picks, one at a time; they wait for no worker."""
+
+    @property
+    def written(self) -> int:
+        """Records on its logs: a number that grows whenever work gets done."""
+
+    # the earliest step at which something became due that is not done yet; infinite where all is
+    open_at: float
+
+    def due(self, state: RunState) -> Sequence[Callable[[], Awaitable[None]]]:
+        """The jobs due by `state` and not handed out yet; called in a thread. An infrastructure
+        failure ends a job without harm: it is due again."""
+
+    def close(self) -> None:
+        """Closes its logs."""
+
+
+class WorkBeside(Protocol):
+    """Work of a feature in the daemon."""
+
+    def asks(self, config: Config) -> bool:
+        """Whether language models are asked beside those that write variants and those that
+        play."""
+
+    def work(
+        self,
+        run: Run,
+        writers: "Writers",
+        threads: Executor,
+        tasks: Callable[[], Sequence[AnyTask]],
+    ) -> DaemonWork | None:
+        """What a daemon of this run does; None: nothing. `tasks`: all that are given or in the
+        pool."""
+
+
+DAEMON_WORK: Door[WorkBeside] = Door("daemon_work")  # (000)
 
 
 class Writers:
@@ -41,7 +84,7 @@ class Writers:
                 "(docs/endpoints.md)"
             )
             raise UserError(what, where=str(run.path), remedy=remedy)
-        asks = any(extension.asks(run.config) for extension in extensions())
+        asks = any(work.asks(run.config) for work in DAEMON_WORK.providers().values())
         # there is somebody to ask
         self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)
         self._open = AsyncExitStack()
@@ -50,7 +93,7 @@ class Writers:
         self.trying: dict[str, str] = {}  # what is tried in worlds, by variant
         self._tried = 0
         self.asking = Asking(self.config, threads, self.by_model, self._writing)
-        self.kinds = kinds_of(run)
+        self.kinds = kinds_of()
         for kind in self.kinds:
             self._open.callback(kind.close)
 

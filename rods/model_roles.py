@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from rods.extension import Section
+from rods.section import Section
 
 # characters that a token holds at most, on average: what has to fit is checked against it
 TOKEN = 4

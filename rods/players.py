@@ -1,43 +1,41 @@
 """Who plays a task's world, user and judge while its episodes run.
 
 Ground truth, checks and scripts need nobody, and a persona is played by the procedural user.
-Whatever else is played, an extension plays (`Extension.player`)."""
+Whatever else is played, a feature plays (`PLAYERS`)."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from rods import dialects
 from rods.config import Config
 from rods.dialects import Dialect
 from rods.environments.loading import Environments
-from rods.episode.drivers import Job
+from rods.episode.drivers import Job, Parts
 from rods.episode.engine import Trace
 from rods.episode.goals import goal_of
-from rods.extension import extensions
+from rods.extension import Door
 from rods.interfaces import IDENTITY, Interface
 from rods.tasks import AnyTask
 
 
 class Player(Protocol):
-    """What an extension plays of the episodes of one run, or of one evaluation."""
+    """What a feature plays of the episodes of one run, or of one evaluation."""
 
     @property
     def outside(self) -> tuple[str, ...]:
         """The parts that somebody outside of the process plays, a model say."""
 
-    def parts(self, task: AnyTask) -> Mapping[str, Any]:
-        """The fields of a `Job` of `task` that it plays: goal, user, world, waits. Raises UserError
-        where it cannot."""
+    def parts(self, task: AnyTask) -> Parts:
+        """The fields of a `Job` of `task` that it plays. Raises UserError where it cannot."""
 
-    def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
+    def recorded(self, task: AnyTask, trace: Trace) -> Parts:
         """The same fields for an episode that is played again, as far as they have to be taken from
         its `trace`."""
 
-    def opened(self, run: Any, process: str, heartbeat: Any) -> AbstractContextManager[None]:
-        """While this is open, `process` may play episodes of `run`
-        (rods.buffers.run.run.Run.playing)."""
+
+# by environments and configuration (None: defaults) (001)
+PLAYERS: Door[Callable[[Environments, Config | None], Player]] = Door("players")
 
 
 class Players:
@@ -46,8 +44,7 @@ class Players:
 
     def __init__(self, environments: Environments, config: Config | None = None) -> None:
         self.environments = environments
-        players = (extension.player(environments, config) for extension in extensions())
-        self.others: list[Player] = [player for player in players if player is not None]
+        self.others = [player(environments, config) for player in PLAYERS.providers().values()]
 
     @property
     def outside(self) -> tuple[str, ...]:
@@ -58,9 +55,9 @@ class Players:
     ) -> Job:
         """The episode of `task`, with whoever plays it. Raises UserError where nobody can."""
         environment = self.environments.load(task.environment.name)
-        parts = dict[str, Any]()
+        parts: Parts = {}
         for player in self.others:
-            parts |= player.parts(task)
+            parts.update(player.parts(task))
         if "goal" not in parts:
             parts["goal"] = goal_of(environment, task)
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)

@@ -1,7 +1,7 @@
 """A batch as the episodes to roll out, and its samples as groups, traces and the input of an
 advantage hook."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +12,8 @@ from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
-from rods.extension import NOTHING, extensions
-from rods.observations import EpisodeReward, Group, Rollout
+from rods.extension import Door
+from rods.observations import EpisodeReward, Group, Json, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer.advantages import RolloutView, turn_spans
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rods.trainer.engines.base import Sample  # imports torch
 
 T = TypeVar("T")
+# further fields of the record of an episode, in a stage (from 1) of a run (000)
+EPISODE_FIELDS: Door[Callable[[Trace, Config, int], Mapping[str, Json]]] = Door("episode_fields")
 
 
 def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
@@ -45,16 +47,14 @@ def groups(
     environments: Environments,
 ) -> list[Group]:
     """What the slots of a batch earned: rewards of what was `played` in each (unless it is a record
-    already), the labels of turns, and what extensions add."""
+    already), the labels of turns, and what features add."""
 
     def record(episode: Trace | Rollout, task: AnyTask) -> Rollout:
         if isinstance(episode, Rollout):
             return episode
-        fields = [
-            extension.rollout(episode, task, environments, config, batch.stage)
-            for extension in extensions()
-        ]
-        added = {name: value for told in fields for name, value in told.items()}
+        added = dict[str, Json]()
+        for fields in EPISODE_FIELDS.providers().values():
+            added |= fields(episode, config, batch.stage)
         return earned(episode, task, batch.rules.reward, environments, added)
 
     return [
@@ -74,17 +74,17 @@ def earned(
     task: AnyTask,
     kind: EpisodeReward,
     environments: Environments,
-    fields: Mapping[str, Any] = NOTHING,
+    fields: Mapping[str, Json] | None = None,
 ) -> Rollout:
-    """The record of an episode: its reward by `kind`, and the `fields` of extensions; of a task
+    """The record of an episode: its reward by `kind`, and the `fields` of features; of a task
     with turns of its own their labels, how many had a call, and how many replies they took."""
     steps = [step for turn in trace.turns for step in turn.steps]
     if not isinstance(task, Task):  # judged at the end: what is expected are no turns
-        return replace(score(trace, kind, ()), added=fields)
+        return replace(score(trace, kind, ()), added=fields or {})
     return replace(
         score(trace, kind, task.calls),
         labels=diagnose(trace, task, environments.load(task.environment.name)),
-        added=fields,
+        added=fields or {},
         calling=sum(any(step.calls for step in turn.steps) for turn in trace.turns),
         replies=len(steps),
     )

@@ -11,7 +11,6 @@ from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
 from rods.errors import RefusedError, UserError
-from rods.extension import extensions
 from rods.observations import MILLIONTHS, Group, millionths, turns
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask
@@ -58,10 +57,10 @@ def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
     """What the next step has to show if it is of `stage`, as groups name it; None where it does not
     follow the policy."""
     rules = stage_rules(run.config.curriculum, stage)
-    if not any(extension.follows(rules) for extension in extensions()):
+    if not interfaces.follows_records(rules):
         return None
-    told = state.shown(opened_now(run, state.pool.latest or {}))
-    shown = interfaces.load(rules, run.config.policy.dialect, told)
+    inputs = state.interface_inputs(opened_now(run, state.pool.latest or {}))
+    shown = interfaces.load(rules, run.config.policy.dialect, inputs)
     return {"interface": shown.version, "lineage": shown.lineage}
 
 

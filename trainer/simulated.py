@@ -15,7 +15,7 @@ asks the user for what its words leave out, with that same probability. Every dr
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,10 +29,11 @@ from rods.episode.drivers import run_lockstep
 from rods.episode.engine import Trace
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.faults import LABELS, SUCCESSES, Label
 from rods.files import read_regular
 from rods.gates.reference_policy import ReferencePolicy
+from rods.interfaces import follows_records
 from rods.observations import EpisodeReward, Group, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
@@ -48,14 +49,16 @@ TYPE_OFFSET = {"base": -0.05, "long_context": 0.0, "miss_func": 0.05, "miss_para
 EXTRA_CALL = 0.02  # difficulty per call beyond one a turn
 VARIANT_NOISE = 0.08  # a variant lies within so much of its root
 STATE = "simulated.json"
+# how difficult the simulated policy finds a task of the feature, from 0 to 1; None: of others (001)
+DIFFICULTIES: Door[Callable[[AnyTask], float | None]] = Door("difficulties")
 
 
 def difficulty(task: AnyTask) -> float:
-    """The difficulty of `task`: what an extension says of its own, else keyed by its id; a variant
+    """The difficulty of `task`: what a feature says of its own, else keyed by its id; a variant
     takes its root's key and a little noise."""
-    for extension in extensions():
-        if (told := extension.difficulty(task)) is not None:
-            return told
+    for difficulty_of in DIFFICULTIES.providers().values():
+        if (own := difficulty_of(task)) is not None:
+            return own
     root = str(task.provenance.get("root", task.id))
     (low, high) = SPREAD
     value = low + (high - low) * _uniform(1, "difficulty", root)[0] + TYPE_OFFSET[task.type]
@@ -120,7 +123,7 @@ class SimulatedPolicy:
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         key = (self.config.random_seeds.rollouts, batch.step)
-        followed = any(extension.follows(batch.rules) for extension in extensions())
+        followed = follows_records(batch.rules)
         groups = []
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)

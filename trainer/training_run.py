@@ -170,7 +170,7 @@ class TrainingRun:
             traced=self.config.operation.trace_bytes > 0
             and (step - 1) % self.config.operation.trace_every == 0,
             dialect=self.config.policy.dialect,
-            shown=self.log.state.shown(epoch.opened),
+            shown=self.log.state.interface_inputs(epoch.opened),
         )
         self._turned = time.monotonic()
         return self._outstanding
@@ -343,7 +343,7 @@ class TrainingRun:
         compared = [
             (f"epoch {self._epoch_number} another order", position.order_hash or order, order)
         ]
-        noted = self.log.state.of_folds("checkpoint").items()
+        noted = self.log.state.figures("checkpoint").items()
         compared += [
             (f"another {name}", position.curriculum.get(name, value), value)
             for name, value in noted
@@ -402,7 +402,7 @@ class TrainingRun:
         return saved
 
     def _curriculum(self) -> dict[str, Any]:
-        noted = self.log.state.of_folds("checkpoint")
+        noted = self.log.state.figures("checkpoint")
         return {
             **self._course.as_json(),
             **noted,

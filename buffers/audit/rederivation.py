@@ -5,6 +5,7 @@ tracker.json by all."""
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,22 @@ from rods.buffers.folds.staging import Staging
 from rods.buffers.log.record_bytes import STEP_FIELDS, Record
 from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import Tail
-from rods.buffers.merging.merger import admissions, merge_records, recorded_slots
+from rods.buffers.merging.merger import (
+    admissions,
+    epoch_notes,
+    merge_records,
+    opened_by,
+    recorded_slots,
+)
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.extension import epoch_notes, extensions, new_folds, opened_by, shown_next
 from rods.files import BULK, read_regular
 from rods.observations import Group
 from rods.rules import refill
 from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
+from rods.rules.step_folds import closing_fields, new_folds
 
 # Of a group record; the rest is reported.
 ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})
@@ -116,7 +123,7 @@ class Rederivation:
         self.fixed: dict[int, Record] = {}
         self._admitted = admissions(run.path)
         self._previous = 0
-        # of extensions, as they stood before the step that is looked at
+        # of features, as they stood before the step that is looked at
         self._folds = new_folds(run.config)
         self._stored = _stored_tracker(run.path, findings)
 
@@ -304,10 +311,11 @@ class Rederivation:
         before it give, and what the step changes is on record."""
         config = self.run.config
         rules = stage_rules(self.run.config.curriculum, step.stage)
-        if any(extension.follows(rules) for extension in extensions()):
+        if interfaces.follows_records(rules):
             self.findings.count("interface versions")
-            fields = shown_next(self._folds, opened_by(self.notes, self.pool.latest or {}))
-            interface = interfaces.load(rules, config.policy.dialect, fields)
+            opened = opened_by(self.notes, self.pool.latest or {})
+            inputs = interfaces.next_inputs(self._folds, opened)
+            interface = interfaces.load(rules, config.policy.dialect, inputs)
             for group in step.groups:
                 if (group.interface, group.lineage) != (interface.version, interface.lineage):
                     version = f"{group.interface} (lineage {group.lineage or 'none'})"
@@ -316,21 +324,16 @@ class Rederivation:
                         f"says that {version} was shown, and the labels give {interface.version}",
                     )
                     break
-        added = STEP_FIELDS.providers()
-        for extension in extensions():
-            fold = self._folds.get(extension.name)
-            expected = {} if fold is None else fold.closing(step.records)
-            for name in added.get(extension.name, ()):
-                if step.record.get(name) != expected.get(name):
-                    logged, derived = (
-                        orjson.dumps(raw).decode()
-                        for raw in (step.record.get(name), expected.get(name))
-                    )
-                    self.findings.problem(
-                        where, f"says {name} {logged}, and the labels give {derived}"
-                    )
-            if fold is not None:
-                fold.apply(step.step, step.records)
+        expected = closing_fields(self._folds, step.records)
+        for name in chain.from_iterable(STEP_FIELDS.providers().values()):
+            if step.record.get(name) != expected.get(name):
+                logged, derived = (
+                    orjson.dumps(raw).decode()
+                    for raw in (step.record.get(name), expected.get(name))
+                )
+                self.findings.problem(where, f"says {name} {logged}, and the labels give {derived}")
+        for fold in self._folds.values():
+            fold.apply(step.step, step.records)
 
     def _compare_tracker(self, step: int) -> None:
         tracker = self._stored
@@ -342,7 +345,7 @@ class Rederivation:
         if not self.observations.live(tracker["attempt"], step):
             return
         self._stored = None
-        for name, value in self.observations.of_folds("status").items():
+        for name, value in self.observations.figures("status").items():
             if tracker.get(name) != value:
                 self.findings.problem(
                     runfolder.TRACKER, f"its {name} is not what the observations up to {step} say"

@@ -4,7 +4,7 @@ Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and i
 groups that are whole, and picks, variants and generations that fit together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -28,14 +28,18 @@ from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import CorruptLogError, UserError
-from rods.extension import extensions
+from rods.extension import Door
 from rods.files import unpacked_lines
+from rods.gates import open_kind
 from rods.gates.ground_truth import replay as ground_truth_faults
 from rods.gates.records import Reason
 from rods.observations import Group
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task
 
+# derives again what the feature alone has on record (true: with `replay`), and tells the findings
+# what does not fit
+AUDITS: Door[Callable[[Run, Findings, bool], None]] = Door("audits")
 LOGS = (*runfolder.RECORDED, *(log for logs in ADDED.providers().values() for log in logs))
 
 
@@ -63,8 +67,8 @@ def verify(path: Path, replay: bool = False) -> Findings:
             findings.notes.append(f"extended at step {longer['step']} to {ends}")
         for where, what in chain(truncations(run), damaged(run.named(), run.path)):
             findings.problem(where, what)
-        for extension in extensions():
-            extension.verify(run, findings, replay=replay)
+        for audit in AUDITS.providers().values():
+            audit(run, findings, replay)
         history = Rederivation(run, findings)
         history.walk()
         _check_picks(run, history.pool.injected, findings)
@@ -80,17 +84,14 @@ def verify(path: Path, replay: bool = False) -> Findings:
 
 
 def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:
-    """What is wrong with an injected variant when its ground truth, or what its extension knows of
-    it, is run again. A world that somebody outside plays is not asked: it answers otherwise each
+    """What is wrong with an injected variant when its ground truth, or what its kind knows of it,
+    is run again. A world that somebody outside plays is not asked: it answers otherwise each
     time."""
+    faults: Sequence[Reason] | None = None
     if isinstance(task, Task):
-        faults: Sequence[Reason] | None = ground_truth_faults(
-            run.environments.load(task.environment.name), task
-        )
-    else:
-        assert isinstance(task, OpenTask)
-        extension = next((each for each in extensions() if each.varies(task)), None)
-        faults = None if extension is None else extension.replayed(run, task)
+        faults = ground_truth_faults(run.environments.load(task.environment.name), task)
+    elif (kind := open_kind(task)) is not None:
+        faults = kind.replayed(run.environments.load(task.environment.name), task)
     findings.count(
         "variants replayed" if faults is not None else "variants that are not played again"
     )

@@ -30,9 +30,9 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
-from rods.extension import Told, extensions, new_folds, told_of
 from rods.files import open_regular
 from rods.observations import Group
+from rods.rules.step_folds import Place, figures, new_folds
 from rods.rules.tracker import Tracker
 
 START = b'"kind":"start"'
@@ -139,7 +139,7 @@ class Observations:
         self._keep = keep
         self._recent = recent
         self._log = run.path / OBSERVATIONS
-        keys = {extension.name: extension.fold_key(run.config) for extension in extensions()}
+        keys = {name: fold.key for name, fold in new_folds(run.config).items()}
         self._snapshots = Snapshots(
             self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys]
         )
@@ -247,9 +247,9 @@ class Observations:
             skip = frozenset()
         self.tail = Tail(self._log, strict=self._strict, after=self.snapshot, skip=skip)
 
-    def of_folds(self, where: Told) -> dict[str, Any]:
-        """What all extensions tell there of their folds."""
-        return told_of(self.folds, self.run.config, where)
+    def figures(self, place: Place) -> dict[str, Any]:
+        """What is said there of the features' folds."""
+        return figures(self.folds, place)
 
     def _written(self) -> float:
         """The step that the last record of the live part names; infinite where nobody asks for

@@ -1,5 +1,5 @@
-"""Where the tasks of slots behind those of the pool come from: extensions (`Extension.slots`), each
-with a log."""
+"""Where the tasks of slots behind those of the pool come from: features, each with a
+log."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -7,7 +7,8 @@ from typing import Protocol
 
 from rods.buffers.folds.observations import Observations
 from rods.buffers.run.run import Run
-from rods.extension import extensions
+from rods.config import DRAWN_SLOTS
+from rods.extension import Door
 from rods.tasks import AnyTask
 
 
@@ -44,6 +45,10 @@ class TaskSource(Protocol):
         """Ends writing."""
 
 
+# of a run, whose damage is an error if so wished (001)
+SOURCES: Door[Callable[[Run, bool], TaskSource]] = Door("task_sources")
+
+
 def drawn_task(task_id: str, sources: Iterable[tuple[range, TaskSource]]) -> AnyTask:
     """The task of this id that one of the sources has made. Raises KeyError where none has."""
     for _, source in sources:
@@ -56,7 +61,8 @@ def sources(run: Run, *, strict: bool = False) -> Iterator[tuple[range, TaskSour
     """The sources of a run with the slots that each fills, in order. `strict`: damage is an error
     in every form."""
     first = run.config.pool_slots
-    for extension in extensions():
-        if count := extension.slots(run.config):
-            yield range(first, first + count), extension.source(run, strict=strict)
+    features = SOURCES.providers()
+    for name, tasks in DRAWN_SLOTS.providers().items():
+        if count := tasks.slots(run.config):
+            yield range(first, first + count), features[name](run, strict)
             first += count

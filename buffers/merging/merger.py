@@ -3,12 +3,12 @@ named, record."""
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from rods.buffers.folds.pool import Pool
 from rods.buffers.folds.seeds import Seeds
@@ -23,9 +23,10 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run, admitted_of
 from rods.buffers.run.runfolder import ADMITTED, POOL
 from rods.buffers.state import RunState
+from rods.config import Stage
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
-from rods.extension import EpochNotes, epoch_notes, opened_by
+from rods.extension import Door
 from rods.logs import log
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
@@ -33,6 +34,28 @@ from rods.rules.tracker import Tracker
 
 LOOK = 0.1  # seconds between looks at what the other process has written
 PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
+
+
+class EpochNotes(Protocol):
+    """What a feature adds to the records that open epochs, from logs of its own."""
+
+    def files(self) -> Iterable[Path]:
+        """Those that have to be durable before a record that names what is in them."""
+
+    def poll(self) -> None:
+        """Reads its logs on."""
+
+    def fields(self, stage: Stage, fixed: Record) -> Record:
+        """The fields of an epoch of this stage; `fixed`: those that the first record of the same
+        epoch had, if any."""
+
+    def opened(self, closing: Record) -> object:
+        """What the epoch with this closing record fixes for its steps. Raises Damage where the logs
+        lack it."""
+
+
+# of a run, whose damage is an error if so wished; None: the feature says nothing of it (000)
+EPOCH_NOTES: Door[Callable[[Run, bool], EpochNotes | None]] = Door("epoch_notes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +70,8 @@ class Epoch:
     counts: dict[str, int]
     pool_seq: int  # of the closing record
     recorded: bool  # whether it had been decided before
-    # what extensions have fixed for its steps, by name
-    opened: Mapping[str, Any] = field(default_factory=dict)
+    # what features have fixed for its steps, by name
+    opened: Mapping[str, object] = field(default_factory=dict)
 
 
 class Merger:
@@ -228,7 +251,7 @@ def merge_records(
     **at: int,
 ) -> list[Record]:
     """The records of the merge that opens an epoch `at` (as for `derive`): its decisions, and the
-    `epoch` record that closes them. `notes`: what extensions say in it; `fixed`: what the epoch's
+    `epoch` record that closes them. `notes`: what features say in it; `fixed`: what the epoch's
     first record has fixed, and how many environments are read (`admissions`), which is named where
     there are any."""
     admitted = fixed["admissions"]
@@ -257,7 +280,18 @@ def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
     return order.slots(run.config.random_seeds.order, closing["epoch"], active, closing["retests"])
 
 
-def opened_now(run: Run, closing: Record) -> dict[str, Any]:
+def epoch_notes(run: Run, *, strict: bool = False) -> dict[str, EpochNotes]:
+    """What features say in the records that open this run's epochs, by the feature's name."""
+    notes = {name: begin(run, strict) for name, begin in EPOCH_NOTES.providers().items()}
+    return {name: note for name, note in notes.items() if note is not None}
+
+
+def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, object]:
+    """What the epoch with this closing record has fixed for its steps, by the feature's name."""
+    return {name: note.opened(closing) for name, note in notes.items()}
+
+
+def opened_now(run: Run, closing: Record) -> dict[str, object]:
     """What the epoch of the record `closing` has fixed for its steps, by the logs as they stand."""
     notes = epoch_notes(run)
     for note in notes.values():

@@ -18,7 +18,7 @@ import shutil
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,17 @@ from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.locks import Ownership
-from rods.buffers.run.run import Run, guard_hash
+from rods.buffers.run.run import Run, guard_hash, guarded_by
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config, read_config
 from rods.environments import addressed
-from rods.environments.base import parameters, reference
+from rods.environments.base import Environment, parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import RefusedError, UserError, disk_error
-from rods.extension import extensions, guarded_by
+from rods.extension import Door
 from rods.gates.ground_truth import replay, unjudgeable
 from rods.gates.records import Reason
 from rods.rules.curriculum import writes
@@ -54,6 +54,12 @@ from rods.worlds.sources import beside, load_tasks
 PROCESS = "admission"
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # what a rename says where another process was faster
 FEW = 4  # rollouts on which no variant should be judged
+
+# the environments that a run needs beside those of its tasks, out of all that there are (001).
+# Raises UserError for what no run can start with
+RUN_ENVIRONMENTS: Door[Callable[[Config, Environments], Sequence[Environment]]] = Door(
+    "run_environments"
+)
 
 
 def create_run(
@@ -84,8 +90,8 @@ def create_run(
     trained = sum(task.split == "train" for task in tasks)
     needed = (
         environment
-        for extension in extensions()
-        for environment in extension.check(config, environments)
+        for wanted in RUN_ENVIRONMENTS.providers().values()
+        for environment in wanted(config, environments)
     )
     references = {task.environment for task in tasks} | {
         reference(environment) for environment in needed
@@ -158,8 +164,8 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
             '"procedural"'
         )
         raise UserError(what, where="operation.endpoints", remedy=remedy)
-    for extension in extensions():
-        extension.check(config, environments)
+    for wanted in RUN_ENVIRONMENTS.providers().values():
+        wanted(config, environments)
     calling = [stage.reward for stage in config.curriculum.stages if stage.reward in COMPARES_CALLS]
     for task in tasks:
         environment = environments.load(task.environment.name)

@@ -7,8 +7,8 @@ Logs and folds are elsewhere; this is what all processes of a run share.
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
-from rods.extension import guarded_by
+from rods.extension import Door
 from rods.files import TASKS, read_regular, sha256_of
 from rods.tasks import AnyTask, read_tasks
 
@@ -45,6 +45,22 @@ FAULT = fault_of(
         "warnings": ["text"],
     }
 )
+
+
+# held-out tasks beside those of a run (004 Appendix G: contamination), the same for the same
+# configuration as long as what is installed is the same. May raise UserError
+GUARDED: Door[Callable[[Config], Sequence[AnyTask]]] = Door("guarded")
+
+
+# while it is open, a process (by name) may play episodes of the run (001)
+PLAYING: Door[Callable[["Run", str, Heartbeat | None], AbstractContextManager[None]]] = Door(
+    "playing"
+)
+
+
+def guarded_by(config: Config) -> list[AnyTask]:
+    """What all features want guarded in a run with this configuration."""
+    return [task for tasks in GUARDED.providers().values() for task in tasks(config)]
 
 
 @dataclass(frozen=True)
@@ -77,8 +93,8 @@ class Run:
         """While this is open, `process` can play episodes whoever takes part in them; how things
         stand is noted in `heartbeat`. Raises UserError where somebody who plays cannot be asked."""
         with ExitStack() as stack:
-            for player in self.players.others:
-                stack.enter_context(player.opened(self, process, heartbeat))
+            for opened in PLAYING.providers().values():
+                stack.enter_context(opened(self, process, heartbeat))
             yield
 
     def episode(self, task: AnyTask) -> Job:
@@ -97,12 +113,11 @@ class Run:
     @cached_property
     def guarded(self) -> list[AnyTask]:
         """What no variant and no drawn task may match: the held-out tasks, and those that
-        extensions add. Raises RefusedError where these are others than at the run's creation."""
-        added: list[AnyTask] = guarded_by(self.config)
+        features add. Raises RefusedError where these are others than at the run's creation."""
+        added = guarded_by(self.config)
         if guard_hash(added) != self.manifest.get("guarded"):
             what = (
-                "the guarded tasks of extensions are others than those that the run was created "
-                "with"
+                "the guarded tasks of features are others than those that the run was created with"
             )
             raise RefusedError(
                 what,

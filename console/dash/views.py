@@ -4,9 +4,10 @@ A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. A
 whatever the history.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -23,8 +24,9 @@ from rods.console.report import report
 from rods.console.task_history import kept_rollouts, task_history
 from rods.errors import RodsError, UserError, plain
 from rods.evaluation.heldout import scored
-from rods.extension import compared_in
+from rods.extension import Door
 from rods.faults import LABELS, Gate
+from rods.observations import Json
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask, Task
 
@@ -385,13 +387,21 @@ def _profile(follower: Follower, task: AnyTask | None) -> dict[str, Any] | None:
         return None
 
 
+# tables of files of its own in a run's folder, which stand beside those of other runs (004: what
+# policies make of benchmarks): each with a `title`, by which they find together, the file that is
+# its `source`, sentences as `notes`, and `rows` with a `name` and estimates of `start`, `end` and
+# `difference` (rods.evaluation.scoring.Estimate). Bounded, whatever lies there; a file that cannot
+# be read is a note
+TABLES: Door[Callable[[Path], Iterable[Mapping[str, Json]]]] = Door("tables")
+
+
 def compare(follower: Follower, query: Query) -> dict[str, Any]:
-    """The held-out scores of a run, where `rods trainer score` has made them, and what extensions
-    compare."""
+    """The held-out scores of a run, where `rods trainer score` has made them, and the tables of
+    features."""
     return {
         "name": follower.path.name,
         "heldout": scored(follower.path),
-        "tables": compared_in(follower.run),
+        "tables": [table for of in TABLES.providers().values() for table in of(follower.path)],
     }
 
 

@@ -22,7 +22,7 @@ import tomli_w
 from rods.config import Curriculum, Stage
 from rods.config.sections import CURRICULUM, OPERATION, SECTIONS, STAGE
 from rods.console.verbs.dash import ARCHIVE
-from rods.extension import Section
+from rods.section import Section
 
 # No weights, and nothing that names a machine: the records of starts are left out, and parts of the
 # heartbeats.

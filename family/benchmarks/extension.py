@@ -1,11 +1,18 @@
 """What benchmarks add to the core: a program, their items as tasks that training must not repeat,
 and a suite's table for the page."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rods.environments.registry import declared
-from rods.extension import Extension, Record, Section
+from rods.section import Section
+
+if TYPE_CHECKING:
+    from rods.config import Config
+    from rods.family.provides import Provides
+    from rods.observations import Json
+    from rods.tasks import AnyTask
 
 FOLDER = "rods.family.benchmarks"
 
@@ -18,29 +25,26 @@ class BenchmarkSettings(Section):
     guard: tuple[str, ...] = ()
 
 
-class Benchmarks(Extension):
-    name = "benchmarks"
+def _guarded(config: "Config") -> "Sequence[AnyTask]":
+    section: BenchmarkSettings = config.benchmarks
+    if not section.guard:
+        return ()
+    from rods.family.benchmarks.benchmarks import named
+    from rods.family.benchmarks.guard import guarded
 
-    def guarded(self, config: Any) -> Sequence[Any]:
-        if not config.benchmarks.guard:
-            return ()
-        from rods.family.benchmarks.benchmarks import named
-        from rods.family.benchmarks.guard import guarded
-
-        return [
-            task
-            for name in config.benchmarks.guard
-            for task in guarded(named(name, "[benchmarks] guard"))
-        ]
-
-    def compared(self, run: Any) -> Sequence[Record]:
-        from rods.family.benchmarks.table import tables
-
-        return [*tables(run.path)]
+    benchmarks = (named(name, "[benchmarks] guard") for name in section.guard)
+    return [task for benchmark in benchmarks for task in guarded(benchmark)]
 
 
-EXTENSION = Benchmarks()
-PROVIDES = {
+def _tables(run: Path) -> "Iterable[Mapping[str, Json]]":
+    from rods.family.benchmarks.table import tables
+
+    return tables(run)
+
+
+PROVIDES: "Provides" = {
+    "guarded": _guarded,
+    "tables": _tables,
     "sections": {"benchmarks": BenchmarkSettings()},
     "verbs": {
         "eval": (

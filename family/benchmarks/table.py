@@ -53,7 +53,7 @@ def write(run: Path, rows: Mapping[str, Mapping[str, Any]], notes: Sequence[str]
 
 
 def tables(run: Path) -> Iterator[dict[str, Any]]:
-    """As `Extension.compared` gives them; nothing where no suite was played. A file that is no such
+    """As the page's `TABLES` has them; nothing where no suite was played. A file that is no such
     table is a note."""
     try:
         content = _Table.model_validate(orjson.loads(read_regular(run / TABLE, MOST_BYTES)))

@@ -1,40 +1,48 @@
 """What generated environments and scenarios (003) add to the core."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rods.extension import Extension
 from rods.family.environments.settings import WriterRoles, Writing
 
+if TYPE_CHECKING:
+    from rods.calls import Call
+    from rods.daemon.authors.base import TaskKind
+    from rods.environments.base import Environment
+    from rods.family.provides import Provides
+    from rods.gates.records import Reason
+    from rods.tasks import AnyTask, OpenTask
 
-class GeneratedEnvironments(Extension):
-    name = "environments"
 
-    def varies(self, task: Any) -> bool:
-        return self.solution(task) is not None
+class Scenarios:
+    """Tasks with a witness (`rods.gates.OpenTasks`)."""
 
-    def kinds(self, run: Any) -> Sequence[Any]:
-        from rods.family.environments.kind import ScenarioKind
-
-        return [ScenarioKind()]
-
-    def replayed(self, run: Any, task: Any) -> Sequence[Any]:
-        from rods.family.environments.kind import replayed_scenario
-
-        return replayed_scenario(run.environments.load(task.environment.name), task)
-
-    def held(self, task: Any) -> int:
-        return int(task.provenance.get("guards", 0))
-
-    def solution(self, task: Any) -> Sequence[Any] | None:
+    def solution(self, task: "AnyTask") -> "Sequence[Call] | None":
         from rods.family.environments.checking.scenarios import scenario_of
 
         scenario = scenario_of(task)
         return None if scenario is None else [step.call for step in scenario.witness]
 
+    def replayed(self, environment: "Environment", task: "AnyTask") -> "Sequence[Reason]":
+        from rods.family.environments.kind import replayed_scenario
+        from rods.tasks import OpenTask
 
-EXTENSION = GeneratedEnvironments()
-PROVIDES = {
+        assert isinstance(task, OpenTask)
+        return replayed_scenario(environment, task)
+
+    def held(self, task: "AnyTask") -> int:
+        return int(task.provenance.get("guards", 0))
+
+
+def _kind() -> "TaskKind[OpenTask]":
+    from rods.family.environments.kind import ScenarioKind
+
+    return ScenarioKind()
+
+
+PROVIDES: "Provides" = {
+    "kinds": _kind,
+    "open_tasks": Scenarios(),
     "operation": {"writing": Writing(), "writers": WriterRoles()},
     "stand_ins": "rods.family.environments.stand_in",
     "verbs": {

@@ -3,8 +3,8 @@ that do it."""
 
 from pydantic import Field
 
-from rods.extension import Section
 from rods.model_roles import Role, RoleTables
+from rods.section import Section
 
 
 class Writing(Section):

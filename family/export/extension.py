@@ -1,6 +1,11 @@
 """What tables for other tools add to the core: a verb."""
 
-PROVIDES = {
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rods.family.provides import Provides
+
+PROVIDES: "Provides" = {
     "verbs": {
         "data export": (
             "rods.family.export.verbs:export",

@@ -8,7 +8,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -114,8 +114,8 @@ class Correcting:
     def close(self) -> None:
         self._log.close()
 
-    def due(self, state: RunState) -> list[RepeatedFailure]:
-        """What is due, open, and not handed out yet; meant for a thread."""
+    def due(self, state: RunState) -> list[Callable[[], Awaitable[None]]]:
+        """The jobs for what is due, open, and not handed out yet; meant for a thread."""
         if not self._writers.able or not mines(self.config, state.stage):
             self.open_at = math.inf
             return []
@@ -129,9 +129,9 @@ class Correcting:
             return []
         fresh = [failure for failure in failures if failure.id not in self._taken]
         self._taken |= {failure.id for failure in fresh}
-        return fresh
+        return [partial(self._lead, failure) for failure in fresh]
 
-    async def work(self, failure: RepeatedFailure) -> None:
+    async def _lead(self, failure: RepeatedFailure) -> None:
         """Leads one failure to its end, or as far as endpoints and environments let it: then it is
         due again."""
         # of this task alone

@@ -1,9 +1,9 @@
 """What feedback adds to the core."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
-from rods.extension import DaemonWork, EpochNotes, Extension, StepFold
 from rods.family.feedback.settings import (
     DROPPED,
     FEEDBACK,
@@ -13,79 +13,112 @@ from rods.family.feedback.settings import (
     mines,
 )
 
+if TYPE_CHECKING:
+    from rods.buffers.audit.rederivation import Findings
+    from rods.buffers.run.run import Run
+    from rods.config import Config, Stage
+    from rods.daemon.writers import Writers
+    from rods.episode.engine import Trace
+    from rods.family.feedback.cases import FeedbackNotes
+    from rods.family.feedback.correcting import Correcting
+    from rods.family.feedback.failures import Mining
+    from rods.family.provides import Provides
+    from rods.interfaces import Interface
+    from rods.observations import Json
+    from rods.rules.step_folds import StepFold
+    from rods.tasks import AnyTask
+
 # a hint of an interface knows the call itself, and a rule could only say it again
 ORDER = 10
 FAILURE = {"failure": "text"}
 NAMES = dict.fromkeys(("environment", "tool", "pattern"), "text")
 
 
-def _failures(value: Any) -> None:
+class FeedbackLayer:
+    """Hints over what other interfaces show (`rods.interfaces.InterfaceLayer`)."""
+
+    names = frozenset[str]()
+
+    def follows(self, stage: "Stage") -> bool:
+        return bool(stage.feedback == "agents")
+
+    def inputs(self, fold: "StepFold | None", opened: object) -> object:
+        return opened
+
+    def interface(
+        self, stage: "Stage", dialect: str, base: "Interface", inputs: object
+    ) -> "Interface":
+        from rods.dialects import TERSE
+        from rods.family.feedback.hints import NOTHING_APPROVED, AgentFeedback, Approved, Hints
+
+        brief = dialect in TERSE
+        if stage.feedback == "agents":
+            approved = inputs if isinstance(inputs, Approved) else NOTHING_APPROVED
+            return AgentFeedback(base, approved, brief=brief)
+        return Hints(base, brief=brief) if stage.feedback == "hints" else base
+
+
+class AgentsAtWork:
+    """Has agents write while training goes on (`rods.daemon.writers.WorkBeside`)."""
+
+    def asks(self, config: "Config") -> bool:
+        return by_agents(config)
+
+    def work(
+        self,
+        run: "Run",
+        writers: "Writers",
+        threads: Executor,
+        tasks: "Callable[[], Sequence[AnyTask]]",
+    ) -> "Correcting | None":
+        from rods.family.feedback.correcting import Correcting
+
+        return Correcting(run, writers, threads, tasks) if by_agents(run.config) else None
+
+
+def _fold(config: "Config") -> "Mining | None":
+    from rods.family.feedback.failures import Mining
+
+    return Mining(config.feedback) if by_agents(config) else None
+
+
+def _episode_fields(trace: "Trace", config: "Config", stage: int) -> "Mapping[str, Json]":
+    from rods.family.feedback.failures import failed_calls
+
+    if not mines(config, stage):
+        return {}
+    steps = (step for turn in trace.turns for step in turn.steps)
+    failures = failed_calls(
+        pair for step in steps for pair in zip(step.calls, step.results, strict=True)
+    )
+    return {"failures": failures} if failures else {}
+
+
+def _check_failures(value: "Json") -> None:
     from rods.family.feedback.failures import check_failures
 
     check_failures(value)
 
 
-class AgentsFeedback(Extension):
-    name = "feedback"
+def _notes(run: "Run", strict: bool) -> "FeedbackNotes | None":
+    from rods.family.feedback.cases import FeedbackNotes
 
-    def fold(self, config: Any) -> StepFold | None:
-        from rods.family.feedback.failures import Mining
-
-        return Mining(config.feedback) if by_agents(config) else None
-
-    def fold_key(self, config: Any) -> Any:
-        return config.feedback.model_dump() if by_agents(config) else None
-
-    def follows(self, stage: Any) -> bool:
-        return bool(stage.feedback == "agents")
-
-    def rollout(
-        self, trace: Any, task: Any, environments: Any, config: Any, stage: int
-    ) -> Mapping[str, Any]:
-        from rods.family.feedback.failures import failed_calls
-
-        if not mines(config, stage):
-            return {}
-        steps = (step for turn in trace.turns for step in turn.steps)
-        failures = failed_calls(
-            pair for step in steps for pair in zip(step.calls, step.results, strict=True)
-        )
-        return {"failures": failures} if failures else {}
-
-    def epoch_notes(self, run: Any, *, strict: bool = False) -> EpochNotes | None:
-        from rods.family.feedback.cases import FeedbackNotes
-
-        return FeedbackNotes(run, strict=strict) if by_agents(run.config) else None
-
-    def shown(self, fold: Any, opened: Any) -> Any:
-        return opened
-
-    def interface(self, stage: Any, dialect: str, base: Any, shown: Any) -> Any:
-        from rods.dialects import TERSE
-        from rods.family.feedback.hints import NOTHING_APPROVED, AgentFeedback, Hints
-
-        if stage.feedback == "agents":
-            return AgentFeedback(base, shown or NOTHING_APPROVED, brief=dialect in TERSE)
-        return Hints(base, brief=dialect in TERSE) if stage.feedback == "hints" else base
-
-    def asks(self, config: Any) -> bool:
-        return by_agents(config)
-
-    def daemon_work(
-        self, run: Any, writers: Any, threads: Any, tasks: Callable[[], Sequence[Any]]
-    ) -> DaemonWork | None:
-        from rods.family.feedback.correcting import Correcting
-
-        return Correcting(run, writers, threads, tasks) if by_agents(run.config) else None
-
-    def verify(self, run: Any, findings: Any, *, replay: bool) -> None:
-        from rods.family.feedback.cases import check
-
-        check(run, findings, replay=replay)
+    return FeedbackNotes(run, strict=strict) if by_agents(run.config) else None
 
 
-EXTENSION = AgentsFeedback()
-PROVIDES = {
+def _audit(run: "Run", findings: "Findings", replay: bool) -> None:
+    from rods.family.feedback.cases import check
+
+    check(run, findings, replay=replay)
+
+
+PROVIDES: "Provides" = {
+    "audits": _audit,
+    "daemon_work": AgentsAtWork(),
+    "episode_fields": _episode_fields,
+    "epoch_notes": _notes,
+    "interfaces": FeedbackLayer(),
+    "step_folds": _fold,
     "sections": {"feedback": Feedback()},
     "stage": FeedbackStage,
     "logs": (FEEDBACK, DROPPED),
@@ -93,7 +126,7 @@ PROVIDES = {
         **dict.fromkeys(("asked", "unanswered", "objected"), ("failure", "number")),
         **dict.fromkeys(("approved", "given_up", "dropped"), ("failure",)),
     },
-    "rollout_fields": {"failures": _failures},
+    "rollout_fields": {"failures": _check_failures},
     "record_shapes": {
         "asked": {"number": "count", **FAILURE, **NAMES},
         "unanswered": {"number": "count", "why": "text", **FAILURE},

@@ -23,8 +23,8 @@ from rods.analysis.containment import is_small
 from rods.buffers.log.shapes import fault_of
 from rods.calls import Call
 from rods.environments.base import Result
-from rods.extension import StepFold
 from rods.family.feedback.settings import Feedback
+from rods.rules.step_folds import StepFold
 
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments,
 # characters of a shape.
@@ -204,6 +204,7 @@ class Mining(StepFold):
 
     def __init__(self, rules: Feedback) -> None:
         self._rules = rules
+        self.key = rules.model_dump()
         self._found: dict[tuple[str, str], MinedFailure] = {}
 
     def apply(self, step: int, groups: Iterable[Mapping[str, Any]]) -> None:

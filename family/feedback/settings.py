@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from rods.extension import Section
+from rods.section import Section
 
 FEEDBACK = "feedback.jsonl"
 DROPPED = "dropped.jsonl"  # texts that a person has taken out of force

@@ -1,6 +1,11 @@
 """What the folder to start from adds to the core: a verb."""
 
-PROVIDES = {
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rods.family.provides import Provides
+
+PROVIDES: "Provides" = {
     "verbs": {
         "init": (
             "rods.family.new_world.verbs:init",

@@ -1,6 +1,11 @@
 """What a cluster of Ray adds to the core."""
 
-from rods.extension import Section
+from typing import TYPE_CHECKING
+
+from rods.section import Section
+
+if TYPE_CHECKING:
+    from rods.family.provides import Provides
 
 
 class RaySettings(Section):
@@ -10,7 +15,7 @@ class RaySettings(Section):
     address: str = ""
 
 
-PROVIDES = {
+PROVIDES: "Provides" = {
     "operation": {"ray": RaySettings()},
     "computes": {"ray": "rods.family.ray_cluster.places:places"},
 }

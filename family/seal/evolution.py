@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rods.canonical import rounded
-from rods.family.seal.settings import Component
+from rods.family.seal.settings import Component, SealCurriculum
 from rods.faults import Label
 from rods.rules.curriculum import stage_rules
+from rods.rules.step_folds import StepFold
 
 COMPONENTS = tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))
 # Which labels call for a component.
@@ -36,12 +37,13 @@ class Change:
     labels: int
 
 
-class Evolution:
+class Evolution(StepFold):
     """The fold. `shown`: the components that the next step shows, of those that its stage lets come
     and go."""
 
     def __init__(self, curriculum: Any) -> None:
         self._curriculum = curriculum
+        self.key = curriculum.model_dump(include=set(SealCurriculum.model_fields))
         self._any = any(stage.evolving for stage in curriculum.stages)
         self._profile: list[Counter[str]] = []  # labels of the last steps, the latest last
         self.shown: frozenset[Component] = frozenset()

@@ -1,48 +1,62 @@
 """What SEAL adds to the core."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rods.extension import Extension, Record, StepFold
-from rods.family.seal.settings import SEAL, SealCurriculum, SealStage
+from rods.family.seal.settings import SEAL, Component, SealCurriculum, SealStage
+
+if TYPE_CHECKING:
+    from rods.config import Config, Stage
+    from rods.family.provides import Provides
+    from rods.family.seal.evolution import Evolution
+    from rods.interfaces import Interface
+    from rods.observations import Json
+    from rods.rules.step_folds import Record, StepFold
 
 
-class Seal(Extension):
-    name = "seal"
+class LearningLayer:
+    """The learning interface (`rods.interfaces.InterfaceLayer`). Its inputs are the components that
+    the next step shows, of those that come and go."""
 
-    def fold(self, config: Any) -> StepFold:
-        from rods.family.seal.evolution import Evolution
+    names = frozenset(SEAL)
 
-        return Evolution(config.curriculum)
-
-    def fold_key(self, config: Any) -> Any:
-        return config.curriculum.model_dump(include=set(SealCurriculum.model_fields))
-
-    def follows(self, stage: Any) -> bool:
+    def follows(self, stage: "Stage") -> bool:
         return bool(stage.evolving)
 
-    def shown(self, fold: Any, opened: Any) -> frozenset[str]:
-        return frozenset(fold.shown)
+    def inputs(self, fold: "StepFold | None", opened: object) -> frozenset[Component]:
+        from rods.family.seal.evolution import Evolution
 
-    def interface(self, stage: Any, dialect: str, base: Any, shown: Any) -> Any:
+        return fold.shown if isinstance(fold, Evolution) else frozenset()
+
+    def interface(
+        self, stage: "Stage", dialect: str, base: "Interface", inputs: object
+    ) -> "Interface":
         from rods.family.seal.interface import LearningInterface
 
-        return LearningInterface(stage, dialect, shown or ()) if stage.components else base
+        if not isinstance(stage, SealStage) or not stage.components:
+            return base
+        return LearningInterface(stage, dialect, _shown(inputs))
 
-    def components(self, stage: Any, dialect: str, shown: Any) -> Mapping[str, str]:
+
+class LearningComponents:
+    """Its parts, for the history (`rods.console.progress.Components`)."""
+
+    def shown(self, stage: "Stage", dialect: str, inputs: object) -> Mapping[str, str]:
         from rods.dialects import TERSE
         from rods.family.seal.interface import words
 
         there = [
-            name for name in stage.components if name in (shown or ()) or name not in stage.evolving
+            name
+            for name in stage.components
+            if name in _shown(inputs) or name not in stage.evolving
         ]
         return {name: words(name, dialect in TERSE) for name in there}
 
-    def before(self, shown: Any, closing: Record) -> Any:
+    def before(self, inputs: object, closing: "Record") -> object:
         change = closing.get("evolved")
-        return shown if change is None else shown ^ {change["component"]}
+        return inputs if change is None else _shown(inputs) ^ {change["component"]}
 
-    def cause(self, closing: Record) -> Mapping[str, Any] | None:
+    def cause(self, closing: "Record") -> "Mapping[str, Json] | None":
         change = closing.get("evolved")
         if change is None:
             return None
@@ -53,9 +67,20 @@ class Seal(Extension):
         return {**change, "reason": f"{change['component']} {verb}: {share}"}
 
 
-EXTENSION = Seal()
-PROVIDES = {
-    "interfaces": frozenset(SEAL),
+def _shown(inputs: object) -> frozenset[Component]:
+    return inputs if isinstance(inputs, frozenset) else frozenset()
+
+
+def _fold(config: "Config") -> "Evolution":
+    from rods.family.seal.evolution import Evolution
+
+    return Evolution(config.curriculum)
+
+
+PROVIDES: "Provides" = {
+    "components": LearningComponents(),
+    "interfaces": LearningLayer(),
+    "step_folds": _fold,
     "step_fields": {
         "evolved": {"component": "text", "shown": "flag", "share": "number", "labels": "count"}
     },

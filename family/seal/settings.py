@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rods.extension import Section
+from rods.section import Section
 
 # The components of SEAL's learning interface (002 §3.3, Appendix D; family/seal/interface.py).
 Cue = Literal["required", "allowed", "format", "note"]

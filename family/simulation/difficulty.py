@@ -29,9 +29,9 @@ from statistics import fmean
 from typing import Any
 
 from rods.canonical import keyed_random, rounded
-from rods.extension import StepFold
 from rods.family.simulation.settings import DIMENSIONS, DifficultyRules, Dimension
 from rods.faults import INVALID_ENDS
+from rods.rules.step_folds import Place, StepFold
 from rods.rules.zones import counted_and_truncated
 
 # difficulty (§2.3.2)
@@ -153,6 +153,7 @@ class Difficulty(StepFold):
 
     def __init__(self, rules: DifficultyRules) -> None:
         self._rules = rules
+        self.key = rules.model_dump(mode="json")
         self.value = LOWEST if rules.adaptive else HIGHEST
         self.faced: Faced | None = None
 
@@ -185,6 +186,21 @@ class Difficulty(StepFold):
             ):
                 moved = self.value + (rules.step if mean > rules.up_above else -rules.step)
                 self.value = min(max(moved, LOWEST), HIGHEST)
+
+    def figures(self, place: Place) -> dict[str, Any]:
+        """Gauges: `difficulty/next`, and of the last step `difficulty/<dimension>`, the level that
+        it allowed."""
+        if place == "checkpoint":
+            return {"difficulty": self.value}
+        if place == "status":
+            return {"difficulty": self.as_json()}
+        if place == "notes":
+            return {}
+        levels = self.as_json().get("last", {}).get("levels", {})
+        return {
+            "difficulty/next": self.value,
+            **{f"difficulty/{name}": at for name, at in levels.items()},
+        }
 
     def as_json(self) -> dict[str, Any]:
         """For people: the difficulty that is next, the latest step with drawn tasks, and the levels

@@ -3,7 +3,7 @@ what a trace has of them. A process whose models play writes usage.<process>.jso
 (`operation.player_budgets`) begins at what all such processes have spent by now."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from rods.config import Budgets
 from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
+from rods.episode.drivers import Parts
 from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError
@@ -45,11 +46,11 @@ class SimulationPlayer(Models):
         """The parts that a model plays."""
         return self.settings.by_model
 
-    def parts(self, task: AnyTask) -> Mapping[str, Any]:
+    def parts(self, task: AnyTask) -> Parts:
         if not isinstance(task, OpenTask):
             return {}
         environment = self.environments.load(task.environment.name)
-        parts = dict[str, Any]()
+        parts: Parts = {}
         if isinstance(task.goal, Rubric) and self.settings.verifier == "procedural":
             if why := unjudged(task.goal):
                 raise UserError(
@@ -69,9 +70,9 @@ class SimulationPlayer(Models):
             parts["waits"] = True
         return parts
 
-    def recorded(self, task: AnyTask, trace: Trace) -> Mapping[str, Any]:
+    def recorded(self, task: AnyTask, trace: Trace) -> Parts:
         modelled = self.modelled(task)
-        parts = dict[str, Any]()
+        parts: Parts = {}
         if "verifier" in modelled:
             parts["goal"] = RecordedOutcome(trace)
         if "user" in modelled:

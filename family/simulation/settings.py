@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rods.extension import Section
+from rods.section import Section
 
 DRAWN = "drawn.jsonl"  # in a run folder: tasks that were drawn for a step, outside of the pool
 

@@ -1,6 +1,11 @@
 """What supervised learning before GRPO adds to the core."""
 
-PROVIDES = {
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rods.family.provides import Provides
+
+PROVIDES: "Provides" = {
     "training_verbs": {
         "sft": (
             "rods.family.supervised.sft:warm_up",

@@ -40,8 +40,8 @@ from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError, say
-from rods.extension import extensions
 from rods.files import explained, made_whole, read_regular
+from rods.gates import OPEN_TASKS, open_kind
 from rods.gates.reference_policy import ReferencePolicy
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask, Task
@@ -112,9 +112,8 @@ def _imitable(
     sound = []
     left_out = Counter[str]()
     for trace in traces:
-        why = fault(
-            trace, least, sum(extension.held(tasks[trace.task]) for extension in extensions())
-        )
+        kind = open_kind(tasks[trace.task])
+        why = fault(trace, least, 0 if kind is None else kind.held(tasks[trace.task]))
         if why is None:
             sound.append(trace)
         else:
@@ -255,8 +254,8 @@ def demonstrate(
 
 
 def _solution(task: AnyTask) -> list[Call]:
-    for extension in extensions():
-        if (calls := extension.solution(task)) is not None:
+    for kind in OPEN_TASKS.providers().values():
+        if (calls := kind.solution(task)) is not None:
             return list(calls)
     if isinstance(task, OpenTask) and (isinstance(task.goal, Checks) or not task.goal_calls):
         what = "nobody knows how it is done: it has neither ground truth nor a witness"

@@ -31,6 +31,7 @@ from rods.buffers.usage import costs
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import (
+    DRAWN_SLOTS,
     Config,
     Curriculum,
     Data,
@@ -45,7 +46,6 @@ from rods.config.sections import SECTIONS
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.service import Service
 from rods.errors import UserError, say
-from rods.extension import extensions
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.tasks import TASK_TYPES, AnyTask, Task
@@ -91,9 +91,9 @@ def trial_run(
             "curriculum": Curriculum(),
             **{
                 key: default
-                for ext in extensions()
-                if ext.slots(config)
-                for key, default in sections.get(ext.name, {}).items()
+                for name, drawn in DRAWN_SLOTS.providers().items()
+                if drawn.slots(config)
+                for key, default in sections.get(name, {}).items()
             },
             "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
             "pool": PoolRules(staging_epochs=0),  # nothing is merged, and all are to be tried

@@ -9,9 +9,9 @@ import difflib
 import math
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
 import orjson
 from pydantic import ValidationError, model_validator
@@ -38,13 +38,29 @@ from rods.config.operation import addresses as addresses
 from rods.config.operation import base_address as base_address
 from rods.config.sections import SECTIONS, with_sections
 from rods.errors import UserError
-from rods.extension import Section as Section
-from rods.extension import extensions
+from rods.extension import Door
 from rods.files import read_toml
 from rods.model_roles import Role as Role
+from rods.section import Section as Section
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
+
+
+class DrawnSlots(Protocol):
+    """Slots of every batch, behind those of the pool, that have tasks which are drawn for them."""
+
+    def slots(self, config: "Config") -> int:
+        """How many of a batch; 0: none."""
+
+    def epoch_steps(self, config: "Config") -> int:
+        """How many steps lie between two merges where they are all of a batch, and no pool is gone
+        through."""
+
+
+DRAWN_SLOTS: Door[DrawnSlots] = Door("drawn_slots")  # (001)
+# raise ValueError for values that do not go together with the rest of the configuration (001)
+CONFIG_CHECKS: Door[Callable[["Config"], None]] = Door("config_checks")
 
 
 @with_sections(SECTIONS)
@@ -132,8 +148,8 @@ class Config(Section):
                 f"operation.compute = {compute!r} is nothing that is installed: use "
                 f"{', '.join(computes)}"
             )
-        for extension in extensions():
-            extension.validate(self)
+        for check in CONFIG_CHECKS.providers().values():
+            check(self)
         if self.rollouts.refill and (
             training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks
         ):
@@ -147,9 +163,10 @@ class Config(Section):
 
     @property
     def pool_slots(self) -> int:
-        """How many slots of a batch have tasks of the pool, its first ones; extensions fill the
-        others."""
-        return self.training.batch_tasks - sum(extension.slots(self) for extension in extensions())
+        """How many slots of a batch have tasks of the pool, its first ones; the others are
+        drawn."""
+        drawn = sum(tasks.slots(self) for tasks in DRAWN_SLOTS.providers().values())
+        return self.training.batch_tasks - drawn
 
     def identity(self) -> dict[str, Any]:
         """The identity half as JSON, protocol version included. Of the folder of `policy.model`

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from rods.config.sections import CURRICULUM, STAGE, extended
-from rods.extension import Section
 from rods.model_roles import JudgeRole, ResultsRole, Role, RoleTables, WorldRole
 from rods.observations import EpisodeReward
+from rods.section import Section
 from rods.tasks import TaskType
 
 

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from rods.config.sections import OPERATION, with_sections
-from rods.extension import Door, Section
+from rods.extension import Door
+from rods.section import Section
 
 # values of `operation.compute`: `module:function` of run and held-out index that has the places
 COMPUTES: Door[Mapping[str, str]] = Door("computes")

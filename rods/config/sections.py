@@ -5,7 +5,8 @@ from typing import Any, cast
 
 from pydantic import create_model
 
-from rods.extension import Door, Section
+from rods.extension import Door
+from rods.section import Section
 
 # sections with their defaults: of the identity half, `[key]` in TOML, and of `[operation]`
 SECTIONS: Door[Mapping[str, Section]] = Door("sections")

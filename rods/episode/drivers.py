@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from rods.calls import Call
 from rods.conversations import Persona
@@ -61,6 +61,15 @@ class Job:
         """The episode, before its first request."""
         rules = self.interface, self.max_steps, self.visible_only
         return engine.Episode(self.task, self.environment, self.dialect, *rules).play()
+
+
+class Parts(TypedDict, total=False):
+    """Fields of a `Job` that somebody plays."""
+
+    goal: Goal | WholeGoal
+    user: User
+    world: Callable[[], Instance]
+    waits: bool
 
 
 @runtime_checkable

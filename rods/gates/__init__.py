@@ -2,12 +2,16 @@
 functions that return reasons, none when the task passed. `check` asks them all, in the paper's
 order, as `[gates]` switches them."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
+from rods.calls import Call
 from rods.composing.lexicon import lexicon
 from rods.config import Gates
 from rods.environments.base import Environment
-from rods.extension import extensions
+from rods.extension import Door
 from rods.faults import Gate
 from rods.gates.ground_truth import arguments, replayed, tools
 from rods.gates.grounding import grounding
@@ -20,6 +24,24 @@ from rods.gates.similarity import SimilarityIndex, contamination, repeats
 from rods.tasks import AnyTask, Task
 
 __all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
+
+
+class OpenTasks(Protocol):
+    """A kind of tasks without ground truth by turn that variants can be written of."""
+
+    def solution(self, task: AnyTask) -> Sequence[Call] | None:
+        """Calls that do what `task` asks for; None where it is no task of this kind. Raises
+        ValueError for an unreadable record."""
+
+    def replayed(self, environment: Environment, task: AnyTask) -> Sequence[Reason]:
+        """Why an admitted variant of this kind holds no more. Raises InfrastructureError where a
+        world or a player broke."""
+
+    def held(self, task: AnyTask) -> int:
+        """How many of the checks of `task` hold when nothing has been done."""
+
+
+OPEN_TASKS: Door[OpenTasks] = Door("open_tasks")  # (003)
 
 
 def check(
@@ -70,4 +92,10 @@ def check(
 def varied(task: AnyTask) -> bool:
     """Whether variants can be written of `task`: it has ground truth by turn, or an extension says
     so. Raises ValueError for one whose record cannot be read."""
-    return isinstance(task, Task) or any(extension.varies(task) for extension in extensions())
+    return isinstance(task, Task) or open_kind(task) is not None
+
+
+def open_kind(task: AnyTask) -> OpenTasks | None:
+    """The kind of open tasks that `task` is of, if any. Raises ValueError as `varied`."""
+    kinds = OPEN_TASKS.providers().values()
+    return next((kind for kind in kinds if kind.solution(task) is not None), None)

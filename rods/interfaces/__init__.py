@@ -10,19 +10,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from rods.calls import Call
 from rods.config import Stage
 from rods.environments.base import Environment, Result, Tool
 from rods.errors import UserError
-from rods.extension import NOTHING, Door, extensions
+from rods.extension import Door
 from rods.functions import made_by
+from rods.rules.step_folds import StepFold
 
 LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of a stage
-
-# names that `interface` of a stage may have because a feature makes them (002)
-INTERFACES: Door[frozenset[str]] = Door("interfaces")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +71,47 @@ class Identity(Interface):
 IDENTITY = Identity()
 
 
+class InterfaceLayer(Protocol):
+    """What a feature makes of what a stage shows."""
+
+    # that `interface` of a stage may have because the feature makes them
+    names: frozenset[str]
+
+    def follows(self, stage: Stage) -> bool:
+        """Whether what a stage shows follows from the run's records; `verify` derives it again
+        then."""
+
+    def inputs(self, fold: StepFold | None, opened: object) -> object:
+        """What `interface` is given for the next step, by the feature's fold and what the open
+        epoch has fixed. Can be pickled; None: nothing."""
+
+    def interface(self, stage: Stage, dialect: str, base: Interface, inputs: object) -> Interface:
+        """The interface of a stage, for a policy that reads `dialect`, over `base`, the one so
+        far."""
+
+
+INTERFACES: Door[InterfaceLayer] = Door("interfaces")
+Inputs = Mapping[str, object]  # of interfaces, by the feature's name
+NO_INPUTS: Inputs = {}
+
+
+def follows_records(stage: Stage) -> bool:
+    """Whether what a stage shows follows from the run's records."""
+    return any(layer.follows(stage) for layer in INTERFACES.providers().values())
+
+
+def next_inputs(
+    folds: Mapping[str, StepFold], opened: Mapping[str, object] = NO_INPUTS
+) -> dict[str, object]:
+    """What the interfaces of the next step are given, by the feature's name; `opened`: what its
+    epoch has fixed."""
+    inputs = {
+        name: layer.inputs(folds.get(name), opened.get(name))
+        for name, layer in INTERFACES.providers().items()
+    }
+    return {name: given for name, given in inputs.items() if given is not None}
+
+
 def beside(result: Result, text: str) -> Result:
     """The result with a hint as a field of its object, or as a sentence behind its text."""
     value = result.value
@@ -82,26 +121,25 @@ def beside(result: Result, text: str) -> Result:
     return Result(f"{result.text} Hint: {text}", None, result.error)
 
 
-def load(stage: Stage, dialect: str, shown: Mapping[str, Any] = NOTHING) -> Interface:
-    """The interface of a curriculum stage, for a policy that reads `dialect`, with what is `shown`
-    now (by extension: rods.extension.shown_next). Raises UserError when its `interface` names none,
-    or its guidelines are long."""
-    known = {name for names in INTERFACES.providers().values() for name in names}
-    made: Interface = (
-        _own(stage.interface) if stage.interface and stage.interface not in known else IDENTITY
-    )
-    for extension in extensions():
-        made = extension.interface(stage, dialect, made, shown.get(extension.name))
-        if (length := len(made.guidelines())) > LONGEST_GUIDELINES:
+def load(stage: Stage, dialect: str, inputs: Inputs = NO_INPUTS) -> Interface:
+    """The interface of a curriculum stage, for a policy that reads `dialect`, by `next_inputs`.
+    Raises UserError when its `interface` names none, or its guidelines are long."""
+    layers = INTERFACES.providers()
+    of_features = {name for layer in layers.values() for name in layer.names}
+    own = stage.interface and stage.interface not in of_features
+    interface: Interface = _own(stage.interface) if own else IDENTITY
+    for name, layer in layers.items():
+        interface = layer.interface(stage, dialect, interface, inputs.get(name))
+        if (length := len(interface.guidelines())) > LONGEST_GUIDELINES:
             most = f"at most {LONGEST_GUIDELINES} are shown with every episode"
             what = f"the guidelines of {stage.interface} have {length} characters; {most}"
             raise UserError(
                 what, where="curriculum.stages.interface", remedy="say it in fewer words"
             )
-    return made
+    return interface
 
 
 @cache
 def _own(name: str) -> Interface:
-    made: Interface = made_by(name, Interface, where="curriculum.stages.interface")
-    return made
+    interface: Interface = made_by(name, Interface, where="curriculum.stages.interface")
+    return interface

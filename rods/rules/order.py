@@ -6,8 +6,7 @@ from itertools import chain, cycle, islice
 from typing import NamedTuple, TypeVar
 
 from rods.canonical import canonical, content_id
-from rods.config import Config
-from rods.extension import extensions
+from rods.config import DRAWN_SLOTS, Config
 from rods.observations import Role
 
 Item = TypeVar("Item")
@@ -56,9 +55,8 @@ def epoch_steps(config: Config, slots: int) -> int:
     them."""
     if config.pool_slots:
         return steps_per_epoch(slots, config.pool_slots)
-    return min(
-        extension.epoch_steps(config) for extension in extensions() if extension.slots(config)
-    )
+    drawn = DRAWN_SLOTS.providers().values()
+    return min(tasks.epoch_steps(config) for tasks in drawn if tasks.slots(config))
 
 
 def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:

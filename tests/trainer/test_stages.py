@@ -204,7 +204,7 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
         run = create_run(tmp_path / name, config, load_tasks(config.data, tmp_path))
         with TrainingRun(run) as training:
             trl_start.train(training)
-            shown = training.log.state.shown()["seal"]
+            shown = training.log.state.interface_inputs()["seal"]
         assert bool(shown) == (name == "evolved")
         scoring = True
         api.score(run.path)

@@ -26,7 +26,6 @@ from rods.config import Gates
 from rods.environments.base import Environment, Results, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.extension import NOTHING
 from rods.files import BULK, explained, read_regular
 from rods.gates import grounding, leaks, missing, requests, varied
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
@@ -99,7 +98,7 @@ def check_file(
     environments: Environments,
     *,
     variants: bool = False,
-    against: Mapping[str, Sequence[AnyTask]] = NOTHING,
+    against: Mapping[str, Sequence[AnyTask]] | None = None,
 ) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot
     be read.
@@ -137,7 +136,7 @@ def check_file(
         all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     if not records:
         all_faults.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
-    for name, others in against.items():
+    for name, others in (against or {}).items():
         held_out = held_out_index(others)
         taught = (
             (number, task) for number, task in tasks.values() if task.split not in HELD_OUT_SPLITS

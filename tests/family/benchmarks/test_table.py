@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.buffers.run.run import Run
 from rods.console.dash.server import Registry
-from rods.extension import compared_in
 from rods.family.benchmarks import table
 from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run
@@ -107,7 +105,7 @@ def test_of_a_large_table_a_part_is_shown(tmp_path: Path) -> None:
     notes = ["y" * 5_000] * 100
     run = make_run(tmp_path / "run").path
     put(run, json.dumps({"rows": rows, "notes": notes}).encode())
-    found = [*compared_in(Run.open(run))]
+    found = [*table.tables(run)]
     assert sum(len(one["rows"]) for one in found) == table.MOST_ROWS
     assert found[-1]["notes"][-1] == f"{500 - table.MOST_ROWS} of its 500 rows are not shown"
     assert len(json.dumps(found)) < 200_000

@@ -483,6 +483,12 @@ def test_without_an_endpoint_failures_are_answered_by_rule(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def _approved(trainer: Trainer) -> Approved:
+    opened = trainer.epoch.opened["feedback"]
+    assert isinstance(opened, Approved)
+    return opened
+
+
 def test_a_drop_is_on_record_and_a_rewound_trainer_shows_what_it_showed(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with made(path, Agents(approving)) as run:
@@ -491,7 +497,7 @@ def test_a_drop_is_on_record_and_a_rewound_trainer_shows_what_it_showed(tmp_path
             until(lambda: ended(path))
             trainer.play(19)
             daemon.stop()
-            text = trainer.epoch.opened["feedback"].texts[0]
+            text = _approved(trainer).texts[0]
             first = shown(path)
         assert (
             rods(["env", "feedback", "drop", str(path), text.failure[:8], "--why", "too long"]) == 0
@@ -503,7 +509,7 @@ def test_a_drop_is_on_record_and_a_rewound_trainer_shows_what_it_showed(tmp_path
         with FailingTrainer(run, from_step=0) as trainer:
             trainer.play(21)
             # what this epoch has shown before
-            assert list(trainer.epoch.opened["feedback"].texts) == [text]
+            assert list(_approved(trainer).texts) == [text]
             trainer.play(20)
             assert trainer.epoch.opened["feedback"] == Approved()
         again = shown(path)

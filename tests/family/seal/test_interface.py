@@ -188,14 +188,14 @@ def leaks(task: Task, plain: list[str], aided: list[str]) -> tuple[int, list[Any
 def test_versions_name_what_is_shown_and_belong_to_one_lineage() -> None:
     stage = Stage(interface="seal-full")
     none, one, two = (
-        interfaces.load(stage, "tags", {"seal": set(names)})
+        interfaces.load(stage, "tags", {"seal": frozenset(names)})
         for names in ((), ("scope",), ("scope", "required"))
     )
     assert none.lineage == one.lineage and none.version != one.version == two.version, (
         "required does not evolve"
     )
     assert one.guidelines() == "\n".join(f"- {seal.said(name)}" for name in ("note", "scope"))
-    static = interfaces.load(FULL, "tags", {"seal": {"scope"}})
+    static = interfaces.load(FULL, "tags", {"seal": frozenset({"scope"})})
     assert static.version == static.lineage and len(static.guidelines().splitlines()) == 6
     lineages = {
         interfaces.load(Stage(**given), "tags").lineage
