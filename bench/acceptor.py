@@ -23,7 +23,7 @@ from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.config import parse_config
-from rods.daemon.duplicate_index import DuplicateIndex
+from rods.gates.similarity import DuplicateIndex
 from rods.worlds import desk
 
 # variants in flight, picks a step

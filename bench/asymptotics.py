@@ -26,8 +26,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from bench.figures import Figure, run
-from rods.buffers.folds.pool import Member, Pool
-from rods.buffers.folds.staging import Candidate
+from rods.buffers.folds.pool import Candidate, Member, Pool
 from rods.buffers.merging.rules import Admission, Refusal, derive
 from rods.calls import Call
 from rods.canonical import keyed_random

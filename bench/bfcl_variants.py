@@ -23,14 +23,13 @@ from bench.figures import Figure, run
 from bench.fixtures.official_checker import verdicts
 from rods.analysis.profile import Profile, distance, edges_apart, profile, topology_apart
 from rods.config import Config
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.gates.requests import look_ups
 from rods.gates.similarity import SimilarityIndex, held_out_index
+from rods.gates.texts import look_ups
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import tasks
 

@@ -40,8 +40,8 @@ from rods.console.__main__ import collect_rarely
 from rods.console.dash.server import Registry
 from rods.console.progress import Progress
 from rods.console.verbs.verify import checked
-from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.watching import Watch
+from rods.gates.similarity import DuplicateIndex
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.rules.selection import select

@@ -132,7 +132,7 @@ async def _written(
     environment = made_for.environments.load("desk")
     threads = Inline()
     written = Written()
-    pipeline = Pipeline(made_for.config, held_out, threads, compute=compute)
+    pipeline = Pipeline(made_for.config, held_out, threads, places=compute)
     author = ProceduralAuthor.of(environment, threads)
 
     async def write(number: int, key: str) -> None:

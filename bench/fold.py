@@ -113,7 +113,7 @@ def _behind_snapshot(opened: Run) -> float:
     writer.close()
     owner = Observations(opened, strict=True, every_step=False, keep=True)
     owner.catch_up()
-    assert owner.snapshot > 0
+    assert owner.tail.snapshot > 0
     return min(_seconds(lambda: _fold(opened)) for _ in range(3))
 
 

@@ -25,9 +25,8 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from rods.config import Config
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.gates.similarity import SimilarityIndex, held_out_index

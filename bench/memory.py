@@ -52,7 +52,7 @@ CHILD = """
 import json, sys, threading, time
 from pathlib import Path
 import torch
-from rods.trainer import main, plan, trl_grpo
+from rods.trainer import main, plan, token_scores
 from rods.config import read_config
 
 gpu = torch.cuda.is_available()
@@ -63,11 +63,11 @@ def taken():
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith("RssAnon")).split()[1])
 
-seen, peak, whole = [], [0], trl_grpo.score_tokens
+seen, peak, whole = [], [0], token_scores.score_tokens
 def score(compute, model, ids, mask, *args, **options):
     seen.append((options["rows"], int(mask.any(0).sum())))
     return whole(compute, model, ids, mask, *args, **options)
-trl_grpo.score_tokens = score
+token_scores.score_tokens = score
 def watch():
     while True:
         peak[0] = max(peak[0], taken())

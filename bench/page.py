@@ -24,7 +24,7 @@ import orjson
 from bench.figures import Figure, run
 from bench.history import BATCH, RUNS, History
 from bench.many_variants import resident
-from rods.buffers.daemon_log import DaemonTotals
+from rods.buffers.folds.seeds import DaemonTotals
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run

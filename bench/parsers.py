@@ -43,7 +43,7 @@ from rods.family.feedback.gates import GroundTruthValues, feedback_faults
 from rods.family.feedback.hints import hint
 from rods.gates.drafts import unnatural
 from rods.gates.ground_truth import run as played
-from rods.gates.leaks import leaks
+from rods.gates.texts import leaks
 from rods.interfaces import Shown
 from rods.llm import wire
 from rods.llm.records import Completion

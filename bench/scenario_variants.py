@@ -20,14 +20,12 @@ from statistics import median
 
 from bench.figures import Figure, run
 from rods.config import Config
-from rods.daemon.authors.base import Assignment
-from rods.daemon.candidates import Rejection
-from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.family.environments.kind import ProceduralScenarios, ScenarioKind
 from rods.family.environments.procedural.scenarios import CONFINED, grow
-from rods.gates.similarity import held_out_index
+from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.tasks import OpenTask, Split
 
 # worlds, of which every third is held out; scenarios drawn in each

@@ -25,14 +25,12 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import Config, parse_config
-from rods.daemon.authors.base import Assignment, Author
+from rods.daemon.authors.base import Assignment, Author, Rejection
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from rods.daemon.candidates import Rejection
-from rods.daemon.duplicate_index import DuplicateIndex
 from rods.daemon.pipeline import Pipeline, TasksWithCalls
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.gates.similarity import held_out_index
+from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.tasks import AnyTask

@@ -13,23 +13,10 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
-from rods.buffers.folds.seeds import Seeds
-from rods.buffers.folds.seeds import Unfinished as Unfinished  # what it hands to the daemon
-from rods.buffers.folds.totals import DaemonTotals as DaemonTotals
-from rods.buffers.log.disk import sync_file
-from rods.buffers.log.parts import segments
+from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
-from rods.buffers.run.locks import Ownership
-from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import (
-    EXPANDED,
-    OBSERVATIONS,
-    POOL,
-    REJECTED,
-    SEEDS,
-    expanded_segment,
-)
+from rods.buffers.run.run import OwnedLog, Run
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
 
@@ -48,22 +35,15 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
     def __init__(self, run: Run) -> None:
         run.check_environments()
         self.run = run
-        self._ownership = Ownership(run.path, SEEDS, PROCESS)
-        self.heartbeat = self._ownership.heartbeat
-        self.check = self._ownership.check
-        self._part_bytes = run.config.operation.log_part_bytes
+        self._log = OwnedLog(run, run.seeds_log, PROCESS)
+        self._seeds = self._log.writer
+        self.heartbeat = self._log.heartbeat
+        self.check = self._log.check
         try:
-            # a folder that is moved meanwhile looks like logs that have lost their end
-            with self._ownership.held():
-                run.check_not_extended()
-                self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
-                self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
-                parts = segments(run.path / EXPANDED)  # epoch 0's where there is none
-                last = (
-                    parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0] if parts else 0
-                )
-                self._epoch = int(last)
-                self._expanded = self._expanded_part()
+            with self._log.held():
+                self._rejected = run.writer(run.rejected_log)
+                self._epoch = self._open_epoch = run.newest_expanded
+                self._expanded = run.writer(run.expanded_log, self._epoch)
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
                     self.state.poll()  # from here on it learns what is written by applying it
@@ -75,7 +55,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             self._variants = GroupCommit(self._current_part)
             self._failures = GroupCommit(lambda: self._rejected)
         except BaseException:
-            self._ownership.release()
+            self._log.close()
             raise
 
     @property
@@ -83,7 +63,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         """Records in these logs: a number that grows whenever work gets done."""
         return self._seeds.seq + self._expanded.seq + self._rejected.seq
 
-    def read_epoch(self, epoch: int) -> None:
+    def note_epoch(self, epoch: int) -> None:
         """Notes the epoch of a step record that the daemon has read: the next variant goes into
         that part, or stays in a later one."""
         self._epoch = max(self._epoch, epoch)
@@ -107,18 +87,10 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
                 f"step {step} was considered before, or a later one was",
                 where=str(self._seeds.path),
             )
-        for name in (OBSERVATIONS, POOL):
-            await asyncio.to_thread(sync_file, self.run.path / name)
+        await asyncio.to_thread(self.run.sync, self.run.observations_log, self.run.pool_log)
         records = [
             record(
-                "picked",
-                **{
-                    "pick": f"{step}-{pick['task']}",
-                    "step": step,
-                    "epoch": epoch,
-                    "rank": rank,
-                    **pick,
-                },
+                "picked", pick=f"{step}-{pick['task']}", step=step, epoch=epoch, rank=rank, **pick
             )
             for rank, pick in enumerate(picks)
         ]
@@ -137,9 +109,15 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         seed = self._unfinished(pick)
         if index in seed.variants:
             return False
-        where = {"pick": pick, "index": index, "step": seed.step, "rank": seed.rank}
-        content = dataclasses.replace(task, provenance=provenance).as_json()
-        entry = record("expanded", **where, task=content, time=round(time.time(), 3))
+        entry = record(
+            "expanded",
+            pick=pick,
+            index=index,
+            step=seed.step,
+            rank=seed.rank,
+            task=dataclasses.replace(task, provenance=provenance).as_json(),
+            time=round(time.time(), 3),
+        )
         await self._variants.append(entry)
         self.state.apply(entry)
         return True
@@ -181,9 +159,9 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         """Writes what waits; blocks for as long as the disk takes."""
         for commit in (self._picks, self._variants, self._failures):
             commit.close()
-        for writer in (self._seeds, self._expanded, self._rejected):
-            writer.close()
-        self._ownership.release()
+        self._expanded.close()
+        self._rejected.close()
+        self._log.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -196,15 +174,11 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
 
     def _current_part(self) -> LogWriter:
         """The part of the expanded log that is due: that of the highest epoch read."""
-        if self._expanded.path.name != expanded_segment(self._epoch):
+        if self._open_epoch != self._epoch:
             self._expanded.close()
-            self._expanded = self._expanded_part()
+            self._open_epoch = self._epoch
+            self._expanded = self.run.writer(self.run.expanded_log, self._epoch)
         return self._expanded
-
-    def _expanded_part(self) -> LogWriter:
-        path = self.run.path / expanded_segment(self._epoch)
-        log = self.run.path / EXPANDED
-        return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:
         # how many a pick yields depends on the others (rods.daemon.static_pool)
@@ -212,10 +186,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             return
         wanted = self.run.config.pipeline.variants_per_seed
         complete = [pick for pick in self.state.unfinished.values() if len(pick.variants) >= wanted]
-        records = [
-            _finished(pick, [variant for _, variant in sorted(pick.variants.items())], 0)
-            for pick in complete
-        ]
+        records = [_finished(pick, pick.accepted, 0) for pick in complete]
         self._seeds.append(records)
         for finished in records:
             self.state.apply(finished)
@@ -228,11 +199,14 @@ def _finished(
     dropped_stale: str | None = None,
     why: str | None = None,
 ) -> Record:
-    where = {"pick": pick.pick, "step": pick.step, "task": pick.task}
-    ended = {
-        "accepted": list(accepted),
-        "discarded": discarded,
-        "dropped_stale": dropped_stale,
-        "why": why,
-    }
-    return record("finished", **where, **ended, time=round(time.time(), 3))
+    return record(
+        "finished",
+        pick=pick.pick,
+        step=pick.step,
+        task=pick.task,
+        accepted=list(accepted),
+        discarded=discarded,
+        dropped_stale=dropped_stale,
+        why=why,
+        time=round(time.time(), 3),
+    )

@@ -61,10 +61,15 @@ def extend(run: Run, config: Config) -> list[str]:
             raise RefusedError(why, where=str(run.path), remedy="let it end later")
         check(asked, run.tasks, run.environments)
         stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
-        place = {"number": run.times_extended + 1, "step": state.last_step, "epoch": state.epoch}
-        ends = {"steps": asked.training.steps, "stages": stages}
         entry = record(
-            "extended", **place, **ends, version=rods.__version__, time=round(time.time(), 3)
+            "extended",
+            number=run.times_extended + 1,
+            step=state.last_step,
+            epoch=state.epoch,
+            steps=asked.training.steps,
+            stages=stages,
+            version=rods.__version__,
+            time=round(time.time(), 3),
         )
         with closing(LogWriter(run.path / EXTENSIONS)) as writer:
             writer.append([entry])

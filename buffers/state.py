@@ -18,19 +18,20 @@ asked for (docs/decisions/history.md).
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from rods.buffers.folds.observations import AttemptHistory, ClosedStep, Observations, known_starts
-from rods.buffers.folds.pool import Member, Pool, fix, initial
+from rods.buffers.folds.attempts import AttemptHistory, known_starts
+from rods.buffers.folds.observations import ClosedStep, Observations
+from rods.buffers.folds.pool import Member, Pool, Staging, fix, initial, windows_json
 from rods.buffers.folds.slot_sources import drawn_task, sources
-from rods.buffers.folds.snapshots import Snapshots
-from rods.buffers.folds.staging import Staging
+from rods.buffers.folds.snapshots import KeptTail, Snapshots
 from rods.buffers.log.record_bytes import Record, misfit
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS, POOL
+from rods.buffers.run.runfolder import OBSERVATIONS, POOL, TRACKER_VERSION
 from rods.canonical import content_id
 from rods.errors import CorruptLogError
 from rods.interfaces import NO_INPUTS, next_inputs
@@ -75,8 +76,7 @@ class RunState(Observations):
     staging: Staging
     merged: int  # live merges that the last look has met
     _ahead: bool  # whether a merge of an attempt was met whose start was not read yet
-    _pool_tail: Tail
-    _pool_snapshot: int  # the seq up to which closed parts of pool.jsonl need not be read again
+    _pool_tail: KeptTail
     # the highest epoch that a part of the expanded log can be of, where that is known
     _newest: int | None = None
 
@@ -149,11 +149,6 @@ class RunState(Observations):
             self._begin_pool()
         self.merged = 0
         for closing, decisions in self._pool_tail.groups():
-            if self._pool_tail.closed > self._pool_snapshot:  # up to there, all is folded
-                self._pool_snapshot = self._pool_tail.closed
-                if self._keep:
-                    state = {"pool": self.pool.state(), "fixed": [*self.fixed.items()]}
-                    self._pool_snapshots.write(self._pool_snapshot, state)
             fix(self.fixed, closing)
             if not self.starts.counts(closing):
                 continue
@@ -263,6 +258,29 @@ class RunState(Observations):
             **self.figures("gauges"),
         }
 
+    def tracker_json(self) -> dict[str, Any]:
+        """The content of tracker.json: every task that a live step has named and that has not left
+        for good, with its windows."""
+        tasks = {}
+        for task_id, windows in windows_json(self.tracker, self.pool).items():
+            retired = self.pool.revivable.get(task_id)
+            member = retired.member if retired else self.active.get(task_id)
+            tasks[task_id] = {
+                "type": member.type if member else None,
+                "origin": None if member is None else "variant" if member.generated else "original",
+                "active": task_id in self.active,
+                "last_step": self.tracker.last_step(task_id),
+                "windows": windows,
+            }
+        return {
+            "version": TRACKER_VERSION,
+            "attempt": self.attempt,
+            "step": self.last_step,
+            "epoch": self.epoch,
+            **self.figures("status"),
+            "tasks": tasks,
+        }
+
     def _all_live(self, pool: Pool) -> bool:
         """Whether all epochs that were folded still count."""
         return all(self.starts.keeps(epoch.attempt, epoch.step) for epoch in pool.epochs)
@@ -273,16 +291,22 @@ class RunState(Observations):
         self._ahead = False
         self.merged = 0
         self._variants: dict[str, AnyTask] = {}  # active ones that were asked for
-        after = 0
-        skip = frozenset[str]()
         self.pool = Pool(initial(self.run))
-        for seq, parts, state in self._pool_snapshots.newest() if not self._every_step else ():
-            # else a later start has dropped some
-            if self._all_live(pool := Pool.load(state["pool"])):
-                self.pool = pool
-                self.fixed = dict(state["fixed"])
-                after = seq
-                skip = parts
-                break
-        self._pool_snapshot = after
-        self._pool_tail = Tail(self.run.path / POOL, strict=self._strict, after=after, skip=skip)
+        self._pool_tail = KeptTail(
+            self._pool_snapshots,
+            None if self._every_step else self._restore_pool,
+            self._snapshot_of_pool if self._keep else None,
+            strict=self._strict,
+        )
+
+    def _snapshot_of_pool(self) -> Any:
+        return {"pool": self.pool.snapshot(), "fixed": [*self.fixed.items()]}
+
+    def _restore_pool(self, kept: Any, parts: Container[str]) -> bool:
+        """Takes a snapshot of the pool, unless a later start has dropped some of its epochs."""
+        pool = Pool.restored(kept["pool"])
+        live = self._all_live(pool)
+        if live:
+            self.pool = pool
+            self.fixed = dict(kept["fixed"])
+        return live

@@ -10,24 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import orjson
-
 from rods.buffers.folds.observations import digest
-from rods.buffers.folds.pool import windows_json
-from rods.buffers.log.disk import replace
 from rods.buffers.log.record_bytes import Record, quarantine, record
-from rods.buffers.log.writer import LogWriter
 from rods.buffers.merging.merger import Epoch, Merger
-from rods.buffers.run.locks import Ownership
-from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
+from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.errors import RefusedError, UserError
-from rods.faults import LABELS
 from rods.observations import Group, Update
 from rods.rules.step_folds import closing_fields
 from rods.tasks import AnyTask
-from rods.turn_statistics import dynamics, label_counts
 
 PROCESS = "trainer"
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
@@ -45,27 +36,25 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         run.check_environments()
         self.run = run
         self._process = process
-        self._ownership = Ownership(run.path, OBSERVATIONS, process)
-        self.heartbeat = self._ownership.heartbeat
-        self.check = self._ownership.check
-        self.held = self._ownership.held
+        self._log = OwnedLog(run, run.observations_log, process)
+        self.heartbeat = self._log.heartbeat
+        self.check = self._log.check
+        self.held = self._log.held
         try:
-            run.check_not_extended()
-            self._writer = LogWriter(
-                run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes
-            )
             with quarantine():
                 self.state = RunState(run, strict=True, every_step=False, keep=True)
                 self.state.poll()
         except BaseException:
-            self._ownership.release()
+            self._log.close()
             raise
         self.live = self.state.live
         self.task = self.state.task
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
-        self._groups: list[dict[str, Any]] = []  # of the last step that was written here
+        self.last_groups: list[
+            dict[str, Any]
+        ] = []  # records of the last step that was written here
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     def start(self, from_step: int | None = None) -> int:
@@ -75,10 +64,10 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         from_step = last if from_step is None else from_step
         if not 0 <= from_step <= last:
             what = f"cannot continue from step {from_step}: the log's last live step is {last}"
-            raise self._refused(what, f"give a step from 0 to {last}")
+            raise self._log.refused(what, f"give a step from 0 to {last}")
         attempt = self.state.attempt + 1
         with self.held():
-            self._writer.append(
+            self._log.writer.append(
                 [record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))]
             )
             self.state.poll()
@@ -98,9 +87,9 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         report of this step was there already. Raises RefusedError for a different one and for a
         step out of turn."""
         if not self._started:
-            raise self._refused("no attempt was started", "call start() first")
+            raise self._log.refused("no attempt was started", "call start() first")
         if not groups:
-            raise UserError(f"step {step} has no groups", where=str(self._writer.path))
+            raise UserError(f"step {step} has no groups", where=str(self._log.writer.path))
         policy_step = step - 1 if policy_step is None else policy_step
         contents = [_checked(group, step) for group in groups]
         mark = digest(epoch, policy_step, contents)
@@ -109,13 +98,13 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             return False
         if earlier is not None:
             remedy = f"to do it again, start an attempt from step {step - 1} (from_step={step - 1})"
-            raise self._refused(f"step {step} was recorded with other contents", remedy)
+            raise self._log.refused(f"step {step} was recorded with other contents", remedy)
         if step != self.state.last_step + 1:
             what = f"step {step} does not follow step {self.state.last_step}"
-            raise self._refused(what, f"send step {self.state.last_step + 1}")
+            raise self._log.refused(what, f"send step {self.state.last_step + 1}")
         if epoch != self.state.epoch:
             what = f"step {step} names epoch {epoch}, but epoch {self.state.epoch} is open"
-            raise self._refused(what, "every epoch opens with a merge")
+            raise self._log.refused(what, "every epoch opens with a merge")
         at = {"attempt": self.state.attempt, "step": step}
         records = [
             record("group", **at, index=index, **content) for index, content in enumerate(contents)
@@ -131,36 +120,11 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         fields |= closing_fields(self.state.folds, contents)
         closing = record("step", **at, **fields, time=round(time.time(), 3))
         with self.held():
-            self._writer.append_group(records, closing, self._updates)
+            self._log.writer.append_group(records, closing, self._updates)
             self._updates = []
             self.state.catch_up()  # what was just written, by the same code as at a start
-        self._groups = contents
+        self.last_groups = contents
         return True
-
-    def gauges(self) -> dict[str, float]:
-        """For dashboards: zones, pool and staging, and of the last step that was written here
-        the mean `reward`, the share of each label (`label/<label>`), of turns with calls
-        (`turns/calling`), and the replies a turn (`turns/replies`); what is not known is left
-        out."""
-        counts = label_counts(self._groups)
-        last = dynamics(self._groups)
-        labels = (
-            {f"label/{label}": counts[label] / counts.total() for label in LABELS} if counts else {}
-        )
-        rewards = [
-            each["reward"]
-            for group in self._groups
-            for each in group["rollouts"]
-            if each["reward"] is not None
-        ]
-        mean = math.fsum(rewards) / len(rewards) if rewards else None
-        means = {
-            "reward": mean,
-            "turns/calling": last.calling_share,
-            "turns/replies": last.replies_a_turn,
-        }
-        present = {name: value for name, value in means.items() if value is not None}
-        return {**self.state.gauges(), **labels, **present}
 
     def write_update(self, update: Update) -> None:
         """Records what the update after the last step has shown: with the next step, so that it
@@ -182,7 +146,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         repeated."""
         if self._updates:
             with self.held():
-                self._writer.append(self._updates)
+                self._log.writer.append(self._updates)
                 self._updates = []
                 self.state.catch_up()
 
@@ -212,7 +176,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             )
         with self.held():
             if self._merger is None:
-                self._merger = Merger(self.state, self._process, self.heartbeat)
+                self._merger = Merger(self.state, self._process, self._log)
             opened = self._merger.merge(epoch, stage, waiting)
             self.write_tracker(force=True)
         return opened
@@ -226,21 +190,18 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if not force and started < self._tracker_due:
             return False
         with self.held():
-            replace(self.run.path / TRACKER, orjson.dumps(tracker_json(self.state)) + b"\n")
+            self.run.write_tracker(self.state.tracker_json())
         ended = time.monotonic()
         self._tracker_due = ended + max(TRACKER_SECONDS, (ended - started) / TRACKER_SHARE)
         return True
 
-    def _refused(self, what: str, remedy: str) -> RefusedError:
-        return RefusedError(what, where=str(self._writer.path), remedy=remedy)
-
     def close(self) -> None:
-        self._writer.close()
+        self._log.writer.close()
         for _, source in self.state.sources:
             source.close()
         if self._merger is not None:
             self._merger.close()
-        self._ownership.release()
+        self._log.release()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -258,27 +219,3 @@ def _checked(group: Group, step: int) -> dict[str, Any]:
             remedy = "report None for what must not count"
             raise UserError(what, where=f"step {step}", remedy=remedy)
     return group.as_json()
-
-
-def tracker_json(state: RunState) -> dict[str, Any]:
-    """The content of tracker.json: every task that a live step has named and that has not left for
-    good, with its windows."""
-    tasks = {}
-    for task_id, windows in windows_json(state.tracker, state.pool).items():
-        retired = state.pool.revivable.get(task_id)
-        member = retired.member if retired else state.active.get(task_id)
-        tasks[task_id] = {
-            "type": member.type if member else None,
-            "origin": None if member is None else "variant" if member.generated else "original",
-            "active": task_id in state.active,
-            "last_step": state.tracker.last_step(task_id),
-            "windows": windows,
-        }
-    return {
-        "version": TRACKER_VERSION,
-        "attempt": state.attempt,
-        "step": state.last_step,
-        "epoch": state.epoch,
-        **state.figures("status"),
-        "tasks": tasks,
-    }

@@ -11,6 +11,7 @@ way to it, and with its own calls alone (004 Appendix N gives the latter).
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -95,15 +96,16 @@ class Spent:
 
 @dataclass(slots=True)
 class Costs:
-    """`stages`: all calls. `path`: those of accepted variants. `models`: all calls by endpoint.
-    `played`: the calls of models that play tasks, by role, which are none of these. `busy`: the
-    seconds in which at least one call was in flight, by endpoint: what its GPUs were kept for."""
+    """`stages`: all calls. `path`: those of accepted variants. `models`: the number of all calls by
+    endpoint. `played`: the calls of models that play tasks, by role, which are none of these.
+    `busy`: the seconds in which at least one call was in flight, by endpoint: what its GPUs were
+    kept for."""
 
     accepted: int = 0
     variants: int = 0  # that any call was made for
     stages: dict[str, Spent] = field(default_factory=dict)
     path: dict[str, Spent] = field(default_factory=dict)
-    models: dict[str, Spent] = field(default_factory=dict)
+    models: Counter[str] = field(default_factory=Counter)
     played: dict[str, Spent] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
 
@@ -128,8 +130,8 @@ class Costs:
                 for stage, spent in self.stages.items()
             },
             "endpoints": {
-                name: {"calls": spent.calls, "busy_seconds": round(self.busy[name], 1)}
-                for name, spent in self.models.items()
+                name: {"calls": count, "busy_seconds": round(self.busy[name], 1)}
+                for name, count in self.models.items()
             },
             "played": {role: asdict(spent) for role, spent in self.played.items()},
         }
@@ -149,7 +151,7 @@ def costs(folder: Path) -> Costs:
         total.stages.setdefault(call["stage"], Spent()).add(call)
         if call["account"] in accepted:
             total.path.setdefault(call["stage"], Spent()).add(call)
-        total.models.setdefault(call["backbone"], Spent()).add(call)
+        total.models[call["backbone"]] += 1
         spans.setdefault(call["backbone"], []).append(
             (call["time"] - call["seconds"], call["time"])
         )

@@ -30,9 +30,10 @@ from rods.observations import Group, Rollout
 from rods.players import Players
 from rods.signals import StopRequest
 from rods.tasks import AnyTask, read_tasks
-from rods.trainer.batches import by_slot, jobs
+from rods.trainer.batches import by_slot
 from rods.trainer.batches import groups as groups_of
 from rods.trainer.policy import Batch, TrainingStopped
+from rods.trainer.reporters import Reporters
 from rods.trainer.reports import check_unrefilled
 from rods.trainer.training_run import TrainingRun
 
@@ -148,12 +149,14 @@ class Training:
     def play(self, batch: Batch) -> list[Sequence[Trace]]:
         """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of
         its stage."""
-        return by_slot(batch, _play(jobs(batch, self.config, self.run.run.players), self.policy))
+        players = self.run.run.players
+        jobs = players.jobs(batch.tasks, self.config, batch.rules, batch.interface)
+        return by_slot(batch, _play(jobs, self.policy))
 
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups,
         with rewards. A rollout that was not played here is given as a `Rollout`."""
-        groups = groups_of(batch, played, self.config, self.run.run.environments)
+        groups = groups_of(batch, played, self.config, self.run.run.players)
         self.run.record(batch, groups)
         return groups
 
@@ -189,7 +192,7 @@ def open_training(
     check_unrefilled(run)
     request = StopRequest()
     main = threading.current_thread() is threading.main_thread()
-    own = TrainingRun(run, asked_to_stop or (lambda: request.asked))
+    own = TrainingRun(run, asked_to_stop or (lambda: request.asked), Reporters(run))
     signals: AbstractContextManager[Any] = (
         request if main and asked_to_stop is None else nullcontext()
     )

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from rods.buffers.daemon_log import DaemonTotals
+from rods.buffers.folds.seeds import DaemonTotals
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record, believed, group_of
 from rods.buffers.run.heartbeat import judge, read_heartbeat

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from rods.config import Config
-from rods.daemon.attempts import AnyOrder, Attempted, GateOrder
-from rods.daemon.authors.base import Asking
+from rods.daemon.attempts import AnyOrder, GateOrder
+from rods.daemon.authors.base import Attempted
+from rods.daemon.authors.procedural import by_rules
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
-from rods.gates import check
-from rods.gates.records import Checked
+from rods.gates import Checked, check
 from rods.gates.similarity import SimilarityIndex
 
 T = TypeVar("T")
@@ -46,8 +46,9 @@ class AttemptWorker:
         self._environments = Environments(config.operation.sandbox, path)
         self._held_out = held_out
         self._loop = asyncio.new_event_loop()
-        self._asking = Asking(config, Inline(), by_model=False, writing=lambda pick, index: None)
-        self._pipeline = Pipeline(config, held_out, self._asking.threads)
+        threads = Inline()
+        self._asking = by_rules(threads)
+        self._pipeline = Pipeline(config, held_out, threads)
 
     def made(self, order: AnyOrder) -> Attempted[Any] | Checked | InfrastructureError:
         """What comes of an attempt: whatever goes wrong in it is a Rejection, as in the daemon
@@ -58,8 +59,9 @@ class AttemptWorker:
                 return check(environment, order.task, order.profile, order.gates, self._held_out)
             except InfrastructureError as error:
                 return error
+        environment = self._environments.load(order.seed.environment.name)
         return self._loop.run_until_complete(
-            self._pipeline.attempt(order, self._asking, self._environments)
+            self._pipeline.attempt(order, self._asking, environment)
         )
 
     def close(self) -> None:

@@ -12,15 +12,14 @@ import math
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rods.analysis.profile import Profile
 from rods.config import COMPUTES, Gates, Operation
-from rods.daemon.authors.base import Assignment, V
-from rods.daemon.candidates import Rejection
+from rods.daemon.authors.base import Assignment, Attempted, V
 from rods.errors import InfrastructureError
 from rods.functions import named_function
-from rods.gates.records import Checked
+from rods.gates import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
 from rods.tasks import Task
@@ -44,15 +43,6 @@ class GateOrder:
 
     def __str__(self) -> str:
         return f"gates of {self.task.id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Attempted(Generic[V]):
-    """The candidate that is to be admitted, or why there is none. `failed`: the candidates that
-    failed on the way, in order."""
-
-    outcome: V | Rejection
-    failed: tuple[Rejection, ...] = ()
 
 
 AnyOrder = Assignment[Any] | GateOrder
@@ -110,9 +100,9 @@ class Compute:
         attempted: Attempted[V] = await self._answer(assignment)
         return attempted
 
-    async def checked(self, order: GateOrder) -> Checked:
+    async def checked(self, task: Task, profile: Profile, gates: Gates) -> Checked:
         """The same of gates. Raises InfrastructureError also where a world broke in the worker."""
-        checked: Checked | InfrastructureError = await self._answer(order)
+        checked: Checked | InfrastructureError = await self._answer(GateOrder(task, profile, gates))
         if isinstance(checked, InfrastructureError):
             raise checked
         return checked

@@ -20,7 +20,7 @@ from rods import commands, deadlines, logs
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import open_or_create
 from rods.daemon.authors.procedural import IN_FLIGHT
-from rods.daemon.service import Service
+from rods.daemon.static_pool import service_of
 from rods.episode.watchdog import Lanes
 from rods.errors import say
 from rods.signals import on_signal
@@ -83,7 +83,7 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
     logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
     # reads the daemon's logs, and looks through the trainer's
-    service = await asyncio.to_thread(Service, run, lanes)
+    service = await asyncio.to_thread(service_of, run, lanes)
     await service.serve(stop)
 
 

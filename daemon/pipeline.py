@@ -21,31 +21,30 @@ from typing import Any, Generic, TypeVar
 from rods.analysis.profile import Profile, distance, profile
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
-from rods.daemon.attempts import Attempted, Compute, GateOrder
 from rods.daemon.authors.base import (
     Asking,
     Assignment,
+    Attempted,
     Author,
+    FormedTask,
+    Places,
+    Rejection,
     StagedAuthor,
+    StageName,
     T,
     TaskKind,
     V,
     WholeAuthor,
     in_thread,
+    with_blanks,
+    without_empty_turns,
 )
-from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
-from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import FormedTask, Rejection, StageName, plain, with_blanks
 from rods.environments.base import Environment
-from rods.environments.loading import Environments
-from rods.errors import InfrastructureError, UserError
-from rods.extension import Door
+from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.faults import FINAL, PATCHABLE
-from rods.gates import check
+from rods.gates import Checked, check
 from rods.gates.ground_truth import abridged, brief
-from rods.gates.records import Checked
 from rods.gates.similarity import SimilarityIndex
-from rods.llm import BudgetSpent
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 # what stage IV judges as it is; the others are made in stage V
@@ -62,11 +61,7 @@ class TasksWithCalls(TaskKind[Task]):
     def author(
         self, asking: Asking, environment: Environment, seed: Task, pick: str, index: int
     ) -> StagedAuthor:
-        if asking.by_model:
-            return LLMAuthor(
-                environment, asking.writing(pick, index), asking.config.pipeline, asking.threads
-            )
-        return ProceduralAuthor.of(environment, asking.threads)
+        return asking.staged(environment, pick, index)
 
     def check(
         self,
@@ -83,21 +78,10 @@ class TasksWithCalls(TaskKind[Task]):
     def hashes(
         self, asking: Asking, environment: Callable[[], Environment], seed: Task
     ) -> Mapping[str, str]:
-        return (
-            prompt_hashes(environment())
-            if asking.by_model
-            else super().hashes(asking, environment, seed)
-        )
+        return asking.hashes(environment())
 
 
 STAGED = (TasksWithCalls(),)
-KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
-
-
-def kinds_of() -> tuple[TaskKind[Any], ...]:
-    """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth
-    calls, and what features bring. Of those that match a task the first one has it."""
-    return (TasksWithCalls(), *(kind() for kind in KINDS.providers().values()))
 
 
 class Pipeline:
@@ -110,16 +94,16 @@ class Pipeline:
         held_out: SimilarityIndex,
         threads: Executor,
         kinds: Sequence[TaskKind[Any]] = STAGED,
-        compute: Compute | None = None,
+        places: Places | None = None,
     ) -> None:
-        """`kinds` are those of the seeds. `compute` makes the attempts of the procedural author,
-        and runs the gates of tasks with ground-truth calls that models write (None: `threads`
-        do)."""
+        """`kinds` are those of the seeds. `places`: where the attempts of the procedural author
+        are made, and the gates of tasks with ground-truth calls run that models write (None: in
+        `threads`)."""
         self.config = config
         self.held_out = held_out
         self.threads = threads
         self.kinds = kinds
-        self.compute = compute
+        self.places = places
         self._profiles: dict[str, Profile] = {}
 
     async def write(
@@ -154,16 +138,15 @@ class Pipeline:
         return outcome
 
     async def attempt(
-        self, assignment: Assignment[Task], asking: Asking, environments: Environments
+        self, assignment: Assignment[Task], asking: Asking, environment: Environment
     ) -> Attempted[Task]:
         """One attempt, for a daemon elsewhere, as its own would be; nothing is admitted."""
         kind = TasksWithCalls()
         seed = assignment.seed
-        environment = environments.load(seed.environment.name)
         author = kind.author(asking, environment, seed, assignment.pick, assignment.index)
         failed: list[Rejection] = []
         writing = _Staged(self, kind, assignment, author, environment, failed.append)
-        return Attempted(await writing.caught(writing.candidate()), tuple(failed))
+        return Attempted(await writing.caught(writing.written()), tuple(failed))
 
     async def shape(self, environment: Environment, root: Task) -> Profile:
         """The profile of a root, remembered: variants of one lineage are many."""
@@ -222,16 +205,7 @@ class _Writing(Generic[V, A]):
 
     async def _attempt(self, admit: Callable[[V], list[str]]) -> V:
         """One attempt, from plan to admission. Raises Rejection."""
-        compute = self.pipeline.compute
-        if compute is not None and isinstance(self.author, ProceduralAuthor):
-            attempted = await compute.attempt(self.assignment)
-            for rejected in attempted.failed:
-                self._record(rejected)
-            if isinstance(attempted.outcome, Rejection):
-                raise attempted.outcome
-            variant = attempted.outcome
-        else:
-            variant = await self.candidate()
+        variant = await self.candidate()
         self.stage = "admission"
         if self.config.gates.duplicates and (reasons := admit(variant)):
             raise Rejection("admission", "duplicates", reasons, variant.as_json())
@@ -300,6 +274,18 @@ class _Staged(_Writing[Task, StagedAuthor]):
     """The variant of a task with ground truth, through the stages."""
 
     async def candidate(self) -> Task:
+        places = self.pipeline.places
+        if places is None or self.config.pipeline.author == "llm":
+            return await self.written()
+        attempted = await places.attempt(self.assignment)
+        for rejected in attempted.failed:
+            self._record(rejected)
+        if isinstance(attempted.outcome, Rejection):
+            raise attempted.outcome
+        return attempted.outcome
+
+    async def written(self) -> Task:
+        """The variant of one attempt that is made here, up to admission. Raises Rejection."""
         settings = self.config.pipeline
         assignment = self.assignment
         self.stage = "plan"
@@ -309,7 +295,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         wanted = assignment.profile.type
         draft = await self._draft(assignment)
         write = self.author.rewrite if settings.rewrite else self.author.queries
-        simple, type = (draft, wanted) if wanted in PLAIN else (plain(draft), "base")
+        simple, type = (draft, wanted) if wanted in PLAIN else (without_empty_turns(draft), "base")
         texts = await self._stage("rewrite", write(assignment, simple), simple)
         candidate = await self._accepted(assignment, simple, texts, type, settings.refine_cycles)
         if wanted not in PLAIN:
@@ -417,8 +403,8 @@ class _Staged(_Writing[Task, StagedAuthor]):
         if type != assignment.profile.type:
             gates = gates.model_copy(update={"profile": False, "contamination": False})
         try:
-            if (compute := self.pipeline.compute) is not None:
-                checked = await compute.checked(GateOrder(task, assignment.profile, gates))
+            if (places := self.pipeline.places) is not None:
+                checked = await places.checked(task, assignment.profile, gates)
             else:
                 checked = await in_thread(
                     self.pipeline.threads,

@@ -16,29 +16,22 @@ from typing import Any
 
 import structlog
 
-from rods.buffers.daemon_log import DaemonLog, Unfinished
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.run import Run
 from rods.composing.records import ComposeError
-from rods.daemon.attempts import compute_of
-from rods.daemon.authors.base import Assignment
-from rods.daemon.candidates import Rejection
-from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
-from rods.daemon.seed_queue import SeedQueue
-from rods.daemon.static_pool import BARREN, StaticPoolFill, choose
-from rods.daemon.watching import TrainerLife, Watch
+from rods.daemon.watching import SeedQueue, TrainerLife, Watch
 from rods.daemon.writers import DAEMON_WORK, Writers
-from rods.gates.similarity import held_out_index
+from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
-from rods.rules.selection import select
+from rods.rules.selection import Pick, select
+from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
+BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]
-
-
-def accepted(pick: Unfinished) -> list[str]:
-    """The variants of a pick that are on record, in the order of their indices."""
-    return [task_id for _, task_id in sorted(pick.variants.items())]
 
 
 class Service:
@@ -48,26 +41,24 @@ class Service:
         self.run = run
         self.config = run.config
         self.lockstep = run.config.sync == "lockstep"
-        self.static = run.config.pool.static
-        self.writers = Writers(run, threads)
+        held_out = held_out_index(run.guarded)
+        self.writers = Writers(run, held_out, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
-        bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
-        self.queue = SeedQueue(bound or None)
+        self.queue = SeedQueue(self._queue_steps() or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
-        held_out = held_out_index(run.guarded)
-        self.compute = compute_of(run, held_out)
-        self.workers = self.writers.employed(run.config.operation.workers, self.compute)
-        self.pipeline = Pipeline(run.config, held_out, threads, self.writers.kinds, self.compute)
+        self.pipeline = Pipeline(
+            run.config, held_out, threads, self.writers.kinds, self.writers.places
+        )
         self.generated: list[AnyTask] = []  # the variants of the pool
         works = (
             feature.work(run, self.writers, threads, lambda: [*run.tasks, *self.generated])
             for feature in DAEMON_WORK.providers().values()
         )
-        self.works = [work for work in works if work is not None]  # beside picks
+        self.feature_work = [work for work in works if work is not None]  # beside picks
         # theirs: few, soon done, and never dropped
-        self.jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
+        self.feature_jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
         self.life = TrainerLife(run.path)
         # held while the watch reads on, so that nobody sees a pool half folded
         self.reading = asyncio.Lock()
@@ -87,23 +78,17 @@ class Service:
         in flight then stays unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                self.run.log_start("daemon", workers=self.workers, **self.writers.known())
+                self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
-                    works = (
-                        self._watch(stop),
-                        self._beside(),
-                        self._fill() if self.static else self._work(),
-                    )
-                    tasks = [group.create_task(work) for work in works]
+                    loops = (self._watch(stop), self._do_feature_jobs(), self._work())
+                    tasks = [group.create_task(loop) for loop in loops]
                     await stop.wait()
                     for task in tasks:
                         task.cancel()
         finally:
-            for work in self.works:
+            for work in self.feature_work:
                 work.close()
             self.log.close()
-            if self.compute is not None:
-                self.compute.close()
 
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which
@@ -117,7 +102,7 @@ class Service:
 
     async def _watch(self, stop: asyncio.Event) -> None:
         first = True
-        said = False
+        reported = False
         while True:
             await asyncio.to_thread(self.log.check)
             await asyncio.to_thread(self.log.keep_totals)
@@ -127,18 +112,18 @@ class Service:
                 if first:
                     self._resume()
                     first = False
-                for work in self.works:
+                for work in self.feature_work:
                     for job in await asyncio.to_thread(work.due, self.watch.state):
-                        self.jobs.put_nowait(job)
+                        self.feature_jobs.put_nowait(job)
                 await self._drop_stale()
                 await self._consider()
-            if self.finished and not said:
+            if self.finished and not reported:
                 log.info(
                     "run finished",
                     step=self.watch.newest,
                     remedy="stop this daemon, it has nothing left to do",
                 )
-            said = self.finished
+            reported = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
             if (
@@ -163,22 +148,19 @@ class Service:
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
             for pick in stale:
-                group.create_task(
-                    self.log.finished(pick.pick, accepted(pick), 0, dropped_stale=why)
-                )
+                group.create_task(self.log.finished(pick.pick, pick.accepted, 0, dropped_stale=why))
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due. While picks could not be served no step is
         considered in sync=free; in lockstep a step has no seed where what was picked before it has
         filled staging."""
         state = self.log.state
-        may = not self.lockstep and not self.static
-        self.paused = may and (self._full() or self.writers.spent)
+        self.paused = self._stalled()
         if self.paused:
             return
         # in lockstep the next merge knows all that was due by then
         before = (
-            min((work.open_at for work in self.works), default=math.inf)
+            min((work.open_at for work in self.feature_work), default=math.inf)
             if self.lockstep
             else math.inf
         )
@@ -189,24 +171,14 @@ class Service:
             began = time.perf_counter()
             candidates = self.watch.candidates(step)
             self.paused = self.lockstep and self._full()
-            if self.static:
-                picks = choose(step.step, candidates, self.watch.active, self.config)
-                if candidates and not picks:
-                    log.warning(
-                        "static pool empty", why="no task of the opening epoch lies at the boundary"
-                    )
-            else:
-                candidates = [] if self.paused else candidates
-                picks = select(
-                    step.step, candidates, self.watch.active, state.last_picked, self.config
-                )
+            picks = self._choose(step.step, [] if self.paused else candidates)
             self.seedless = not picks and not self.paused
-            self.log.read_epoch(step.epoch)
-            told = [
+            self.log.note_epoch(step.epoch)
+            fields = [
                 {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
                 for pick in picks
             ]
-            await self.log.picked(step.step, step.epoch, told)
+            await self.log.picked(step.step, step.epoch, fields)
             self.queue.add(state.unfinished[pick.id] for pick in picks)
             self.owed += len(picks) * self.config.pipeline.variants_per_seed
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
@@ -218,16 +190,29 @@ class Service:
                 milliseconds=milliseconds,
             )
 
+    def _queue_steps(self) -> int:
+        """After how many steps a pick that nobody has begun is dropped; 0: never."""
+        return 0 if self.lockstep else self.config.selection.queue_steps
+
+    def _stalled(self) -> bool:
+        """Whether what would be picked now could not be served."""
+        return not self.lockstep and (self._full() or self.writers.spent)
+
+    def _choose(self, step: int, candidates: list[TaskSignal]) -> list[Pick]:
+        """The seeds of a step."""
+        last_picked = self.log.state.last_picked
+        return select(step, candidates, self.watch.active, last_picked, self.config)
+
     def _full(self, more: int = 0) -> bool:
         """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
         rules = self.config.pool
         most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
-        return bool(rules.staging_epochs) and not self.static and self.watch.staged() + more > most
+        return bool(rules.staging_epochs) and self.watch.staged() + more > most
 
     @property
     def waiting(self) -> int:
         """Picks and jobs that nobody has begun."""
-        return len(self.queue) + self.jobs.qsize()
+        return len(self.queue) + self.feature_jobs.qsize()
 
     @property
     def finished(self) -> bool:
@@ -237,21 +222,17 @@ class Service:
         return last >= self.config.training.steps and not self.waiting and not self.in_flight
 
     def _beat(self) -> None:
-        written = self.log.written + sum(work.written for work in self.works)
-        at = {
-            "step": self.watch.newest,
-            "considered": self.log.state.last_considered,
-            "queue": self.waiting,
-        }
-        at |= {
-            "in_flight": self.in_flight,
-            "staged": self.watch.staged(),
-            "work": written + self.writers.calls,
-        }
-        progress = written, self.writers.calls
-        at |= {} if self.compute is None else self.compute.status()
+        written = self.log.written + sum(work.written for work in self.feature_work)
         self.log.heartbeat.beat(
-            progress=progress, state=self._state(), **at, **self.writers.status()
+            progress=(written, self.writers.calls),
+            state=self._state(),
+            step=self.watch.newest,
+            considered=self.log.state.last_considered,
+            queue=self.waiting,
+            in_flight=self.in_flight,
+            staged=self.watch.staged(),
+            work=written + self.writers.calls,
+            **self.writers.status(),
         )
 
     def _state(self) -> str:
@@ -273,7 +254,7 @@ class Service:
         latest: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
             while True:
-                while self.in_flight - self.ready >= self.workers:
+                while self.in_flight - self.ready >= self.writers.workers:
                     self._freed.clear()
                     await self._freed.wait()
                 async with self.reading:  # the pool is not read on meanwhile
@@ -300,51 +281,14 @@ class Service:
         self.in_flight -= 1
         self._freed.set()
 
-    async def _beside(self) -> None:
+    async def _do_feature_jobs(self) -> None:
         """Does the jobs beside picks, one at a time, and waits for no worker."""
         while True:
-            job = await self.jobs.get()
+            job = await self.feature_jobs.get()
             self.in_flight += 1
             await job()
             self.in_flight -= 1
             self._freed.set()
-
-    async def _fill(self) -> None:
-        """Writes a static pool when its seeds are picked, or goes on with it."""
-        while True:
-            async with self.reading:
-                picks = list(iter(self.queue.take, None))
-                filling = self._filling(picks) if picks else None
-            if filling is None:
-                await self.queue.changed()
-                continue
-            self.in_flight += 1
-            # some of its picks are finished only where a kill came after the last variant
-            why = await filling.run() if len(picks) == filling.seeds else None
-            for pick in picks:
-                await self.log.finished(
-                    pick.pick, accepted(pick), filling.failed[pick.pick], why=why
-                )
-            self.in_flight -= 1
-
-    def _filling(self, picks: list[Unfinished]) -> StaticPoolFill:
-        state = self.watch.state
-        seeds = {pick.pick: state.task(pick.task) for pick in picks}
-        generated = [state.task(member.task_id) for member in state.pool.generated]
-        staged = state.staging.candidates(state.staging.seq, by_pick=True)
-        recorded = {
-            (variant.pick, variant.index): task
-            for variant in staged
-            if (task := variant.task) is not None
-        }
-
-        async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
-            return await self._made(pick, index, seeds[pick.pick], admit)
-
-        known = DuplicateIndex([*self.originals.values(), *generated], staging=False)
-        return StaticPoolFill(
-            picks, known, recorded, write, self._stage, self.workers, self.config.gates.duplicates
-        )
 
     async def _write(
         self,
@@ -357,24 +301,24 @@ class Service:
         the pick whose records come first; whoever waits for it holds no worker."""
         discarded = 0
         why = None
-        made: list[tuple[int, AnyTask]] = []
+        variants: list[tuple[int, AnyTask]] = []
         for index in range(self.config.pipeline.variants_per_seed):
             if index not in pick.variants:
-                outcome = await self._made(pick, index, seed, admit)
+                outcome = await self._outcome(pick, index, seed, admit)
                 if isinstance(outcome, AnyTask):
-                    made.append((index, outcome))
+                    variants.append((index, outcome))
                 else:
                     discarded = discarded + 1
                     why = outcome
                 if before is None or before.done():
-                    await self._stage(pick, made)
+                    await self._stage(pick, variants)
         if before is not None and not before.done():
             self.ready += 1
             self._freed.set()
             await asyncio.wait([before])
             self.ready -= 1
-        await self._stage(pick, made)
-        await self.log.finished(pick.pick, accepted(pick), discarded, why=why)
+        await self._stage(pick, variants)
+        await self.log.finished(pick.pick, pick.accepted, discarded, why=why)
         self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
             log.warning(
@@ -384,15 +328,15 @@ class Service:
                 see="rejected.jsonl, `rods status`",
             )
 
-    async def _stage(self, pick: Unfinished, made: list[tuple[int, AnyTask]]) -> None:
+    async def _stage(self, pick: Unfinished, variants: list[tuple[int, AnyTask]]) -> None:
         """Puts variants on record, by index, and takes them off the list."""
-        while made:
-            index, variant = made.pop(0)
+        while variants:
+            index, variant = variants.pop(0)
             await self.log.expanded(pick.pick, index, variant, variant.provenance)
             self.neighbours.written(variant.id)
             log.info("variant staged", variant=variant.id, attempts=variant.provenance["attempts"])
 
-    async def _made(
+    async def _outcome(
         self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit
     ) -> AnyTask | str:
         """A variant, or why there is none."""
@@ -411,17 +355,17 @@ class Service:
         on_record: list[Awaitable[None]] = []
 
         def reject(failed: Rejection) -> None:
-            said: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 "stage": failed.stage,
                 "error": failed.error,
                 "attempt": failed.attempt,
             }
             on_record.append(
                 self.log.rejected(
-                    pick.pick, index, evidence=failed.evidence, raw=failed.raw, **said
+                    pick.pick, index, evidence=failed.evidence, raw=failed.raw, **fields
                 )
             )
-            log.info("rejected", variant=index, **said)
+            log.info("rejected", variant=index, **fields)
 
         try:
             environment = self.run.environments.load(seed.environment.name)

@@ -11,17 +11,20 @@ row."""
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
-from rods.buffers.daemon_log import Unfinished
+from rods.buffers.folds.seeds import Unfinished
+from rods.buffers.run.run import Run
 from rods.config import Config
-from rods.daemon.duplicate_index import DuplicateIndex
+from rods.daemon.service import BARREN, Admit, Service
+from rods.gates.similarity import DuplicateIndex
 from rods.logs import log
 from rods.rules.selection import Pick, TaskFacts, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
-BARREN = 20  # so many tries in a row without a variant, and one of each seed, end a fill
+# as many tries in a row without a variant as BARREN, and one of each seed, end a fill
 Write = Callable[[Unfinished, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
 
 
@@ -114,3 +117,71 @@ class StaticPoolFill:
             await self.stage(pick, [(index, outcome)])
             self.recorded[pick.pick, index] = outcome
         return outcome
+
+
+class StaticService(Service):
+    """The daemon of a run with a static pool."""
+
+    def _queue_steps(self) -> int:
+        return 0
+
+    def _stalled(self) -> bool:
+        return False
+
+    def _full(self, more: int = 0) -> bool:
+        return False
+
+    def _choose(self, step: int, candidates: list[TaskSignal]) -> list[Pick]:
+        picks = choose(step, candidates, self.watch.active, self.config)
+        if candidates and not picks:
+            why = "no task of the opening epoch lies at the boundary"
+            log.warning("static pool empty", why=why)
+        return picks
+
+    async def _work(self) -> None:
+        """Writes a static pool when its seeds are picked, or goes on with it."""
+        while True:
+            async with self.reading:
+                picks = list(iter(self.queue.take, None))
+                filling = self._filling(picks) if picks else None
+            if filling is None:
+                await self.queue.changed()
+                continue
+            self.in_flight += 1
+            # some of its picks are finished only where a kill came after the last variant
+            why = await filling.run() if len(picks) == filling.seeds else None
+            for pick in picks:
+                await self.log.finished(
+                    pick.pick, pick.accepted, filling.failed[pick.pick], why=why
+                )
+            self.in_flight -= 1
+
+    def _filling(self, picks: list[Unfinished]) -> StaticPoolFill:
+        state = self.watch.state
+        seeds = {pick.pick: state.task(pick.task) for pick in picks}
+        generated = [state.task(member.task_id) for member in state.pool.generated]
+        staged = state.staging.candidates(state.staging.seq, by_pick=True)
+        recorded = {
+            (variant.pick, variant.index): task
+            for variant in staged
+            if (task := variant.task) is not None
+        }
+
+        async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
+            return await self._outcome(pick, index, seeds[pick.pick], admit)
+
+        neighbours = DuplicateIndex([*self.originals.values(), *generated], staging=False)
+        return StaticPoolFill(
+            picks,
+            neighbours,
+            recorded,
+            write,
+            self._stage,
+            self.writers.workers,
+            self.config.gates.duplicates,
+        )
+
+
+def service_of(run: Run, threads: Executor) -> Service:
+    """The daemon of `run`. Raises what `Service` raises."""
+    return (StaticService if run.config.pool.static else Service)(run, threads)

@@ -1,5 +1,5 @@
-"""What the daemon sees of the trainer: the steps to consider, the pool of their epoch, signs of
-life.
+"""What the daemon sees of the trainer (the steps to consider, the pool of their epoch, signs of
+life), and the picks that wait for a worker meanwhile.
 
 `Watch` follows the run's logs, in a thread that waits for files: the event loop never waits for a
 disk, and a file system that hangs takes none of the threads in which variants are made."""
@@ -8,17 +8,21 @@ import asyncio
 import math
 import time
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 
+from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.run import Run
 from rods.buffers.state import ClosedStep, RunState
-from rods.gates import varied
+from rods.gates.ground_truth import can_vary
 from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, reads_windows, signals, whole_pool
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
+
+BY_STEP = attrgetter("step")
 
 
 class Watch:
@@ -28,8 +32,7 @@ class Watch:
         self.run = run
         self.lockstep = run.config.sync == "lockstep"
         self.active: dict[str, TaskFacts] = {}
-        # these are no seeds
-        self._unvaried = frozenset(task.id for task in run.tasks if not varied(task))
+        self._no_seeds = frozenset(task.id for task in run.tasks if not can_vary(task))
         self._pending: list[ClosedStep] = []
         self._windows: dict[int, dict[str, Window]] = {}  # as they stood after these steps
         # In lockstep every step is considered; for a static pool one may not be missed behind a
@@ -55,7 +58,7 @@ class Watch:
         if not state.merged and state.epoch == epoch:
             return False
         members = [
-            member for member in state.active.values() if member.task_id not in self._unvaried
+            member for member in state.active.values() if member.task_id not in self._no_seeds
         ]
         self.active = {
             member.task_id: TaskFacts(member.type, member.generation) for member in members
@@ -130,6 +133,55 @@ class Watch:
 def _played(step: ClosedStep) -> list[str]:
     """The tasks of a step, re-tests left out."""
     return list(dict.fromkeys(group.task for group in step.groups if group.role == "active"))
+
+
+class SeedQueue:
+    """Picks that no worker has started yet, in the order in which they are due.
+
+    In `sync=free` their age is `bound` (`queue_steps`; the default, two steps' worth, is our own
+    choice): a pick is stale once the trainer is so many steps past it, and the newest step is
+    served first. In lockstep, or without a bound (None; 0 in the paper), nothing is dropped, and
+    picks are served in order."""
+
+    def __init__(self, bound: int | None) -> None:
+        self.bound = bound
+        self._picks: list[Unfinished] = []  # those of a step best first
+        self._changed = asyncio.Event()
+        self.newest = 0  # the newest step of the trainer that is known
+        self.epoch = -1  # the newest epoch whose record is known
+
+    def __len__(self) -> int:
+        return len(self._picks)
+
+    def add(self, picks: Iterable[Unfinished]) -> None:
+        self._picks += picks
+        self._changed.set()
+
+    def advance(self, newest: int, epoch: int) -> list[Unfinished]:
+        """The trainer has reached step `newest` and `epoch`: returns the picks that became stale,
+        no longer queued."""
+        self.newest = max(self.newest, newest)
+        self.epoch = epoch
+        self._changed.set()
+        oldest = -math.inf if self.bound is None else self.newest - self.bound
+        stale = sorted((pick for pick in self._picks if pick.step <= oldest), key=BY_STEP)
+        self._picks = [pick for pick in self._picks if pick.step > oldest]
+        return stale
+
+    def take(self) -> Unfinished | None:
+        """The next pick that may start; None when there is none. In order, a pick starts when the
+        pool of its own epoch is known (after a restart it may be known later than the pick)."""
+        pick = (min if self.bound is None else max)(self._picks, key=BY_STEP, default=None)
+        if pick is None or (self.bound is None and pick.epoch > self.epoch):
+            return None
+        self._picks.remove(pick)
+        return pick
+
+    async def changed(self) -> None:
+        """Waits until something was added or the trainer has moved on; then `take` may have
+        something again."""
+        self._changed.clear()
+        await self._changed.wait()
 
 
 class TrainerLife:

@@ -17,17 +17,22 @@ from rods.buffers.usage import UsageLog
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.config import Config
-from rods.daemon.attempts import Compute
-from rods.daemon.authors.base import Asking
+from rods.daemon.attempts import compute_of
+from rods.daemon.authors.base import Asking, StagedAuthor, TaskKind
+from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.llm.questions import Asker
-from rods.daemon.authors.procedural import IN_FLIGHT
-from rods.daemon.pipeline import kinds_of
+from rods.daemon.authors.procedural import IN_FLIGHT, by_rules
+from rods.daemon.pipeline import TasksWithCalls
+from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.extension import Door
+from rods.gates.similarity import SimilarityIndex
 from rods.llm import Budget, Client
 from rods.logs import log
 from rods.rules.curriculum import writes
-from rods.tasks import AnyTask
+from rods.tasks import AnyTask, OpenTask
+
+KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 
 
 class DaemonWork(Protocol):
@@ -69,12 +74,19 @@ class WorkBeside(Protocol):
 DAEMON_WORK: Door[WorkBeside] = Door("daemon_work")  # (000)
 
 
+def kinds_of() -> tuple[TaskKind[Any], ...]:
+    """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth
+    calls, and what features bring. Of those that match a task the first one has it."""
+    return (TasksWithCalls(), *(kind() for kind in KINDS.providers().values()))
+
+
 class Writers:
     """An async context manager over client and log. Raises UserError where a model is to write
     without an endpoint."""
 
-    def __init__(self, run: Run, threads: Executor) -> None:
+    def __init__(self, run: Run, held_out: SimilarityIndex, threads: Executor) -> None:
         self.run = run
+        self._threads = threads
         self.config = run.config
         self.by_model = run.config.pipeline.author == "llm" and writes(run.config)
         if self.by_model and not run.config.operation.endpoints:
@@ -92,7 +104,12 @@ class Writers:
         self._client: Client | None = None
         self.trying: dict[str, str] = {}  # what is tried in worlds, by variant
         self._tried = 0
-        self.asking = Asking(self.config, threads, self.by_model, self._writing)
+        self.places = compute_of(run, held_out)
+        if self.places is not None:
+            self._open.callback(self.places.close)
+        self.asking = (
+            Asking(threads, self._staged, prompt_hashes) if self.by_model else by_rules(threads)
+        )
         self.kinds = kinds_of()
         for kind in self.kinds:
             self._open.callback(kind.close)
@@ -113,12 +130,14 @@ class Writers:
     async def __aexit__(self, *error: object) -> None:
         await self._open.aclose()
 
-    def employed(self, workers: int, compute: Compute | None) -> int:
-        """How many of so many workers, seeds in flight, there is work for: models that write are
-        waited for, the procedural author only computes, here or elsewhere."""
+    @property
+    def workers(self) -> int:
+        """How many seeds may be in flight: as many as `operation.workers`, and there is work for.
+        Models that write are waited for, the procedural author only computes, here or elsewhere."""
+        most = self.config.operation.workers
         if self.by_model:
-            return workers
-        return min(workers, IN_FLIGHT if compute is None else IN_FLIGHT * compute.at_once)
+            return most
+        return min(most, IN_FLIGHT * (1 if self.places is None else self.places.at_once))
 
     @property
     def spent(self) -> bool:
@@ -137,10 +156,11 @@ class Writers:
             endpoint["why"] for endpoint in self._client.status()
         )
 
-    def _writing(self, pick: str, index: int) -> Asker:
-        return self.asker(
-            pick, index, account=f"{pick}#{index}", tries=self.config.pipeline.answer_tries
-        )
+    def _staged(self, environment: Environment, pick: str, index: int) -> StagedAuthor:
+        settings = self.config.pipeline
+        account = f"{pick}#{index}"
+        asker = self.asker(pick, index, account=account, tries=settings.answer_tries)
+        return LLMAuthor(environment, asker, settings, self._threads)
 
     def _told(self, variant: str, line: str) -> None:
         """Keeps what is done for a variant while no model is asked, and logs it now and then."""
@@ -193,11 +213,12 @@ class Writers:
     def status(self) -> dict[str, Any]:
         """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for
         instance)."""
+        places = {} if self.places is None else self.places.status()
         if self._client is None or self._usage is None:
-            return {}
+            return places
         self._usage.check()
         trying = [f"variant {variant} {line}" for variant, line in list(self.trying.items())]
-        return {
+        return places | {
             "endpoints": self._client.status(),
             "budget": self._client.budget.status(),
             "trying": trying,

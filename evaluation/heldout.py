@@ -189,7 +189,7 @@ def roll_out(
                     [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys],
                 )
         return
-    from rods.trainer.batches import earned  # torch only where weights are
+    from rods.trainer.batches import rollout_record  # torch only where weights are
     from rods.trainer.engines.local import LocalEngine
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
@@ -203,7 +203,7 @@ def roll_out(
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
-            earnings = [earned(trace, task, "progress", players.environments) for trace in traces]
+            earnings = [rollout_record(trace, task, "progress", players) for trace in traces]
             yield (
                 task,
                 [

@@ -21,7 +21,7 @@ from rods.daemon.writers import WorkBeside
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.episode.engine import Trace
-from rods.gates import OpenTasks
+from rods.gates.ground_truth import OpenTasks
 from rods.interfaces import InterfaceLayer
 from rods.observations import Json
 from rods.players import Player

@@ -92,6 +92,11 @@ class InfrastructureError(RodsError):
     """The machinery broke, not the policy."""
 
 
+class BudgetSpent(RodsError):
+    """A limit that the user set on calls of language models is reached, of all calls of the run or
+    of those of one variant."""
+
+
 class BrokenEnvironment(InfrastructureError):
     """The code of an environment is at fault, and not what runs it: it raised, went over a limit,
     ended its process, or answered what is no answer. Who writes environments has it mended, or

@@ -8,6 +8,7 @@
 - `Gate`, of a finished variant (004 Appendix G). `verdict_of_gate` says whether other words may
   mend it, and `ERROR_OF_VERDICT` which ErrorType the next attempt is told; so does a judge's
   verdict.
+- `Reason`, why a gate refuses (`GateRejection`), and `Defect`, what a judge objects to.
 - `Failure`, of a candidate, whatever it was: `error` in rejected.jsonl.
 - `Finish`, of one answer of a language model. Where the model is the policy, `length` and `context`
   are the episode's `End` too; in the pipeline they are asked again.
@@ -19,7 +20,8 @@ What a policy or an author did wrong is data, and counted. What the machinery br
 (`infrastructure`, or an InfrastructureError) is nobody's failure, and counted nowhere."""
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 # A call. unknown_tool, hidden_tool: no such tool, or not now. bad_arguments: missing, extra or
 # wrongly typed. bounds: over a declared bound. tool: the tool itself refused. timeout, too_large:
@@ -126,3 +128,40 @@ Label = Literal[
 ]
 LABELS: tuple[Label, ...] = get_args(Label)
 SUCCESSES: frozenset[Label] = frozenset({"pass", "correct_abstention"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a gate objects to. `turn` and `call` (from 0) say where; None: the whole task, or the
+    whole turn."""
+
+    text: str
+    turn: int | None = None
+    call: int | None = None
+
+    def __str__(self) -> str:
+        if self.turn is None:
+            return self.text
+        return f"turn {self.turn}{'' if self.call is None else f', call {self.call}'}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`,
+    in the calls, or in how the task is built, when `gt_unfixable` (004 Appendix G). A request made
+    in vain counts to the next turn, in which it is served."""
+
+    verdict: Verdict
+    reason: str
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateRejection:
+    """A gate that refuses a task, and why."""
+
+    gate: Gate
+    reasons: tuple[Reason, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"gate": self.gate, "reasons": [str(reason) for reason in self.reasons]}

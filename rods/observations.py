@@ -191,7 +191,7 @@ class Group:
     replaced: bool = False
 
     @property
-    def varied(self) -> bool:
+    def disagrees(self) -> bool:
         """Whether its rollouts were rewarded differently: only then do any have an advantage within
         it."""
         return (

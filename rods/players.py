@@ -3,12 +3,12 @@
 Ground truth, checks and scripts need nobody, and a persona is played by the procedural user.
 Whatever else is played, a feature plays (`PLAYERS`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
 from rods import dialects
-from rods.config import Config
+from rods.config import Config, Stage
 from rods.dialects import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, Parts
@@ -61,6 +61,19 @@ class Players:
         if "goal" not in parts:
             parts["goal"] = goal_of(environment, task)
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
+
+    def jobs(
+        self, tasks: Iterable[AnyTask], config: Config, stage: Stage, interface: Interface
+    ) -> list[Job]:
+        """The episodes of a batch of `tasks`, `rollouts.rollouts_per_task` of each, by the prompt
+        of its stage."""
+        dialect = dialects.load(config.policy.dialect, stage.prompt)
+        limits = config.rollouts
+        jobs = [
+            self.job(task, dialect, interface=interface, max_steps=limits.max_steps)
+            for task in tasks
+        ]
+        return [job for job in jobs for _ in range(limits.rollouts_per_task)]
 
     def scored(self, task: AnyTask, config: Config) -> Job:
         """An episode of `task` as scoring, validation and gates play it: last stage's prompt,

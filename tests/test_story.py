@@ -17,9 +17,8 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import parse_config
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout

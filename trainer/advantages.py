@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rods.canonical import rounded
+from rods.config import Config
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.functions import named_function
@@ -116,6 +117,15 @@ def load_hook(name: str) -> Hook | None:
     """The hook called `name`; None for an empty name. Raises UserError when there is no such
     function."""
     return named_function(name, where=_HOOK) if name else None
+
+
+def of_groups(groups: Sequence[Group], config: Config) -> AdvantageEstimate:
+    """`estimated` of the groups that are trained on, by a run's settings."""
+    settings = config.training
+    earnings = [
+        [rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced
+    ]
+    return estimated(earnings, settings.advantage_baseline, settings.advantage_scale)
 
 
 def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:

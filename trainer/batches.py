@@ -1,15 +1,11 @@
-"""A batch as the episodes to roll out, and its samples as groups, traces and the input of an
-advantage hook."""
+"""What was played of a batch as groups, as traces, and as the input of an advantage hook."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rods import dialects
 from rods.config import Config
-from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
-from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
 from rods.extension import Door
@@ -27,24 +23,8 @@ T = TypeVar("T")
 EPISODE_FIELDS: Door[Callable[[Trace, Config, int], Mapping[str, Json]]] = Door("episode_fields")
 
 
-def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
-    """The episodes of a batch, `rollouts.rollouts_per_task` a slot, by the prompt and interface of
-    its stage."""
-    dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
-    interface = batch.interface
-    longest = config.rollouts.max_steps
-    tasks = [
-        players.job(slot.task, dialect, interface=interface, max_steps=longest)
-        for slot in batch.slots
-    ]
-    return [job for job in tasks for _ in range(config.rollouts.rollouts_per_task)]
-
-
 def groups(
-    batch: Batch,
-    played: Sequence[Sequence[Trace | Rollout]],
-    config: Config,
-    environments: Environments,
+    batch: Batch, played: Sequence[Sequence[Trace | Rollout]], config: Config, players: Players
 ) -> list[Group]:
     """What the slots of a batch earned: rewards of what was `played` in each (unless it is a record
     already), the labels of turns, and what features add."""
@@ -55,7 +35,7 @@ def groups(
         added = dict[str, Json]()
         for fields in EPISODE_FIELDS.providers().values():
             added |= fields(episode, config, batch.stage)
-        return earned(episode, task, batch.rules.reward, environments, added)
+        return rollout_record(episode, task, batch.rules.reward, players, added)
 
     return [
         batch.group(slot, [record(episode, slot.task) for episode in episodes])
@@ -64,16 +44,16 @@ def groups(
 
 
 def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
-    """What was played of a batch, in the order of `jobs`, slot by slot."""
+    """What was played of a batch, in the order of `Players.jobs`, slot by slot."""
     size = len(played) // len(batch.slots)
     return [played[start : start + size] for start in range(0, len(played), size)]
 
 
-def earned(
+def rollout_record(
     trace: Trace,
     task: AnyTask,
     kind: EpisodeReward,
-    environments: Environments,
+    players: Players,
     fields: Mapping[str, Json] | None = None,
 ) -> Rollout:
     """The record of an episode: its reward by `kind`, and the `fields` of features; of a task
@@ -83,7 +63,7 @@ def earned(
         return replace(score(trace, kind, ()), added=fields or {})
     return replace(
         score(trace, kind, task.calls),
-        labels=diagnose(trace, task, environments.load(task.environment.name)),
+        labels=diagnose(trace, task, players.environments.load(task.environment.name)),
         added=fields or {},
         calling=sum(any(step.calls for step in turn.steps) for turn in trace.turns),
         replies=len(steps),

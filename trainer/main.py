@@ -32,6 +32,7 @@ from rods.logs import log
 from rods.signals import StopRequest, ignore
 from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
+from rods.trainer.reporters import Reporters
 from rods.trainer.training_run import TrainingRun
 
 # of features: `module:function` and what help says (004: supervised learning first)
@@ -98,7 +99,7 @@ def _train(run: Run, request: StopRequest) -> int:
         with suppress(TrainingStopped), run.playing(f"trainer-{rank}"):
             take_part(run)
         return EXIT_OK
-    with TrainingRun(run, lambda: request.asked) as training:
+    with TrainingRun(run, lambda: request.asked, Reporters(run)) as training:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK

@@ -12,8 +12,8 @@ round, because TRL owns its own loop:
         update the weights
         run.after_update(update)  # checkpoints when one is due
 
-`run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step
-is never torn.
+`run.stopping` turns from None into a reason only between two steps: inside `begin`, `after_update`
+and `next_batch`, and before the first step inside `preparing`; so a step is never torn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,8 +57,8 @@ class BatchSlot:
 class Batch:
     """The tasks of one step: `training.batch_tasks` slots, behind them those that refill it; a task
     may occur twice. `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's
-    configuration. `traced`: this step's traces are kept. `dialect` and `shown` (what extensions
-    know of this step) make `interface`. Picklable: rank 0 broadcasts it."""
+    configuration. `traced`: this step's traces are kept. `dialect` and `interface_inputs` (what
+    extensions know of this step) make `interface`. Picklable: rank 0 broadcasts it."""
 
     step: int
     epoch: int
@@ -68,7 +68,7 @@ class Batch:
     order_hash: str
     traced: bool = False
     dialect: str = "compact"
-    shown: Mapping[str, Any] = field(default_factory=dict)
+    interface_inputs: Mapping[str, Any] = field(default_factory=dict)
 
     def hash(self) -> str:
         """The content id of the epoch's order, the step, its slots and what they show; the
@@ -79,16 +79,27 @@ class Batch:
     @cached_property
     def interface(self) -> Interface:
         """What its episodes are shown. Its version and its lineage are part of their groups."""
-        return interfaces.load(self.rules, self.dialect, self.shown)
+        return interfaces.load(self.rules, self.dialect, self.interface_inputs)
+
+    @property
+    def tasks(self) -> list[AnyTask]:
+        """Those of its slots, in order."""
+        return [slot.task for slot in self.slots]
 
     def group(self, slot: BatchSlot, rollouts: Sequence[Rollout]) -> Group:
         """What the slot's rollouts earned."""
         kind = self.rules.reward
-        shown = self.interface
-        earned = tuple(rollouts)
-        lineage = "" if shown.lineage == shown.version else shown.lineage
+        interface = self.interface
+        lineage = "" if interface.lineage == interface.version else interface.lineage
         return Group(
-            slot.task.id, self.stage, shown.version, kind, RANGES[kind], earned, slot.role, lineage
+            slot.task.id,
+            self.stage,
+            interface.version,
+            kind,
+            RANGES[kind],
+            tuple(rollouts),
+            slot.role,
+            lineage,
         )
 
 

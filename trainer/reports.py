@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rods import interfaces
-from rods.buffers.merging.merger import opened_now
+from rods.buffers.merging.merger import epoch_notes, opened_by
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
@@ -59,7 +59,10 @@ def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
     rules = stage_rules(run.config.curriculum, stage)
     if not interfaces.follows_records(rules):
         return None
-    inputs = state.interface_inputs(opened_now(run, state.pool.latest or {}))
+    notes = epoch_notes(run)
+    for note in notes.values():
+        note.poll()
+    inputs = state.interface_inputs(opened_by(notes, state.pool.latest or {}))
     shown = interfaces.load(rules, run.config.policy.dialect, inputs)
     return {"interface": shown.version, "lineage": shown.lineage}
 

@@ -39,7 +39,6 @@ from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import advantages
 from rods.trainer.batches import groups as groups_of
-from rods.trainer.batches import jobs
 from rods.trainer.policy import Batch
 from rods.trainer.training_run import TrainingRun
 
@@ -142,7 +141,8 @@ class SimulatedPolicy:
         seed = self.config.random_seeds.rollouts
         earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
-        waiting = jobs(replace(batch, slots=tuple(drawn)), self.config, players)
+        tasks = [slot.task for slot in drawn]
+        waiting = players.jobs(tasks, self.config, batch.rules, batch.interface)
         places = [(slot.index, index) for slot in drawn for index in range(self.count)]
         policies: list[ReferencePolicy] = []
         for place, job in zip(places, waiting, strict=True):
@@ -164,12 +164,12 @@ class SimulatedPolicy:
                 {"slot": slot.index, "rollout": index, "spans": [], **trace.as_json()}
                 for index, trace in enumerate(played)
             ]
-        return groups_of(batch, earned, self.config, players.environments)
+        return groups_of(batch, earned, self.config, players)
 
     def practise(self, groups: Sequence[Group]) -> None:
         """One update from the groups whose rewards differ; rounded, for equal skill on every
         machine."""
-        trained = [group.varied for group in groups if not group.replaced]
+        trained = [group.disagrees for group in groups if not group.replaced]
         self.skill = rounded(self.skill + self.config.policy.growth * sum(trained) / len(trained))
 
 
@@ -204,12 +204,7 @@ def train(training: TrainingRun) -> None:
 def estimated(groups: Sequence[Group], config: Config) -> list[Group]:
     """The groups with the advantages that a trainer would take from their rewards; no hook, which
     reads traces."""
-    earnings = [
-        [rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced
-    ]
-    estimate = advantages.estimated(
-        earnings, config.training.advantage_baseline, config.training.advantage_scale
-    )
+    estimate = advantages.of_groups(groups, config)
     return advantages.with_advantages(groups, advantages.reweighted(estimate, None))
 
 

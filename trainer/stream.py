@@ -37,8 +37,8 @@ from rods.observations import Group, Role
 from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
+from rods.trainer.reporters import Reporters, gauges
 from rods.trainer.reports import Record, check_by_records, check_policy_step, close_step, due
-from rods.trainer.trackers import Trackers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     def __init__(self, run: Run, from_step: int | None = None) -> None:
         self.run = run
         self.config = run.config
-        self.trackers = Trackers(run)
+        self.reporters = Reporters(run)
         check_by_records(run)
         if any(stage.until == "plateau" for stage in run.config.curriculum.stages):
             what = (
@@ -226,26 +226,26 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         self._sizes.pop(step, None)
         self.log.heartbeat.beat(step=self.step, epoch=self.log.state.epoch, state="training")
         if recorded:
-            self.trackers.log_run(self.log)
+            self.reporters.log_run(self.log)
         return recorded
 
     def gauges(self) -> dict[str, float]:
         """How the run stands behind its last step, for a logger of the trainer's own: tasks by
         zone, the pool, what is staged, labels (docs/watching.md). `operation.report_to` reports
         them by itself."""
-        return self.log.gauges()
+        return gauges(self.log)
 
     def report(self, numbers: Mapping[str, float]) -> None:
         """Adds numbers of the trainer's own, a loss say, to what `operation.report_to` is told of
         the last step."""
-        self.trackers.log(numbers, self.step)
+        self.reporters.log(numbers, self.step)
 
     def close(self) -> None:
         """Gives the run back; another stream may be opened. A program that ends by itself does so,
         too."""
         atexit.unregister(self.close)
         log.info("closed", step=self.step, steps=self.steps)
-        with closing(self.log), self.trackers:
+        with closing(self.log), self.reporters:
             self.log.write_tracker(force=True)
 
     def __exit__(self, *_: object) -> None:

@@ -1,10 +1,14 @@
-"""Log-probabilities and entropies of the tokens that a loss is about, and of no others."""
+"""The loss over the policy's own tokens: log-probabilities and entropies of these alone."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn.functional import pad
+from trl import GRPOTrainer
+
+from rods.config import Config
+from rods.observations import Update
 
 IGNORED = -100  # a label that is not scored
 Scores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
@@ -60,3 +64,80 @@ def _only(model: Callable[..., Any], own: torch.Tensor) -> Callable[..., Any]:
         return model(**inputs, labels=labels.masked_fill(pad(own, (behind, 0)) == 0, IGNORED))
 
     return called
+
+
+class OwnTokenLoss(GRPOTrainer):  # type: ignore[misc]
+    """TRL's trainer, whose loss scores the policy's own tokens that have an advantage, and which
+    notes what its updates show. To be named before the class that sets `config`."""
+
+    config: Config
+
+    def __init__(self, *positional: Any, **named: Any) -> None:
+        self.gradient_norm: float | None = None  # of the last update, before clipping
+        # a micro-batch of a first pass: sum over own tokens, their number
+        self._entropy: list[torch.Tensor] = []
+        # which tokens of a completion the loss is about, while it is computed
+        self._own: torch.Tensor | None = None
+        super().__init__(*positional, **named)
+
+    def measured(self) -> Update:
+        """The mean entropy, over all processes, and the norm of the update that was just done."""
+        total, count = self.accelerator.reduce(
+            torch.stack(self._entropy).sum(0), reduction="sum"
+        ).tolist()
+        self._entropy.clear()
+        return Update(total / count if count else None, self.gradient_norm)
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        self.gradient_norm = float(norm)
+        return norm
+
+    def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
+        inputs = self._with_advantage(inputs)
+        self._own = inputs["tool_mask"]
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        self._own = None
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Any,
+        attention_mask: Any,
+        logits_to_keep: int,
+        batch_size: int = 0,
+        **options: Any,
+    ) -> Scores:
+        compute = super()._get_per_token_logps_and_entropies
+        rows = batch_size or len(input_ids)
+        own = self._own
+        scores = score_tokens(
+            compute, model, input_ids, attention_mask, logits_to_keep, rows=rows, own=own, **options
+        )
+        if (
+            own is not None
+            and scores[1] is not None
+            and self.state.global_step % self.config.training.passes == 0
+        ):
+            scored = own * attention_mask[:, -logits_to_keep:]
+            self._entropy.append(
+                torch.stack([(scores[1].detach() * scored).sum(), scored.sum()]).double()
+            )
+        return scores
+
+    def _with_advantage(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`inputs` without the rollouts whose advantage is 0, where nothing but advantages makes a
+        gradient: they count in the number of tokens that the loss is divided by, but need no
+        passes."""
+        settings = self.config.training
+        values = inputs["advantages"]
+        if settings.kl or settings.loss != "token" or self.aux_loss_enabled:
+            return inputs
+        rows = (values.reshape(len(values), -1) != 0).any(1).nonzero()[:, 0]
+        if not len(rows):
+            return inputs
+        return {
+            name: value[rows] if torch.is_tensor(value) and value.ndim else value
+            for name, value in inputs.items()
+        }

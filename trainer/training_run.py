@@ -1,33 +1,28 @@
 """The run that a policy drives, in one order: a step's groups are durable before the update that
 they cause, a merge is durable before any step of its epoch, and a checkpoint is taken only between
-two rollout batches. The trainer waits for the daemon only in lockstep, at a merge."""
+two rollout batches. The trainer waits for the daemon only at a merge: at each in lockstep, and
+once for a static pool."""
 
-import gzip
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from typing import Any
-
-import orjson
+from typing import Any, Protocol
 
 from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position, check_trainers
 from rods.buffers.log.record_bytes import record
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import trace_file
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.logs import log
 from rods.observations import Group, Update
-from rods.rules import curriculum, refill
+from rods.rules import curriculum, order
 from rods.rules.curriculum import Course
-from rods.rules.order import EpochSlot, epoch_steps
-from rods.rules.order import batch as slots_of_batch
+from rods.rules.order import EpochSlot
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
-from rods.trainer.trackers import Trackers
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
 TRIAL = 5  # of these so many: `rods plan` takes rates from them
@@ -35,26 +30,40 @@ TRIAL = 5  # of these so many: `rods plan` takes rates from them
 DEAREST = 20
 
 
+class Reporter(AbstractContextManager[Any], Protocol):
+    """Who shows a run's numbers elsewhere while it goes on; closed with the run."""
+
+    def log(self, numbers: Mapping[str, Any], step: int) -> None:
+        """Shows `numbers`, by name, as those of `step`."""
+
+    def log_run(self, log: TrainerLog) -> None:
+        """Shows how the run stands behind its last step."""
+
+
 class TrainingRun:
     """One start of the trainer on a run folder, as a context manager that owns its logs.
     `asked_to_stop` is polled between steps and while waiting in lockstep. Raises RefusedError when
     another trainer owns the run."""
 
-    def __init__(self, run: Run, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        run: Run,
+        asked_to_stop: Callable[[], bool] = lambda: False,
+        reporter: Reporter | None = None,
+    ) -> None:
         self.run = run
         self.config = run.config
-        self.path = run.path
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
-        self.trackers = Trackers(run)
-        self.log = TrainerLog(run)
+        self._reporter = reporter
+        self.trainer_log = TrainerLog(run)
         try:
-            check_trainers(run, self.log.state)
+            check_trainers(run, self.trainer_log.state)
         except RefusedError:
-            self.log.close()
+            self.trainer_log.close()
             raise
         self._checkpoints = Checkpoints(run.path)
-        self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)
+        self.resumed: Checkpoint | None = self._checkpoints.newest(self.trainer_log.live)
         at = UNSTARTED if self.resumed is None else self.resumed.position
         self.step = at.step
         self._cursor = at.cursor
@@ -74,9 +83,10 @@ class TrainingRun:
 
     def __enter__(self) -> "TrainingRun":
         with ExitStack() as opened:
-            opened.callback(self.log.close)
-            opened.push(self.trackers)
-            opened.enter_context(self.run.playing("trainer", self.log.heartbeat))
+            opened.callback(self.trainer_log.close)
+            if self._reporter is not None:
+                opened.push(self._reporter)
+            opened.enter_context(self.run.playing("trainer", self.trainer_log.heartbeat))
             self._leave = opened.pop_all().__exit__
         return self
 
@@ -86,7 +96,14 @@ class TrainingRun:
     def tell(self, state: str, **fields: Any) -> None:
         """Writes into the heartbeat file what the trainer is doing (`tell("warm start",
         done=0.35)`)."""
-        self.log.heartbeat.beat(step=self.step, epoch=self._epoch_number, state=state, **fields)
+        self.trainer_log.heartbeat.beat(
+            step=self.step, epoch=self._epoch_number, state=state, **fields
+        )
+
+    def report(self, numbers: Mapping[str, Any]) -> None:
+        """Shows the policy's own numbers of the last step to whom the run reports."""
+        if self._reporter is not None:
+            self._reporter.log(numbers, self.step)
 
     def preparing(self, state: str, done: float) -> None:
         """To be called often during work before `begin` (a warm start) of which the share `done`
@@ -114,14 +131,15 @@ class TrainingRun:
         untrained, as step 0), and opens the epoch. To be called once. Returns why the run stops
         here, if it does."""
         self._policy = policy
-        for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
+        for folder in self._checkpoints.set_aside(self.trainer_log.live, self.resumed):
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
-        before = self.log.state.last_step
-        attempt = self.log.start(self.step)
-        begun = {"attempt": attempt, "from_step": self.step, "resumed": self.resumed is not None}
+        before = self.trainer_log.state.last_step
+        attempt = self.trainer_log.start(self.step)
         log.info(
             "start",
-            **begun,
+            attempt=attempt,
+            from_step=self.step,
+            resumed=self.resumed is not None,
             **({"repeats_steps": before - self.step} if before > self.step else {}),
         )
         self._plan_checkpoint()
@@ -155,10 +173,10 @@ class TrainingRun:
         epoch = self._opened
         pool = self.config.pool_slots
         step = self.step + 1
-        slots = slots_of_batch(epoch.slots, pool, self._cursor) if pool else []
+        slots = order.batch(epoch.slots, pool, self._cursor) if pool else []
         drawn = [
             BatchSlot(index, task, "drawn")
-            for index, task in enumerate(self.log.draw(step), start=pool)
+            for index, task in enumerate(self.trainer_log.draw(step), start=pool)
         ]
         self._outstanding = Batch(
             step=step,
@@ -170,13 +188,13 @@ class TrainingRun:
             traced=self.config.operation.trace_bytes > 0
             and (step - 1) % self.config.operation.trace_every == 0,
             dialect=self.config.policy.dialect,
-            shown=self.log.state.interface_inputs(epoch.opened),
+            interface_inputs=self.trainer_log.state.interface_inputs(epoch.opened),
         )
         self._turned = time.monotonic()
         return self._outstanding
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
-        return BatchSlot(index, self.log.task(slot.task_id), slot.role)
+        return BatchSlot(index, self.trainer_log.task(slot.task_id), slot.role)
 
     def roll_out(
         self, batch: Batch, play: Callable[[Batch], Sequence[Group]]
@@ -188,7 +206,7 @@ class TrainingRun:
         groups = list(play(batch))
         size = len(batch.slots)
         for _ in range(self.config.rollouts.refill):
-            chosen = refill.further(
+            chosen = order.refilling(
                 self.config.random_seeds.order, batch.step, self._opened.slots, groups, size
             )
             if not chosen:
@@ -198,7 +216,7 @@ class TrainingRun:
             )
             groups += play(replace(batch, slots=added))
             self._outstanding = batch = replace(batch, slots=batch.slots + added)
-        return batch, refill.marked(groups, size)
+        return batch, order.with_replaced(groups, size)
 
     def record(
         self,
@@ -220,30 +238,14 @@ class TrainingRun:
             raise ValueError(
                 f"step {batch.step}: the groups are not those of the batch's slots, in order"
             )
-        self.log.write_step(batch.step, batch.epoch, groups)
-        self._keep_traces(batch.step, traces)
+        self.trainer_log.write_step(batch.step, batch.epoch, groups)
+        self.run.keep_traces(batch.step, self.trainer_log.state.attempt, traces)
         self._outstanding = None
         self.step = batch.step
-        self._cursor = self._cursor + 1
+        self._cursor += 1
         self._steps_here += 1
         self._log_step(batch, groups, **spent, **spans)
         self._turned = time.monotonic()
-
-    def _keep_traces(self, step: int, traces: Sequence[Mapping[str, Any]]) -> None:
-        """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond
-        `operation.trace_bytes`. They are for people; recovery never needs them, so they are not
-        fsynced."""
-        if not traces:
-            return
-        path = trace_file(self.path, step, self.log.state.attempt)
-        path.parent.mkdir(exist_ok=True)
-        lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
-        path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
-        total = 0
-        for file in sorted(path.parent.glob("step_*.jsonl.gz"), reverse=True):
-            total += file.stat().st_size
-            if total > self.config.operation.trace_bytes:
-                file.unlink()
 
     def after_update(self, update: Update | None = None) -> Stopping | None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when
@@ -252,9 +254,10 @@ class TrainingRun:
         update = update or Update()
         self._updating = round(time.monotonic() - self._turned, 3)
         self._course = self._course.stepped(update.gradient_norm)
-        self.log.write_update(update)
-        self.log.write_tracker()
-        self.trackers.log_run(self.log)
+        self.trainer_log.write_update(update)
+        self.trainer_log.write_tracker()
+        if self._reporter is not None:
+            self._reporter.log_run(self.trainer_log)
         self._settle()
         due = (
             self.step % self.config.training.checkpoint_steps == 0 or time.monotonic() >= self._due
@@ -282,7 +285,7 @@ class TrainingRun:
     @property
     def _batches(self) -> int:
         """Steps in the open epoch; the last one is filled from the front of the order."""
-        return epoch_steps(self.config, len(self._opened.slots))
+        return order.epoch_steps(self.config, len(self._opened.slots))
 
     def _next_course(self) -> Course:
         """Validates where the stage asks for it, and decides on the next stage. Raises
@@ -295,15 +298,15 @@ class TrainingRun:
             tasks = [task for task in self.run.held_out if task.split == "validation"]
             scores = [value for value in self._policy.validate(tasks) if value is not None]
             score = rounded(math.fsum(scores) / len(scores)) if scores else None
-            varied = round(curriculum.variation(self._course.norms), 3)
+            variation = round(curriculum.variation(self._course.norms), 3)
             about = {
                 "progress": score,
                 "tasks": len(scores),
                 "of": len(tasks),
-                "gradient_variation": varied,
+                "gradient_variation": variation,
             }
             log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)
-        opened = self.log.state.pool.epochs[self._epoch_number + 1 :]
+        opened = self.trainer_log.state.pool.epochs[self._epoch_number + 1 :]
         course, why = self._course.epoch_over(rules, score, opened[0].stage if opened else None)
         if why:
             log.info("stage over", stage=self._course.stage, epoch=self._epoch_number, why=why)
@@ -315,7 +318,7 @@ class TrainingRun:
 
     def _open(self, number: int, course: Course) -> None:
         """Merges into epoch `number`, or reads its record where it is committed."""
-        epoch = self.log.merge(number, course.stage, waiting=self._waiting)
+        epoch = self.trainer_log.merge(number, course.stage, waiting=self._waiting)
         if self._epoch is not None:
             self._cursor = 0
         self._epoch = epoch
@@ -334,7 +337,7 @@ class TrainingRun:
         """Called while lockstep waits for the daemon, again and again. Raises TrainingStopped once
         the run was asked to stop."""
         self.tell("waiting for the daemon")
-        self.log.check()
+        self.trainer_log.check()
         self._check_asked()
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
@@ -343,7 +346,7 @@ class TrainingRun:
         compared = [
             (f"epoch {self._epoch_number} another order", position.order_hash or order, order)
         ]
-        noted = self.log.state.figures("checkpoint").items()
+        noted = self.trainer_log.state.figures("checkpoint").items()
         compared += [
             (f"another {name}", position.curriculum.get(name, value), value)
             for name, value in noted
@@ -360,15 +363,15 @@ class TrainingRun:
         assert self._policy is not None
         if self.stopping is not None:
             # first: where the checkpoint says that it is over, no start comes back
-            self.log.write_tracker(force=True)
+            self.trainer_log.write_tracker(force=True)
         if self._saved is not None and self._saved.position.step == self.step:
             if self.finished and not self._remembers_the_end(self._saved):
                 self._saved = self._noted(self._checkpoints.amend(self._saved, self._curriculum()))
             return
         epoch = self._opened
-        self.log.flush()
+        self.trainer_log.flush()
         position = Position(
-            attempt=self.log.state.attempt,
+            attempt=self.trainer_log.state.attempt,
             step=self.step,
             epoch=epoch.number,
             cursor=self._cursor,
@@ -378,9 +381,9 @@ class TrainingRun:
             random=self.config.random_seeds.model_dump(),
         )
         began = time.monotonic()
-        with self.log.held():
+        with self.trainer_log.held():
             self._saved = self._noted(self._checkpoints.write(position, self._policy.save))
-            self._checkpoints.prune(self.log.live)
+            self._checkpoints.prune(self.trainer_log.live)
         taken = time.monotonic()
         self._plan_checkpoint(taken - began)
         log.info(
@@ -402,7 +405,7 @@ class TrainingRun:
         return saved
 
     def _curriculum(self) -> dict[str, Any]:
-        noted = self.log.state.figures("checkpoint")
+        noted = self.trainer_log.state.figures("checkpoint")
         return {
             **self._course.as_json(),
             **noted,
@@ -427,15 +430,17 @@ class TrainingRun:
             for rollout in group.rollouts
             if rollout.reward is not None
         ]
-        informative = sum(group.varied for group in groups)
+        informative = sum(group.disagrees for group in groups)
         mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
-        about = {
-            "epoch": batch.epoch,
-            "reward": mean,
-            "informative": informative,
-            "groups": len(groups),
-        }
-        log.info("step", step=batch.step, **about, **spent)
+        log.info(
+            "step",
+            step=batch.step,
+            epoch=batch.epoch,
+            reward=mean,
+            informative=informative,
+            groups=len(groups),
+            **spent,
+        )
 
 
 def _course(checkpoint: Checkpoint) -> Course:

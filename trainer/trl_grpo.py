@@ -26,11 +26,9 @@ from rods.canonical import keyed_random
 from rods.errors import InfrastructureError
 from rods.observations import Group, Update
 from rods.trainer import advantages, batches
-from rods.trainer.chat import Chat
 from rods.trainer.engines.base import RolloutEngine, Sample
 from rods.trainer.policy import Batch, Policy, Stopping, TrainingStopped
 from rods.trainer.ranks import Ranks
-from rods.trainer.token_scores import Scores, score_tokens
 from rods.trainer.training_run import TrainingRun
 
 BROKEN = 3  # such batches end the run; a server that was restarted breaks one
@@ -44,21 +42,20 @@ def require_rank0(training: TrainingRun | None) -> TrainingRun:
 
 class RunTrainer(GRPOTrainer):  # type: ignore[misc]
     """TRL's trainer with its batches, rewards and advantages taken from a run. Who inherits it sets
-    `rollout_engine` and `weights`, and says how the engine gets the weights."""
+    `rollout_engine` and `weights`, and says how the engine gets the weights and what an update has
+    shown."""
 
     rollout_engine: RolloutEngine
     weights: Policy
 
     def __init__(
-        self, run: Run, training: TrainingRun | None, ranks: Ranks, chat: Chat, **trl: Any
+        self, run: Run, training: TrainingRun | None, ranks: Ranks, tokenizer: Any, **trl: Any
     ) -> None:
         """`trl`: the model and the arguments that TRL's trainer is given."""
         self.config = run.config
         self.training = training
         self.ranks = ranks
-        self.chat = chat
-        # TRL has an attribute `environments` of its own
-        self.loaded = run.environments
+        self.end = tokenizer.eos_token_id
         self.players = run.players
         settings = run.config.training
         self.hook = advantages.load_hook(settings.advantage_hook)
@@ -67,13 +64,8 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         self.samples: list[Sample] = []
         # of the whole step, where it may be refilled
         self.refilled: tuple[list[Sample], list[Group]] | None = None
-        self.earned: list[advantages.Array] = []
+        self.rollout_advantages: list[advantages.Array] = []
         self.broken = 0  # batches in a row of which no rollout came to its end
-        self.gradient_norm: float | None = None  # of the last update, before clipping
-        # a micro-batch of a first pass: sum over own tokens, their number
-        self._entropy: list[torch.Tensor] = []
-        # which tokens of a completion the loss is about, while it is computed
-        self._own: torch.Tensor | None = None
         hooks = _Hooks()
         hooks.trainer = self
         super().__init__(
@@ -83,7 +75,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
             train_dataset=Dataset.from_dict(
                 {"prompt": list(map(str, range(settings.batch_tasks))) * settings.steps}
             ),
-            processing_class=chat.tokenizer,
+            processing_class=tokenizer,
             rollout_func=_roll_out,
             callbacks=[hooks],
             **trl,
@@ -92,6 +84,10 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def synchronise(self) -> None:
         """Gives the rollout engine the current weights."""
+        raise NotImplementedError
+
+    def measured(self) -> Update:
+        """What the update that was just done has shown."""
         raise NotImplementedError
 
     def begin(self) -> None:
@@ -103,57 +99,15 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def updated(self) -> Stopping | None:
         """Lets the run take its checkpoint after an update; why it stops here, if it does."""
-        total, count = self.accelerator.reduce(
-            torch.stack(self._entropy).sum(0), reduction="sum"
-        ).tolist()
-        self._entropy.clear()
-        update = Update(total / count if count else None, self.gradient_norm)
+        update = self.measured()
         return self.ranks.together(lambda: require_rank0(self.training).after_update(update))
-
-    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
-        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
-        self.gradient_norm = float(norm)
-        return norm
-
-    def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
-        inputs = self._of_use(inputs)
-        self._own = inputs["tool_mask"]
-        loss: torch.Tensor = super()._compute_loss(model, inputs)
-        self._own = None
-        return loss
-
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: Any,
-        attention_mask: Any,
-        logits_to_keep: int,
-        batch_size: int = 0,
-        **options: Any,
-    ) -> Scores:
-        compute = super()._get_per_token_logps_and_entropies
-        rows = batch_size or len(input_ids)
-        own = self._own
-        scores = score_tokens(
-            compute, model, input_ids, attention_mask, logits_to_keep, rows=rows, own=own, **options
-        )
-        if (
-            own is not None
-            and scores[1] is not None
-            and self.state.global_step % self.config.training.passes == 0
-        ):
-            scored = own * attention_mask[:, -logits_to_keep:]
-            self._entropy.append(
-                torch.stack([(scores[1].detach() * scored).sum(), scored.sum()]).double()
-            )
-        return scores
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)
-        rewards, earned = self.ranks.together(lambda: self._recorded(samples))
-        self.earned = earned[self.ranks.part(len(samples))]
+        rewards, values = self.ranks.together(lambda: self._recorded(samples))
+        self.rollout_advantages = values[self.ranks.part(len(samples))]
         return torch.tensor(
             rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device
         )
@@ -165,7 +119,6 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         rewards, and every rollout's advantages (rods.trainer.advantages.reweighted). `samples` are
         those of the batch; where it may be refilled, `refilled` has all of them."""
         batch = self.batch
-        settings = self.config.training
         assert batch is not None
         samples, groups = self.refilled or (samples, self._groups(batch, samples))
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
@@ -176,16 +129,11 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
                 f"engine is broken → "
                 "what is logged above says where; then start the same command again"
             )
-        earnings = [
-            [rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced
-        ]
-        estimate = advantages.estimated(
-            earnings, settings.advantage_baseline, settings.advantage_scale
-        )
+        estimate = advantages.of_groups(groups, self.config)
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()
-        earned = advantages.reweighted(replace(estimate, rollouts=views), self.hook)
+        values = advantages.reweighted(replace(estimate, rollouts=views), self.hook)
         if self.config.selection.order == "advantage":
-            groups = advantages.with_advantages(groups, earned)
+            groups = advantages.with_advantages(groups, values)
         own = sum(sum(sample.env_mask) for sample in samples)
         read = sum(len(sample.prompt_ids) + len(sample.env_mask) for sample in samples) - own
         spent = {
@@ -194,13 +142,17 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
             "read_tokens": read,
             "generated_tokens": own,
         }
-        kept = batches.traces(batch, samples) if batch.traced else ()
-        require_rank0(self.training).record(batch, groups, kept, **spent)
-        return estimate.rewards.ravel(), earned
+        traces = batches.traces(batch, samples) if batch.traced else ()
+        require_rank0(self.training).record(batch, groups, traces, **spent)
+        return estimate.rewards.ravel(), values
+
+    def jobs(self, batch: Batch) -> list[Any]:
+        """The episodes of a batch, for the engine."""
+        return self.players.jobs(batch.tasks, self.config, batch.rules, batch.interface)
 
     def _groups(self, batch: Batch, samples: Sequence[Sample]) -> list[Group]:
         traces = [sample.trace for sample in samples]
-        return batches.groups(batch, batches.by_slot(batch, traces), self.config, self.loaded)
+        return batches.groups(batch, batches.by_slot(batch, traces), self.config, self.players)
 
     def roll_out_refilling(self, batch: Batch, random_seed: int) -> None:
         """Rolls out a batch, in the only process, and what refills it; `samples` are as many as it
@@ -208,7 +160,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         every: list[Sample] = []
 
         def play(further: Batch) -> list[Group]:
-            jobs = batches.jobs(further, self.config, self.players)
+            jobs = self.jobs(further)
             samples = self.rollout_engine.rollouts(jobs, random_seed=random_seed, first=len(every))
             every.extend(samples)
             return self._groups(further, samples)
@@ -229,30 +181,14 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         width = output["completion_ids"].shape[1]
         rows = [
             np.pad(row, (0, width - len(row))) if len(row) > 1 else np.full(width, row[0])
-            for row in self.earned
+            for row in self.rollout_advantages
         ]
-        per_token = any(len(row) > 1 for row in self.earned)
-        earned = np.stack(rows) if per_token else np.concatenate(self.earned)
+        per_token = any(len(row) > 1 for row in self.rollout_advantages)
+        values = np.stack(rows) if per_token else np.concatenate(self.rollout_advantages)
         output["advantages"] = torch.tensor(
-            earned, dtype=torch.float32, device=self.accelerator.device
+            values, dtype=torch.float32, device=self.accelerator.device
         )
         return output
-
-    def _of_use(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """`inputs` without the rollouts whose advantage is 0, where nothing but advantages makes a
-        gradient: they count in the number of tokens that the loss is divided by, but need no
-        passes."""
-        settings = self.config.training
-        values = inputs["advantages"]
-        if settings.kl or settings.loss != "token" or self.aux_loss_enabled:
-            return inputs
-        rows = (values.reshape(len(values), -1) != 0).any(1).nonzero()[:, 0]
-        if not len(rows):
-            return inputs
-        return {
-            name: value[rows] if torch.is_tensor(value) and value.ndim else value
-            for name, value in inputs.items()
-        }
 
 
 class _Hooks(TrainerCallback):  # type: ignore[misc]
@@ -273,7 +209,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any
     ) -> None:
         if self.trainer.training is not None:
-            self.trainer.training.trackers.log(logs, self.trainer.training.step)
+            self.trainer.training.report(logs)
 
 
 def _roll_out(prompts: list[str], trainer: RunTrainer) -> dict[str, Any]:
@@ -285,7 +221,7 @@ def _roll_out(prompts: list[str], trainer: RunTrainer) -> dict[str, Any]:
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: require_rank0(trainer.training).next_batch())
     ranks.agree(batch.hash())
-    every = batches.jobs(batch, config, trainer.players)
+    every = trainer.jobs(batch)
     mine = ranks.part(len(every))
     count = config.rollouts.rollouts_per_task
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
@@ -303,7 +239,7 @@ def _roll_out(prompts: list[str], trainer: RunTrainer) -> dict[str, Any]:
             every[mine], random_seed=seed, first=mine.start
         )
     samples = trainer.samples
-    end = trainer.chat.tokenizer.eos_token_id
+    end = trainer.end
     return {
         # TRL needs a token to look at: where a prompt overflowed the context that is one which does
         # not count

@@ -25,6 +25,7 @@ from rods.trainer.engines.local import LocalEngine
 from rods.trainer.plan import split
 from rods.trainer.policy_weights import Weights
 from rods.trainer.ranks import Ranks
+from rods.trainer.token_scores import OwnTokenLoss
 from rods.trainer.training_run import TrainingRun
 from rods.trainer.trl_grpo import RunTrainer, require_rank0
 from rods.trainer.weight_files import adapted
@@ -83,7 +84,7 @@ def starting_weights(run: TrainingRun) -> Path:
     )
 
 
-class WeightTrainer(RunTrainer):
+class WeightTrainer(OwnTokenLoss, RunTrainer):
     """The trainer of a run with the policy's weights, in this process."""
 
     def __init__(
@@ -100,7 +101,7 @@ class WeightTrainer(RunTrainer):
         )
         settings = arguments(run, ranks.count, bf16=engine.bf16)
         super().__init__(
-            run, training, ranks, engine.chat, model=self.shards.trained, args=settings
+            run, training, ranks, engine.chat.tokenizer, model=self.shards.trained, args=settings
         )
         self.rollout_engine = rollout = rollout_engine(self, run, engine, ranks)
         if how != "whole" and rollout is engine:
@@ -170,7 +171,7 @@ def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
         logging_strategy="steps" if operation.report_to else "no",
         logging_steps=1,
         save_strategy="no",
-        report_to=[],  # what it logs goes to the run's own trackers
+        report_to=[],  # what it logs goes to the run's own reporters
         **vllm_arguments(config),
     )
     settings.num_generations = rollouts.rollouts_per_task

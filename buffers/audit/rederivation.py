@@ -13,25 +13,18 @@ import orjson
 
 from rods import interfaces
 from rods.buffers.folds.observations import ClosedStep, Observations, digest
-from rods.buffers.folds.pool import Pool, fix, initial, windows_json
+from rods.buffers.folds.pool import Pool, Staging, fix, initial, windows_json
 from rods.buffers.folds.slot_sources import sources
-from rods.buffers.folds.staging import Staging
 from rods.buffers.log.record_bytes import STEP_FIELDS, Record
 from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import Tail
-from rods.buffers.merging.merger import (
-    admissions,
-    epoch_notes,
-    merge_records,
-    opened_by,
-    recorded_slots,
-)
+from rods.buffers.merging.merger import epoch_notes, merge_records, opened_by, recorded_slots
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.files import BULK, read_regular
 from rods.observations import Group
-from rods.rules import refill
+from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
 from rods.rules.step_folds import closing_fields, new_folds
@@ -121,7 +114,7 @@ class Rederivation:
         # lost records of pool.jsonl that the rules give, by seq
         self.restored: dict[int, Record] = {}
         self.fixed: dict[int, Record] = {}
-        self._admitted = admissions(run.path)
+        self._admitted = run.admissions
         self._previous = 0
         # of features, as they stood before the step that is looked at
         self._folds = new_folds(run.config)
@@ -292,7 +285,7 @@ class Rederivation:
         seed = self.run.config.random_seeds.order
         rounds = self.run.config.rollouts.refill
         size = self.run.config.training.batch_tasks if rounds else len(groups)
-        if groups != refill.marked(groups, size):
+        if groups != order.with_replaced(groups, size):
             self.findings.problem(
                 where, "its groups that are replaced are not those that the rewards give"
             )
@@ -300,7 +293,7 @@ class Rederivation:
             tasks = [group.task for group in groups[size:]]
             self.findings.count("groups that refill", len(tasks))
             if tasks != (
-                expected := [*refill.derived(seed, step, self.slots, groups, size, rounds)]
+                expected := [*order.refilled(seed, step, self.slots, groups, size, rounds)]
             ):
                 self.findings.problem(
                     where, f"is refilled by {_tasks(tasks)}, and the rules give {_tasks(expected)}"

@@ -29,10 +29,10 @@ from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import CorruptLogError, UserError
 from rods.extension import Door
+from rods.faults import Reason
 from rods.files import unpacked_lines
-from rods.gates import open_kind
+from rods.gates.ground_truth import open_kind
 from rods.gates.ground_truth import replay as ground_truth_faults
-from rods.gates.records import Reason
 from rods.observations import Group
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task
@@ -104,7 +104,7 @@ def _check_traces(run: Run, findings: Findings) -> None:
     what it did."""
     state = read_state(run)
     for step in Observations(run, strict=True).steps():
-        file = runfolder.trace_file(run.path, step.step, step.attempt)
+        file = run.trace_file(step.step, step.attempt)
         if not file.is_file():
             continue
         try:

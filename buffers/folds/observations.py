@@ -1,41 +1,25 @@
 """The fold of observations.jsonl: attempts, live steps, the tracker.
 
-A start drops what earlier attempts did beyond its `from_step`. Nothing is deleted; folds leave it
-out. What is left is *live*. `Observations` follows the log and folds anew when a start drops steps
-that it has folded already.
+What a start drops is not deleted; folds leave it out. `Observations` follows the log and folds anew
+when a start drops steps that it has folded already.
 """
 
 import hashlib
-import math
 from collections.abc import Container, Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from rods.buffers.folds.snapshots import Snapshots
-from rods.buffers.log.parts import last_record, segments
-from rods.buffers.log.record_bytes import (
-    Record,
-    believed,
-    group_of,
-    is_record,
-    misfit,
-    parsed,
-    read_line,
-)
-from rods.buffers.log.tail import BLOCK, Tail
+from rods.buffers.folds.attempts import AttemptHistory, known_starts, last_step_of
+from rods.buffers.folds.snapshots import KeptTail, Snapshots
+from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
-from rods.files import open_regular
 from rods.observations import Group
 from rods.rules.step_folds import Place, figures, new_folds
 from rods.rules.tracker import Tracker
 
-START = b'"kind":"start"'
 DIGEST = ID_DIGITS // 2  # bytes
 NO_DIGEST = bytes(DIGEST)  # of a step that is not there
 
@@ -60,48 +44,6 @@ class ClosedStep:
         return [group_of(record) for record in self.records]
 
 
-class AttemptHistory:
-    """The starts of a run, in order: which attempt's steps still count."""
-
-    def __init__(self) -> None:
-        self.attempt = 0  # the latest; 0 before the first start
-        self._limits: dict[int, int] = {}  # attempt → the last of its steps that later starts kept
-
-    def add(self, start: Record) -> bool:
-        """Takes a `start` record; False when it was known."""
-        attempt = start["attempt"]
-        from_step = start["from_step"]
-        if attempt <= self.attempt:
-            return False
-        for earlier in range(attempt):
-            self._limits[earlier] = min(from_step, self._limits.get(earlier, from_step))
-        self.attempt = attempt
-        return True
-
-    def limit(self, attempt: int) -> float:
-        """The last step of `attempt` and of those before it that later starts have kept; infinite
-        for the latest."""
-        return self._limits.get(attempt, math.inf)
-
-    def keeps(self, attempt: int, step: int) -> bool:
-        """Whether no later start has dropped what `attempt` did at `step`."""
-        return step <= self.limit(attempt)
-
-    def counts(self, record: Record) -> bool:
-        """Whether no later start has dropped `record`, which names its attempt and step."""
-        return self.keeps(record["attempt"], record["step"])
-
-    def as_json(self) -> Any:
-        return [self.attempt, sorted(self._limits.items())]
-
-    @staticmethod
-    def from_json(state: Any) -> "AttemptHistory":
-        history = AttemptHistory()
-        history.attempt = state[0]
-        history._limits = dict(state[1])
-        return history
-
-
 class Observations:
     """Follows a run's observations. What it knows covers the live steps that `steps` or `catch_up`
     have passed."""
@@ -116,8 +58,7 @@ class Observations:
     update: Record | None
     rewound: bool  # whether the last look met a start that dropped steps
     starts: AttemptHistory
-    snapshot: int  # the seq up to which closed parts need not be read again
-    tail: Tail
+    tail: KeptTail
     _digests: bytearray  # of the live steps, one behind the other
 
     def __init__(
@@ -138,7 +79,7 @@ class Observations:
         self._every_step = every_step
         self._keep = keep
         self._recent = recent
-        self._log = run.path / OBSERVATIONS
+        self._log = run.observations_log
         keys = {name: fold.key for name, fold in new_folds(run.config).items()}
         self._snapshots = Snapshots(
             self._log, [run.config.zones.model_dump(), run.config.selection.boundary, keys]
@@ -193,10 +134,6 @@ class Observations:
     def _follow(self) -> Iterator[ClosedStep | None]:
         """Folds what is new and yields it, and None when a start drops steps that were folded."""
         for record, groups in self.tail.groups():
-            if self.tail.closed > self.snapshot:  # up to there, all is folded
-                self.snapshot = self.tail.closed
-                if self._keep:
-                    self._snapshots.write(self.snapshot, self.state())
             if record["kind"] == "start":
                 if self.starts.add(record) and record["from_step"] < self.last_step:
                     yield None
@@ -204,7 +141,7 @@ class Observations:
                 self.update = record
             elif record["kind"] == "step" and self.starts.counts(record):
                 if record["step"] > record["seq"]:  # each took a record at least
-                    raise misfit(OBSERVATIONS, record, "its step is beyond what the log can hold")
+                    raise misfit(self._log.name, record, "its step is beyond what the log can hold")
                 closed = ClosedStep(record, groups)
                 with believed(groups):
                     self.tracker.apply(groups, closed.counts(self.tracker.zones))
@@ -222,75 +159,52 @@ class Observations:
         self.update = None
         self.tracker = Tracker(self.run.config.zones, self.run.config.selection.boundary)
         self.folds = new_folds(self.run.config)
-        newest = iter(()) if self._every_step else self._snapshots.newest()
-        for seq, skip, (starts, last_step, digests, tracker, folds, drawn) in newest:
-            before = AttemptHistory.from_json(starts).attempt
-            history = known_starts(self._log, AttemptHistory.from_json(starts), skip)
-            if history.limit(before) < last_step or self._written() - last_step < self._recent:
-                # a later start has dropped steps that the snapshot holds, or too few follow it
-                continue
-            self.starts = history
-            self.last_step = last_step
-            self._digests = bytearray.fromhex(digests)
-            self.drawn = dict(drawn)
-            self.tracker.load(tracker)
-            for name, fold in self.folds.items():
-                fold.load(folds[name])
-            self.snapshot = seq
-            break
-        else:
+        self.starts = AttemptHistory()
+        self.last_step = 0
+        self._digests = bytearray()
+        self.drawn = {}
+        self.tail = KeptTail(
+            self._snapshots,
+            None if self._every_step else self._restore,
+            self.snapshot if self._keep else None,
+            strict=self._strict,
+        )
+        if not self.tail.snapshot:
             self.starts = known_starts(self._log)
-            self.last_step = 0
-            self._digests = bytearray()
-            self.drawn = {}
-            self.snapshot = 0
-            skip = frozenset()
-        self.tail = Tail(self._log, strict=self._strict, after=self.snapshot, skip=skip)
 
     def figures(self, place: Place) -> dict[str, Any]:
         """What is said there of the features' folds."""
         return figures(self.folds, place)
 
-    def _written(self) -> float:
-        """The step that the last record of the live part names; infinite where nobody asks for
-        `recent` steps."""
-        if not self._recent:
-            return math.inf
-        with suppress(FileNotFoundError):
-            if (last := last_record(self._log)[0]) is not None:
-                return float(last.get("step") or last.get("from_step") or 0)
-        return 0.0
-
-    def state(self) -> Any:
-        """What a snapshot keeps, as JSON can say it."""
+    def snapshot(self) -> Any:
+        """The whole fold as JSON, for `_restore`."""
         return [
             self.starts.as_json(),
             self.last_step,
             self._digests.hex(),
-            self.tracker.state(),
+            self.tracker.snapshot(),
             {name: fold.state() for name, fold in self.folds.items()},
             [*self.drawn.items()],
         ]
 
-
-def known_starts(
-    path: Path, starts: AttemptHistory | None = None, skip: Container[str] = frozenset()
-) -> AttemptHistory:
-    """Adds to `starts` (default: none) those in a log of observations, but for the
-    parts named in `skip`. They are found without parsing the rest: folds that know them beforehand
-    read the log once, however often it was rewound. Relies on records being compact JSON
-    (docs/protocol.md)."""
-    starts = starts or AttemptHistory()
-    for part in segments(path):
-        if part.name in skip:
-            continue
-        with open_regular(part) as file:
-            while block := file.read(BLOCK) + read_line(file, part):
-                for line in block.splitlines(keepends=True) if START in block else ():
-                    whole = START in line and line.endswith(b"\n") and is_record(line[:-1])
-                    if whole and (record := parsed(line[:-1], part, 0))["kind"] == "start":
-                        starts.add(record)
-    return starts
+    def _restore(self, kept: Any, parts: Container[str]) -> bool:
+        """Takes a snapshot of the fold of these parts; False where a later start has dropped steps
+        that it holds, or too few follow it."""
+        starts, last_step, digests, tracker, folds, drawn = kept
+        before = AttemptHistory.from_json(starts).attempt
+        history = known_starts(self._log, AttemptHistory.from_json(starts), parts)
+        if history.limit(before) < last_step:
+            return False
+        if self._recent and last_step_of(self._log) - last_step < self._recent:
+            return False
+        self.starts = history
+        self.last_step = last_step
+        self._digests = bytearray.fromhex(digests)
+        self.drawn = dict(drawn)
+        self.tracker.restore(tracker)
+        for name, fold in self.folds.items():
+            fold.load(folds[name])
+        return True
 
 
 def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:

@@ -1,14 +1,24 @@
-"""The fold of pool.jsonl: which tasks are trained on, and what has left. Variants' contents are
-elsewhere (staging)."""
+"""The folds of pool.jsonl (`Pool`: which tasks are trained on, and what has left) and of the
+expanded log (`Staging`: accepted variants that no merge has decided about, the contents of all)."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from copy import copy
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from rods.buffers.log.disk import sync_file
+from rods.buffers.log.parts import LOOKS, Lookup, first_seq, segments
 from rods.buffers.log.record_bytes import EPOCH_FIELDS, Record
+from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED
+from rods.deadlines import ARRIVAL
+from rods.errors import InfrastructureError
 from rods.rules.retirement import TOO_HARD
 from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
@@ -16,6 +26,7 @@ from rods.tasks import AnyTask, TaskType
 # Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch
 # number fixes it, also when a later start has dropped that record: the epoch merged again decides
 # by the same.
+LOOK = 0.1  # seconds between looks at what the daemon has written
 FIXED = ("expanded_seq", "admissions")  # and the fields of extensions
 
 
@@ -79,8 +90,8 @@ class Pool:
         vars(other).update((name, copy(value)) for name, value in vars(self).items())
         return other
 
-    def state(self) -> Any:
-        """The whole state as JSON, for `load`."""
+    def snapshot(self) -> Any:
+        """The whole fold as JSON, for `restored`."""
         revivable = [
             [*astuple(retired.member), retired.rule, retired.epoch, retired.step]
             for retired in self.revivable.values()
@@ -96,8 +107,8 @@ class Pool:
         }
 
     @staticmethod
-    def load(state: Any) -> "Pool":
-        """The pool whose `state` it was."""
+    def restored(state: Any) -> "Pool":
+        """The pool whose `snapshot` it was."""
         pool = Pool(Member(*values) for values in state["active"])
         for *values, rule, epoch, step in state["revivable"]:
             pool.revivable[values[0]] = Retired(Member(*values), rule, epoch, step)
@@ -169,6 +180,109 @@ class Pool:
             self.epochs.append(Opened(record["attempt"], record["step"], record["stage"]))
             self.latest = record
             self.totals.update(record["counts"])
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A variant that waits for a decision. Its task stays on the disk: a run may stage more than
+    memory should hold."""
+
+    seq: int
+    pick: str
+    step: int
+    rank: int  # of the pick among those of its step
+    index: int  # of the variant among those of its pick
+    _log: Lookup = field(repr=False, compare=False)
+
+    @property
+    def content(self) -> Any:
+        """The task as JSON, not yet believed; read from the log. Raises KeyError,
+        CorruptLogError."""
+        return self._log[self.seq]["task"]
+
+    @property
+    def task(self) -> AnyTask | None:
+        """The same as a task; None where it is none, and a merge will refuse it."""
+        with suppress(ValueError):
+            return AnyTask.from_json(self.content)
+        return None
+
+
+class Staging:
+    """Follows the expanded log. Its length is the number of variants that wait."""
+
+    def __init__(
+        self, folder: Path, *, strict: bool = False, newest: Callable[[], int | None] = lambda: None
+    ) -> None:
+        """`strict`, `newest`: as for a Tail."""
+        self.path = folder / EXPANDED
+        self.tail = Tail(self.path, strict=strict, newest=newest)
+        self._log = Lookup(self.path)
+        self._waiting: dict[int, Candidate] = {}
+        self._begun = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def seq(self) -> int:
+        """The highest seq below which no seq is missing among those read."""
+        return self.tail.seq
+
+    def poll(self, decided: Container[int] = (), waiting: int = 0) -> None:
+        """Reads on. `decided`: seqs that do not wait any more, all below `waiting` among them, of
+        which none is read by a first look."""
+        if waiting and not self._begun:
+            with suppress(FileNotFoundError):  # being renamed
+                self.tail.begin_before(waiting)
+        self._begun = True
+        for record in self.tail.records():
+            if record["seq"] not in decided:
+                where = record["step"], record["rank"], record["index"]
+                self._waiting[record["seq"]] = Candidate(
+                    record["seq"], record["pick"], *where, self._log
+                )
+
+    def read_up_to(self, seq: int, decided: Container[int]) -> None:
+        """Reads on until the record `seq`, which an earlier merge has read, is there. Raises
+        InfrastructureError where it does not arrive."""
+        deadline = time.monotonic() + ARRIVAL
+        while self.seq < seq:
+            if time.monotonic() > deadline:
+                raise InfrastructureError(
+                    f"{self.path}: an earlier merge read up to record {seq}, now they end at "
+                    f"record {self.seq}"
+                )
+            time.sleep(LOOK)
+            self.poll(decided)
+
+    def sync_behind(self, named: int) -> None:
+        """Makes durable what a merge will name: the parts that may hold more than the latest merge
+        on record has named, whoever made it, which is all up to the record `named`."""
+        for _ in range(LOOKS):
+            with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
+                for part in reversed(segments(self.path)):
+                    sync_file(part)
+                    if (first := first_seq(part)) is not None and first <= named + 1:
+                        break
+                return
+        raise InfrastructureError(f"{self.path}: its parts are being renamed all the time")
+
+    def decide(self, seq: int) -> None:
+        """A merge has injected or refused the variant at `seq`."""
+        self._waiting.pop(seq, None)
+
+    def candidates(self, upto: int, *, by_pick: bool) -> list[Candidate]:
+        """What waits up to seq `upto`: in the order of the log, or of the picks."""
+        waiting = [candidate for candidate in self._waiting.values() if candidate.seq <= upto]
+        return (
+            sorted(waiting, key=attrgetter("step", "index", "rank", "seq")) if by_pick else waiting
+        )
+
+    def task(self, seq: int) -> AnyTask:
+        """The variant at `seq`, decided about or not, from the log. Raises KeyError when it is not
+        there or was lost to damage, ValueError when it is no task."""
+        return AnyTask.from_json(self._log[seq]["task"])
 
 
 def initial(run: Run) -> list[Member]:

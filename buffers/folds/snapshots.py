@@ -8,7 +8,7 @@ reads the logs from their beginning and uses none.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import orjson
 from rods.buffers.log.disk import replace
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
+from rods.buffers.log.tail import Tail
 from rods.buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
 from rods.files import BULK, TASKS, read_regular, sha256_of
@@ -34,7 +35,7 @@ class Snapshots:
     """Those of one log. `key` names what else the fold depends on (configuration)."""
 
     def __init__(self, log: Path, key: Any) -> None:
-        self._log = log
+        self.log = log
         self._key = key
         self._folder = log.parent / SNAPSHOTS
         self._stem = log.name.removesuffix(".jsonl")
@@ -50,7 +51,7 @@ class Snapshots:
         """Keeps `state`, the fold of all records up to `seq`, where the parts before the live one
         end. A disk that refuses it is not this file's concern: the log will say so."""
         with suppress(RodsError, OSError):
-            parts = [self._part(path) for path in segments(self._log) if path != self._log]
+            parts = [self._part(path) for path in segments(self.log) if path != self.log]
             body = orjson.dumps(state)
             head = {"version": VERSION, "key": self._key, "seq": seq, "parts": parts}
             head["sha256"] = hashlib.sha256(body).hexdigest()
@@ -88,7 +89,7 @@ class Snapshots:
     def _unchanged(self, recorded: Record) -> bool:
         self._hashed.setdefault(recorded["name"], recorded)
         return bool(
-            self._part(self._log.with_name(recorded["name"]))["sha256"] == recorded["sha256"]
+            self._part(self.log.with_name(recorded["name"]))["sha256"] == recorded["sha256"]
         )
 
     def _part(self, path: Path) -> Record:
@@ -103,3 +104,39 @@ class Snapshots:
             }
             self._hashed[path.name] = part
         return part
+
+
+class KeptTail(Tail):
+    """Follows a log of whose fold snapshots are kept: begins behind the newest one that is
+    restored, and for the owner of the log writes another whenever a part was closed."""
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        restore: Callable[[Any, frozenset[str]], bool] | None,
+        snapshot: Callable[[], Any] | None = None,
+        *,
+        strict: bool = False,
+    ) -> None:
+        """`restore` takes a snapshot, and the names of the parts that it stands for, into an empty
+        fold; False: not this one; None: the log is read from its beginning. `snapshot` gives the
+        fold of all that was yielded before; None: none are written."""
+        super().__init__(snapshots.log, strict=strict)
+        self._snapshots = snapshots
+        self._snapshot = snapshot
+        self.snapshot = 0  # the seq up to which closed parts need not be read again
+        if restore is None:
+            return
+        for seq, parts, kept in snapshots.newest():
+            if restore(kept, parts):
+                self.begin_behind(seq, parts)
+                self.snapshot = seq
+                break
+
+    def groups(self) -> Iterator[tuple[Record, list[Record]]]:
+        for group in super().groups():
+            if self.closed > self.snapshot:  # up to there, all was yielded
+                self.snapshot = self.closed
+                if self._snapshot is not None:
+                    self._snapshots.write(self.snapshot, self._snapshot())
+            yield group

@@ -4,15 +4,17 @@ Finds the parts, their first and last records, and any record by its seq."""
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from rods.buffers.log.record_bytes import LOST, Damage, Record, parsed, read_line
+from rods.buffers.log.record_bytes import LOST, Damage, Record, is_record, parsed, read_line
 from rods.files import LINE, open_regular
 
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
 # epochs whose parts are asked for one by one; to list a folder costs as much as some hundreds
 PROBED = 50
+BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache
 NEAR = 1 << 16  # bytes in which a record is looked for line by line
 SEQ = re.compile(rb'\{"seq":(\d+),')
 
@@ -72,6 +74,19 @@ def last_of(log: Path, but: Path | None = None) -> Record | None:
     CorruptLogError."""
     parts = (part for part in reversed(segments(log)) if part != but)
     return next((record for part in parts if (record := last_record(part)[0]) is not None), None)
+
+
+def records_with(log: Path, mark: bytes, skip: Container[str] = frozenset()) -> Iterator[Record]:
+    """The records of a log, but for the parts named in `skip`, whose lines hold `mark`; found
+    without parsing the rest."""
+    for part in segments(log):
+        if part.name in skip:
+            continue
+        with open_regular(part) as file:
+            while block := file.read(BLOCK) + read_line(file, part):
+                for line in block.splitlines(keepends=True) if mark in block else ():
+                    if mark in line and line.endswith(b"\n") and is_record(line[:-1]):
+                        yield parsed(line[:-1], part, 0)
 
 
 class Lookup:

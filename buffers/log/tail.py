@@ -16,7 +16,7 @@ import orjson
 
 from rods.buffers.log import record_bytes
 from rods.buffers.log.disk import refusals
-from rods.buffers.log.parts import LOOKS, PROBED, first_seq, segments
+from rods.buffers.log.parts import BLOCK, LOOKS, PROBED, first_seq, segments
 from rods.buffers.log.record_bytes import (
     CLOSED_BY,
     CLOSING,
@@ -31,7 +31,6 @@ from rods.buffers.log.record_bytes import (
 from rods.files import LINE, open_regular
 
 ABSENT = 0  # in place of an inode
-BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache
 
 
 def read(path: Path) -> Iterator[Record]:

@@ -4,28 +4,18 @@ named, record."""
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-from rods.buffers.folds.pool import Pool
+from rods.buffers.folds.pool import Pool, Staging
 from rods.buffers.folds.seeds import Seeds
-from rods.buffers.folds.staging import Staging
-from rods.buffers.log.disk import sync_file
-from rods.buffers.log.parts import LOOKS, first_seq, segments
 from rods.buffers.log.record_bytes import Damage, Record, record
-from rods.buffers.log.writer import LogWriter
 from rods.buffers.merging.rules import Admission, derive
-from rods.buffers.run.heartbeat import Heartbeat, read_heartbeat
-from rods.buffers.run.locks import Ownership
-from rods.buffers.run.run import Run, admitted_of
-from rods.buffers.run.runfolder import ADMITTED, POOL
+from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.config import Stage
-from rods.deadlines import ARRIVAL
-from rods.errors import DeadlineError, InfrastructureError, RefusedError
+from rods.errors import DeadlineError
 from rods.extension import Door
 from rods.logs import log
 from rods.rules import order
@@ -77,24 +67,17 @@ class Epoch:
 class Merger:
     """Owns pool.jsonl while it lives."""
 
-    def __init__(self, state: RunState, process: str, heartbeat: Heartbeat | None = None) -> None:
+    def __init__(self, state: RunState, process: str, trainer: OwnedLog | None = None) -> None:
         """`state`: of the run, with the observations that the merges are to learn from; read on by
         each merge."""
         run = state.run
         self.run = run
         self.state = state
-        self._ownership = Ownership(run.path, POOL, process, heartbeat)
+        self._log = OwnedLog(run, run.pool_log, process, trainer)
         self._seeds = Seeds(run.path)
         self._notes = epoch_notes(run)
         self._admission: Admission | None = None
         self._pool: Pool | None = None  # the one that it follows
-        try:
-            self._writer = LogWriter(
-                run.path / POOL, part_bytes=run.config.operation.log_part_bytes
-            )
-        except BaseException:
-            self._ownership.release()
-            raise
 
     def merge(self, number: int, stage: int, waiting: Callable[[], None] | None) -> Epoch:
         self.state.read_merges()
@@ -105,13 +88,13 @@ class Merger:
         closing = pool.latest or {}
         if closing["stage"] != stage:
             what = f"epoch {number} was opened in stage {closing['stage']}, not {stage}"
-            raise self._refused(
+            raise self._log.refused(
                 what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}"
             )
         slots = recorded_slots(self.run, pool)
         if order.order_hash(slots) != closing["order"]:
             raise Damage(
-                self._writer.path,
+                self._log.writer.path,
                 0,
                 f"the order of epoch {number} is not the one that its record names",
             )
@@ -126,41 +109,37 @@ class Merger:
     def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None) -> None:
         if number != self.state.epoch + 1:
             what = f"epoch {number} does not follow epoch {self.state.epoch}"
-            raise self._refused(what, f"merge epoch {self.state.epoch + 1} first")
+            raise self._log.refused(what, f"merge epoch {self.state.epoch + 1} first")
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (tasks := self.state.unvisited()):
             what = f"epoch {number - 1} has not visited {len(tasks)} of its tasks"
             what += ", and a static pool is written from all"
-            raise self._refused(what, "record their groups first")
+            raise self._log.refused(what, "record their groups first")
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
         self._record(number, stage, step)
 
-    def _refused(self, what: str, remedy: str) -> RefusedError:
-        return RefusedError(what, where=str(self._writer.path), remedy=remedy)
-
     def close(self) -> None:
-        self._writer.close()
-        self._ownership.release()
+        self._log.close()
 
     def _record(self, number: int, stage: int, step: int) -> None:
         state = self.state
         state.read_merges()
         fixed = {"expanded_seq": state.staging.seq} | state.fixed.get(number, {})
-        self._await_variants(fixed["expanded_seq"])
+        state.staging.read_up_to(fixed["expanded_seq"], state.pool.decided)
         if self._admission is None or self._pool is not state.pool:  # perhaps folded anew
             self._pool = state.pool
             self._admission = Admission(self.run, state.pool.injected, state.variants())
         admission = self._admission
         # behind the variants: what they name was admitted before them
         if "admissions" not in fixed:
-            fixed["admissions"] = admissions(self.run.path)
-        self._sync_variants()
-        for file in chain(
-            segments(self.run.path / ADMITTED), *(note.files() for note in self._notes.values())
-        ):
-            sync_file(file)
+            fixed["admissions"] = self.run.admissions
+        named = max((fields["expanded_seq"] for fields in state.fixed.values()), default=0)
+        state.staging.sync_behind(named)
+        for note in self._notes.values():
+            self.run.sync(*note.files())
+        self.run.sync(*self.run.admission_files())
         for note in self._notes.values():
             note.poll()
         # made anew unless all of this succeeds: deriving teaches it what was admitted
@@ -170,24 +149,9 @@ class Merger:
         *decisions, closing = merge_records(
             admission, state.pool, state.tracker, state.staging, self._notes, fixed, **at
         )
-        self._writer.append_group(decisions, closing)
+        self._log.writer.append_group(decisions, closing)
         self._admission = admission
         state.read_merges()
-
-    def _sync_variants(self) -> None:
-        """Makes durable what the merge will name: the parts of the expanded log that may hold more
-        than the latest merge on record has named, whoever made it."""
-        named = max((fixed["expanded_seq"] for fixed in self.state.fixed.values()), default=0)
-        for _ in range(LOOKS):
-            with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
-                for part in reversed(segments(self.state.staging.path)):
-                    sync_file(part)
-                    if (first := first_seq(part)) is not None and first <= named + 1:
-                        break
-                return
-        raise InfrastructureError(
-            f"{self.state.staging.path}: its parts are being renamed all the time"
-        )
 
     def _await_daemon(
         self, step: int, waiting: Callable[[], None] | None, *, filling: bool
@@ -207,7 +171,7 @@ class Merger:
                 else self._seeds.done(step)
             ):
                 return
-            if work != (done := read_heartbeat(self.run.path, "daemon").get("work")):
+            if work != (done := self.run.heartbeat_of("daemon").get("work")):
                 deadline = time.monotonic() + limit
                 work = done
             if time.monotonic() > deadline:
@@ -225,18 +189,6 @@ class Merger:
             if waiting is not None:
                 waiting()
             time.sleep(LOOK)
-
-    def _await_variants(self, seq: int) -> None:
-        deadline = time.monotonic() + ARRIVAL
-        while self.state.staging.seq < seq:
-            if time.monotonic() > deadline:
-                raise InfrastructureError(
-                    f"{self.state.staging.path}: an earlier merge read up to record {seq}, now "
-                    f"they end at record "
-                    f"{self.state.staging.seq}"
-                )
-            time.sleep(LOOK)
-            self.state.staging.poll(self.state.pool.decided)
 
 
 def merge_records(
@@ -267,11 +219,6 @@ def merge_records(
     return [*decisions, record("epoch", **common, **fields, **extent)]
 
 
-def admissions(folder: Path) -> int:
-    """How many environments were admitted to the run in `folder` so far."""
-    return max((admission["seq"] for admission in admitted_of(folder)), default=0)
-
-
 def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
     """The slots of the pool's latest epoch."""
     closing = pool.latest or {}
@@ -289,11 +236,3 @@ def epoch_notes(run: Run, *, strict: bool = False) -> dict[str, EpochNotes]:
 def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, object]:
     """What the epoch with this closing record has fixed for its steps, by the feature's name."""
     return {name: note.opened(closing) for name, note in notes.items()}
-
-
-def opened_now(run: Run, closing: Record) -> dict[str, object]:
-    """What the epoch of the record `closing` has fixed for its steps, by the logs as they stand."""
-    notes = epoch_notes(run)
-    for note in notes.values():
-        note.poll()
-    return opened_by(notes, closing)

@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from rods.buffers.folds.pool import Member, Pool
-from rods.buffers.folds.staging import Candidate
+from rods.buffers.folds.pool import Candidate, Member, Pool
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.config import Config, PoolRules, Stage
-from rods.gates import varied
+from rods.gates.ground_truth import can_vary
 from rods.gates.similarity import SimilarityIndex, contamination, held_out_index
 from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
-from rods.rules.tracker import RetirementStats, Tracker
+from rods.rules.tracker import Standing, Tracker
 from rods.tasks import AnyTask, TaskType
 
 
@@ -60,7 +59,7 @@ class Admission:
         """The variant, or why it is refused."""
         try:
             task = AnyTask.from_json(content)
-            sound = varied(task)
+            sound = can_vary(task)
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:
@@ -128,7 +127,7 @@ class _Merge:
             }
             self.decide(kind, decision.task, **numbers)
 
-    def standing(self, member: Member) -> RetirementStats:
+    def standing(self, member: Member) -> Standing:
         return self.tracker.standing(member.task_id, member.since)
 
     def revive(self) -> None:

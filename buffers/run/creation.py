@@ -44,8 +44,8 @@ from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import RefusedError, UserError, disk_error
 from rods.extension import Door
+from rods.faults import Reason
 from rods.gates.ground_truth import replay, unjudgeable
-from rods.gates.records import Reason
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, OpenTask, Task, task_lines

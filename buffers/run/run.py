@@ -1,13 +1,14 @@
 """A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), by how much
 it was extended since (extensions.jsonl), and who may start with it.
 
-Logs and folds are elsewhere; this is what all processes of a run share.
+Folds are elsewhere; this is what all processes of a run share.
 """
 
+import gzip
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -17,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 import rods
+from rods.buffers.log.disk import replace, sync_file
+from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
-from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation
+from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, read_heartbeat
+from rods.buffers.run.locks import Ownership
 from rods.canonical import content_id
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments import addressed
@@ -79,6 +83,74 @@ class Run:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @property
+    def observations_log(self) -> Path:
+        return self.path / runfolder.OBSERVATIONS
+
+    @property
+    def pool_log(self) -> Path:
+        return self.path / runfolder.POOL
+
+    @property
+    def seeds_log(self) -> Path:
+        return self.path / runfolder.SEEDS
+
+    @property
+    def rejected_log(self) -> Path:
+        return self.path / runfolder.REJECTED
+
+    @property
+    def expanded_log(self) -> Path:
+        """All parts of the log of variants: a name with a star, which stands for an epoch."""
+        return self.path / runfolder.EXPANDED
+
+    @property
+    def newest_expanded(self) -> int:
+        """The highest epoch that a part of the log of variants is called after; 0 without parts."""
+        parts = segments(self.expanded_log)
+        name = parts[-1].name if parts else runfolder.expanded_segment(0)
+        return int(name.removeprefix(runfolder.EXPANDED.partition("*")[0]).partition(".")[0])
+
+    def writer(self, log: Path, epoch: int | None = None) -> LogWriter:
+        """The writer of a log of the run; of the log of variants, that of the part of `epoch`. The
+        caller owns it."""
+        path = log if epoch is None else self.path / runfolder.expanded_segment(epoch)
+        return LogWriter(path, log=log, part_bytes=self.config.operation.log_part_bytes)
+
+    def sync(self, *files: Path) -> None:
+        """Makes what is in these files durable, whoever wrote it. Called before a record is written
+        that names what stands there."""
+        for file in files:
+            sync_file(file)
+
+    def write_tracker(self, content: Any) -> None:
+        """Replaces tracker.json."""
+        replace(self.path / runfolder.TRACKER, orjson.dumps(content) + b"\n")
+
+    def heartbeat_of(self, process: str) -> dict[str, Any]:
+        """What `process` has last said of itself; empty where it never has."""
+        return read_heartbeat(self.path, process)
+
+    def trace_file(self, step: int, attempt: int) -> Path:
+        """Where the traces of a step are kept."""
+        return self.path / runfolder.TRACES / f"step_{step:08d}.a{attempt}.jsonl.gz"
+
+    def keep_traces(self, step: int, attempt: int, traces: Sequence[Mapping[str, object]]) -> None:
+        """Writes one step's rollouts, an object a line, then deletes the oldest steps beyond
+        `operation.trace_bytes`. They are for people; recovery never needs them, so they are not
+        fsynced."""
+        if not traces:
+            return
+        path = self.trace_file(step, attempt)
+        path.parent.mkdir(exist_ok=True)
+        lines = b"".join(orjson.dumps(trace) + b"\n" for trace in traces)
+        path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
+        total = 0
+        for file in sorted(path.parent.glob("step_*.jsonl.gz"), reverse=True):
+            total += file.stat().st_size
+            if total > self.config.operation.trace_bytes:
+                file.unlink()
 
     @cached_property
     def players(self) -> "Players":
@@ -182,10 +254,7 @@ class Run:
 
     def log_operation(self, process: str, records: list[Record]) -> None:
         """Appends to operation.<process>.jsonl; for `process` alone."""
-        part_bytes = self.config.operation.log_part_bytes
-        with closing(
-            LogWriter(self.path / runfolder.operation(process), part_bytes=part_bytes)
-        ) as writer:
+        with closing(self.writer(self.path / runfolder.operation(process))) as writer:
             writer.append(records)
 
     def check_not_extended(self) -> None:
@@ -203,6 +272,14 @@ class Run:
         return environments | {
             entry["name"]: entry["hash"] for entry in later if upto is None or entry["seq"] <= upto
         }
+
+    def admission_files(self) -> list[Path]:
+        return segments(self.path / runfolder.ADMITTED)
+
+    @property
+    def admissions(self) -> int:
+        """How many environments were admitted so far."""
+        return max((admission["seq"] for admission in admitted_of(self.path)), default=0)
 
     def environment_records(self, admitted: list[Record] | None = None) -> list[Record]:
         """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was
@@ -233,6 +310,31 @@ class Run:
                 )
                 remedy = "install that version, or start a new run"
                 raise RefusedError(what, where=str(self.path), remedy=remedy)
+
+
+class OwnedLog(Ownership):
+    """The right to write a log of a run, and its `writer`."""
+
+    def __init__(self, run: Run, path: Path, process: str, beside: Ownership | None = None) -> None:
+        """`beside`: what the process owns already, and beats for. Raises also what opening the log
+        raises, and RefusedError where the run was extended meanwhile."""
+        super().__init__(run.path, path.name, process, beside.heartbeat if beside else None)
+        try:
+            # a folder that is moved meanwhile looks like logs that have lost their end
+            with self.held():
+                run.check_not_extended()
+                self.writer = run.writer(path)
+        except BaseException:
+            self.release()
+            raise
+
+    def refused(self, what: str, remedy: str) -> RefusedError:
+        """The error for what may not be written there."""
+        return RefusedError(what, where=str(self.writer.path), remedy=remedy)
+
+    def close(self) -> None:
+        self.writer.close()
+        self.release()
 
 
 def guard_hash(added: Sequence[AnyTask]) -> str | None:

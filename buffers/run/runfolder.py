@@ -45,11 +45,6 @@ def expanded_segment(epoch: int) -> str:
     return f"expanded_epoch_{epoch:04d}.jsonl"
 
 
-def trace_file(folder: Path, step: int, attempt: int) -> Path:
-    """Where the traces of a step are kept in the run at `folder`."""
-    return folder / TRACES / f"step_{step:08d}.a{attempt}.jsonl.gz"
-
-
 def exists(folder: Path) -> bool:
     """Whether `folder` is a run folder: creation ends by renaming a complete one into place."""
     return (folder / MANIFEST).is_file()

@@ -15,10 +15,10 @@ from typing import Any
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Assignment, Judgement, T, Texts, in_thread
+from rods.daemon.authors.base import Asking, Assignment, Judgement, T, Texts, in_thread
 from rods.environments.base import Environment, Results, kept
+from rods.faults import Defect
 from rods.gates import drafts
-from rods.gates.records import Defect
 from rods.tasks import Task, TaskType
 
 # seeds at a time, more gain nothing: one is composed while the other waits for a disk
@@ -145,12 +145,20 @@ class ProceduralAuthor:
     async def judge(
         self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
-        faults = await self._compute(
-            drafts.judge, self.catalogue, self.environment, task, draft, results
-        )
+        longest = self.catalogue.book.longest + wording.SLACK
+        defects = await self._compute(drafts.judge, self.environment, task, draft, longest)
         return Judgement(
-            "; ".join(fault.reason for fault in faults) or "no rule objects", tuple(faults)
+            "; ".join(defect.reason for defect in defects) or "no rule objects", tuple(defects)
         )
 
     async def _compute(self, function: Callable[..., T], *arguments: Any) -> T:
         return await in_thread(self.threads, function, *arguments)
+
+
+def by_rules(threads: Executor) -> Asking:
+    """What a kind is given where no language model writes."""
+    return Asking(
+        threads,
+        lambda environment, pick, index: ProceduralAuthor.of(environment, threads),
+        lambda environment: ProceduralAuthor.of(environment, threads).hashes,
+    )

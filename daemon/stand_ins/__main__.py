@@ -16,7 +16,6 @@ from rods import commands
 from rods.buffers.log.disk import replace
 from rods.daemon.stand_ins import NAME
 from rods.daemon.stand_ins.model import StandIn
-from rods.environments.loading import Environments
 from rods.errors import say
 from rods.files import explained
 
@@ -25,16 +24,6 @@ APP = commands.application(
 )
 LARGEST = 64 * 2**20  # bytes of a request
 Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
-Named = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--environment",
-        negative=(),
-        help="An environment whose catalogue lends its phrases, such as world.py:environment; may "
-        "be given again. "
-        "Any other is worded from what requests say of its tools.",
-    ),
-]
 UrlFile = Annotated[
     Path | None,
     Parameter(
@@ -51,19 +40,12 @@ Requests = Annotated[
 
 
 @APP.default
-def stand_in(
-    *,
-    environment: Named = None,
-    port: Port = 0,
-    url_file: UrlFile = None,
-    requests: Requests = None,
-) -> None:
+def stand_in(*, port: Port = 0, url_file: UrlFile = None, requests: Requests = None) -> None:
     """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the
     author of variants, of simulated tools, users and verifiers, and of models that write worlds.
 
     Prints the endpoint as the configuration wants it."""
-    with Environments() as environments, ExitStack() as opened:
-        model = StandIn([environments.load(name) for name in environment or ()])
+    with ExitStack() as opened:
         with explained(
             "cannot listen there", f"port {port}", "leave out --port: a free one is taken"
         ):
@@ -79,7 +61,7 @@ def stand_in(
         )
         say(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]')
         web.run_app(
-            _application(model, log),
+            _application(StandIn(), log),
             sock=listening,
             print=None,
             access_log=None,

@@ -1,15 +1,14 @@
 """The roles of the author of variants (004), played by rule, for any environment.
 
-Plans and values are drawn from what the request offers, words come from the phrase book of a named
-environment's catalogue or, without one, from what the request says of its tools; verdicts are good,
-but for a few. Nothing of the author is shared but the templates and the way in which it shows
-calls."""
+Plans and values are drawn from what the request offers, words come from what it says of its tools;
+verdicts are good, but for a few. Nothing of the author is shared but the templates and the way in
+which it shows calls."""
 
 import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any
@@ -17,15 +16,6 @@ from typing import Any
 from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.schemas import Checker
-from rods.composing.catalogue import (
-    Catalogue,
-    Constant,
-    FromEarlierRecipe,
-    FromUser,
-    Recipe,
-    Scene,
-    Worded,
-)
 from rods.daemon.authors.state_shapes import leaves as state_leaves
 from rods.daemon.authors.state_shapes import nested
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
@@ -40,7 +30,6 @@ DRAWS = 100  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
-FIELD = re.compile(r"\{(\w+)\}")  # of a phrase
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
 FEEDS = re.compile(
     r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)(?: \(such as ([^)]*)\))?"
@@ -147,12 +136,7 @@ def world(asked: Asked) -> Answer:
         # a list of texts rather holds options, or names of things elsewhere
         if isinstance(part, list):
             return [item if isinstance(item, str) else renamed(item, *where, "*") for item in part]
-        if (
-            not isinstance(part, str)
-            or counts[part] > 1
-            or part in asked.lent.options
-            or not NAMED.fullmatch(part)
-        ):
+        if not isinstance(part, str) or counts[part] > 1 or not NAMED.fullmatch(part):
             return part
         first, _, last = part.rpartition(" ")
         name = next(fresh, last)
@@ -186,8 +170,8 @@ def _requests(asked: Asked) -> list[str]:
 
 
 def _request(asked: Asked, part: str) -> str:
-    """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each
-    call, and whatever of the values under "must say" is still unsaid."""
+    """One turn's text: a sentence for each of the calls in `part`, and whatever of the values under
+    "must say" is still unsaid."""
     calls: list[Shown] = [
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
@@ -199,29 +183,15 @@ def _request(asked: Asked, part: str) -> str:
     hidden = json.loads(f"[{never[1]}]") if never is not None else []
     does = dict(SIGNATURE.findall(asked.question))
     sentences = list[str]()
-    called = {call["call"] for call in calls}
-    catalogue = next(
-        (catalogue for tools, catalogue in asked.lent.catalogues if called <= tools), None
-    )
-    while calls:
-        recipe = None if catalogue is None else _recipe(catalogue, calls, asked.chance)
-        size = 1 if recipe is None else len(recipe.steps)
-        own = calls[:size]
-        calls = calls[size:]
-        if catalogue is not None and recipe is not None:
-            clause = _clause(catalogue, recipe, own, hidden, asked.chance)
-        else:
-            names_by_value = {str(value): name for name, value in own[0]["arguments"].items()}
-            clause = _imperative(does.get(own[0]["call"], ""))
-            for value in [value for value in values if str(value) in names_by_value]:
-                clause = _saying(
-                    clause, names_by_value[str(value)].removesuffix("_id").replace("_", " "), value
-                )
-            taken = [
-                name for name, value in own[0]["arguments"].items() if sentences and value in hidden
-            ]
-            for name in taken:
-                clause = _pointing(clause, f"that {name.removesuffix('_id')}")
+    for call in calls:
+        names_by_value = {str(value): name for name, value in call["arguments"].items()}
+        clause = _imperative(does.get(call["call"], ""))
+        for value in [value for value in values if str(value) in names_by_value]:
+            name = names_by_value[str(value)].removesuffix("_id").replace("_", " ")
+            clause = _saying(clause, name, value)
+        taken = [name for name, value in call["arguments"].items() if sentences and value in hidden]
+        for name in taken:
+            clause = _pointing(clause, f"that {name.removesuffix('_id')}")
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
     for words in pointed:
         noun = rf"\b(?:an?|the|another|that|by)(?: \w+)?? {_noun(words)}\b"
@@ -365,71 +335,6 @@ def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, "Open"
     elif isinstance(part, (int, float)) and not isinstance(part, bool) and 0 <= part < 50:
         yield path, part * 10 + 100
-
-
-def _recipe(catalogue: Catalogue, calls: Sequence[Shown], chance: random.Random) -> Recipe | None:
-    """The longest recipe that the first of `calls` are the steps of, with the constants that its
-    words imply."""
-    names = tuple(call["call"] for call in calls)
-
-    def implied(recipe: Recipe) -> bool:
-        pairs = [
-            (call, *item)
-            for step, call in zip(recipe.steps, calls, strict=False)
-            for item in step.arguments.items()
-        ]
-        constants = (
-            (call, name, source) for call, name, source in pairs if isinstance(source, Constant)
-        )
-        return all(call["arguments"].get(name) == source.value for call, name, source in constants)
-
-    named = (
-        recipe
-        for recipe in catalogue.recipes.values()
-        if names[: len(recipe.steps)] == recipe.tools
-    )
-    fitting = list(filter(implied, named))
-    longest = max((len(recipe.steps) for recipe in fitting), default=0)
-    return (
-        chance.choice([recipe for recipe in fitting if len(recipe.steps) == longest])
-        if fitting
-        else None
-    )
-
-
-def _clause(
-    catalogue: Catalogue,
-    recipe: Recipe,
-    calls: Sequence[Shown],
-    hidden: Sequence[Any],
-    chance: random.Random,
-) -> str:
-    fields: dict[str, str] = {}
-    for step, call in zip(recipe.steps, calls, strict=True):
-        for argument, source in step.arguments.items():
-            value = call["arguments"].get(argument, "that one")
-            if isinstance(source, FromUser):
-                slot_words = "one" if value in hidden else _worded(catalogue, source.domain, value)
-                fields.setdefault(source.slot, slot_words)
-            elif isinstance(source, FromEarlierRecipe):
-                fields.setdefault(
-                    source.kind, chance.choice(catalogue.book.things[source.kind].back)
-                )
-    phrase = chance.choice(recipe.phrases)
-    return FIELD.sub(lambda field: fields.get(field[1], "this one"), phrase)
-
-
-def _worded(catalogue: Catalogue, domain: str, value: Any) -> str:
-    """How the phrase book says a value; as it stands where a domain wants to see the world
-    first."""
-    try:
-        offered = catalogue.domains[domain](Scene({}, {}, {}, {}))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        offered = ()
-    own = (
-        option.text for option in offered if isinstance(option, Worded) and option.value == value
-    )
-    return next(own, _words(value))
 
 
 def _saying(clause: str, name: str, value: Any) -> str:

@@ -11,8 +11,7 @@ its module `stand_in`."""
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from string import Formatter
@@ -20,16 +19,13 @@ from types import ModuleType
 from typing import Any
 
 from rods.analysis.sampling import Sampler
-from rods.composing.catalogue import catalogue_for
-from rods.composing.records import ComposeError
 from rods.daemon.stand_ins import author
-from rods.daemon.stand_ins.roles import Answer, Asked, Lent, Role
-from rods.environments.base import Environment
+from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.extension import Door
 from rods.prompts import FOLDER, Template, load
 
 
-def read(request: Mapping[str, Any], lent: Lent | None = None) -> Asked | None:
+def read(request: Mapping[str, Any]) -> Asked | None:
     """The body of a chat request. None for one that comes from no template of the project."""
     messages = request.get("messages", [])
     if len(messages) < 2 or messages[0]["role"] != "system":
@@ -41,7 +37,7 @@ def read(request: Mapping[str, Any], lent: Lent | None = None) -> Asked | None:
         if system == messages[0]["content"] and (match := patterns[way].fullmatch(question)):
             fields = match.groupdict("")
             again = len(messages) > 2
-            return Asked(name, fields, question, schema, chance_of(request), again, lent or Lent())
+            return Asked(name, fields, question, schema, chance_of(request), again)
     return None
 
 
@@ -121,27 +117,15 @@ def roles() -> dict[str, Role]:
 
 
 class StandIn:
-    """`environments` are those whose catalogues lend their phrases; all others are worded from
-    their requests. `played`: roles in place of those of the table."""
+    """Answers by the table of roles; `played`: roles in place of those of the table."""
 
-    def __init__(
-        self, environments: Sequence[Environment] = (), played: Mapping[str, Role] | None = None
-    ) -> None:
+    def __init__(self, played: Mapping[str, Role] | None = None) -> None:
         self.roles = {**roles(), **(played or {})}
-        self.lent = Lent()
-        for environment in environments:
-            tools = environment.tools()
-            parameters = (parameter for tool in tools.values() for parameter in tool.parameters)
-            self.lent.options |= {
-                str(value) for parameter in parameters for value in parameter.schema.get("enum", ())
-            }
-            with suppress(ComposeError):  # it has none
-                self.lent.catalogues.append((frozenset(tools), catalogue_for(environment)))
 
     def answer(self, request: Mapping[str, Any]) -> str:
         """The text of the answer to a chat request. Raises KeyError for a template that has no role
         here."""
-        asked = read(request, self.lent)
+        asked = read(request)
         if asked is not None:
             return written(
                 self.roles[asked.template].answer(asked), constrained=asked.schema is not None

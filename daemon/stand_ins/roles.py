@@ -6,31 +6,19 @@ import random
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-from rods.composing.catalogue import Catalogue
 
 SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
 
 Answer = dict[str, Any]  # an answer's fields
 
 
-@dataclass(slots=True)
-class Lent:
-    """What named environments lend: catalogues by the names of their tools, and values that tools
-    list, no names."""
-
-    catalogues: list[tuple[frozenset[str], Catalogue]] = field(default_factory=list)
-    options: set[str] = field(default_factory=set)
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a
-    constrained answer or None for tags, the chance that hangs on it, whether it is put `again`
-    after a refused answer, and what is `lent`.
-    """
+    constrained answer or None for tags, the chance that hangs on it, and whether it is put `again`
+    after a refused answer."""
 
     template: str
     fields: dict[str, str]
@@ -38,7 +26,6 @@ class Asked:
     schema: dict[str, Any] | None
     chance: random.Random
     again: bool
-    lent: Lent
 
     @property
     def state(self) -> dict[str, Any]:

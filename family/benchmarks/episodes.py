@@ -33,10 +33,10 @@ from rods.environments.base import Instance, Result, Tool
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import Message, NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
-from rods.errors import InfrastructureError, UserError
+from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks.folder import Episode, Settings
-from rods.llm import BudgetSpent, Client, Request
+from rods.llm import Client, Request
 from rods.tasks import AnyTask
 
 if TYPE_CHECKING:

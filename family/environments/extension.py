@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 from rods.family.environments.settings import WriterRoles, Writing
 
 if TYPE_CHECKING:
+    from rods.gates.records import Reason
+
     from rods.calls import Call
     from rods.daemon.authors.base import TaskKind
     from rods.environments.base import Environment
     from rods.family.provides import Provides
-    from rods.gates.records import Reason
     from rods.tasks import AnyTask, OpenTask
 
 
 class Scenarios:
-    """Tasks with a witness (`rods.gates.OpenTasks`)."""
+    """Tasks with a witness (`rods.gates.ground_truth.OpenTasks`)."""
 
     def solution(self, task: "AnyTask") -> "Sequence[Call] | None":
         from rods.family.environments.checking.scenarios import scenario_of

@@ -28,12 +28,12 @@ from rods.family.environments.procedural.skeletons import (
     draw_skeleton,
     topic_names,
 )
-from rods.faults import Gate
+from rods.faults import Gate, GateRejection, Reason
+from rods.gates import Checked
 from rods.gates.ground_truth import brief, foreign, oversized, unknown
-from rods.gates.grounding import ungrounded
-from rods.gates.leaks import leaks
-from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.similarity import SimilarityIndex, contamination
+from rods.gates.texts import leaks
+from rods.gates.values import ungrounded
 from rods.tasks import AnyTask, OpenTask
 
 

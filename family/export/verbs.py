@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from rods.buffers.log.record_bytes import believed
 from rods.buffers.run.creation import bring
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, trace_file
+from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState, read_state
 from rods.commands import Json
 from rods.console.output import print_result
@@ -155,7 +155,7 @@ class _Tables:
 
     def traces(self) -> Iterator[Row]:
         for step in RunState(self.run, strict=True).steps():
-            path = trace_file(self.run.path, step.step, step.attempt)
+            path = self.run.trace_file(step.step, step.attempt)
             groups = {record["index"]: record for record in step.records}
             for line in unpacked_lines(path) if path.is_file() else ():
                 trace = orjson.loads(line)

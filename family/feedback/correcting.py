@@ -31,14 +31,14 @@ from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.writers import Writers
 from rods.environments.base import Environment, Tool
-from rods.errors import InfrastructureError
+from rods.errors import BudgetSpent, InfrastructureError
 from rods.family.feedback import gates
 from rods.family.feedback.cases import FeedbackFold
 from rods.family.feedback.failures import MinedFailure
 from rods.family.feedback.gates import LONGEST, RefusedCall, Remedy, mends
 from rods.family.feedback.hints import failure_id
 from rods.family.feedback.settings import FEEDBACK, mines, settings_of
-from rods.llm import BudgetSpent, EndpointError, RequestRefused
+from rods.llm import EndpointError, RequestRefused
 from rods.logs import log
 from rods.prompts import load
 from rods.tasks import AnyTask

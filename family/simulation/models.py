@@ -16,14 +16,14 @@ from rods.conversations import RUBRIC_LEVELS, Persona
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome
 from rods.episode.model_thread import ModelThread
-from rods.errors import InfrastructureError, UserError
+from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
 from rods.family.simulation.ledger import Ledger
 from rods.family.simulation.roles import TOLD, Past, Role, without_asking
 from rods.family.simulation.settings import Information, SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
-from rods.llm import Account, BudgetSpent, Client
+from rods.llm import Account, Client
 from rods.logs import log
 from rods.tasks import OpenTask
 from rods.transcripts import LONGEST, line

@@ -41,7 +41,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError, say
 from rods.files import explained, made_whole, read_regular
-from rods.gates import OPEN_TASKS, open_kind
+from rods.gates.ground_truth import OPEN_TASKS, open_kind
 from rods.gates.reference_policy import ReferencePolicy
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask, Task

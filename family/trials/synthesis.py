@@ -45,6 +45,7 @@ from rods.config import (
 from rods.config.sections import SECTIONS
 from rods.daemon.authors.procedural import IN_FLIGHT
 from rods.daemon.service import Service
+from rods.daemon.static_pool import service_of
 from rods.errors import UserError, say
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
@@ -141,7 +142,7 @@ async def synthesise(
     stop = asyncio.Event()
     began = time.monotonic()
     with ThreadPoolExecutor(IN_FLIGHT + 1) as threads:
-        service = Service(run, threads)
+        service = service_of(run, threads)
         serving = asyncio.create_task(service.serve(stop))
         while not serving.done() and time.monotonic() - began < limit:
             await asyncio.sleep(0.1)

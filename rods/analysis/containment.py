@@ -104,6 +104,11 @@ class Text:
             and not _ONCE.isdisjoint(WORD.findall(self.folded))
         )
 
+    def covers(self, leaf: Any) -> bool:
+        """Whether a leaf of an argument needs no mention, or is mentioned."""
+        unspoken = leaf is None or isinstance(leaf, bool) or leaf == ""
+        return unspoken or self.contains_any_form(leaf)
+
     def _dates(self, value: str) -> bool:
         date = _DATE.fullmatch(value.strip())
         if date is None or not 1 <= int(date[2]) <= 12:

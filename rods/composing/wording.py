@@ -16,6 +16,7 @@ from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
 from rods.composing.records import BoundCall, ComposeError, Draft
 
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
+SLACK = 2  # words that a turn may have beyond the longest: a blur adds some
 SHORTER = 6  # wordings of a turn, until one is short enough
 
 

@@ -124,7 +124,7 @@ class Operation(Section):
     steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
     # from where on events are logged
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    # trackers that each step is reported to; each needs its package
+    # dashboards that each step is reported to; each needs its package
     report_to: tuple[Literal["wandb", "trackio", "mlflow", "tensorboard"], ...] = ()
     # a log's live part is closed above so many bytes; 0: never
     log_part_bytes: int = Field(16_000_000, ge=0)

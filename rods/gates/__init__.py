@@ -2,46 +2,34 @@
 functions that return reasons, none when the task passed. `check` asks them all, in the paper's
 order, as `[gates]` switches them."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
-from rods.calls import Call
-from rods.composing.lexicon import lexicon
 from rods.config import Gates
-from rods.environments.base import Environment
-from rods.extension import Door
-from rods.faults import Gate
-from rods.gates.ground_truth import arguments, replayed, tools
-from rods.gates.grounding import grounding
-from rods.gates.leaks import leaks
+from rods.environments.base import Environment, Results
+from rods.faults import Gate, GateRejection, Reason
+from rods.gates.ground_truth import arguments, misjudged, replayed, tools
 from rods.gates.missing import missing
-from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.referents import referents
-from rods.gates.requests import requests
 from rods.gates.similarity import SimilarityIndex, contamination, repeats
-from rods.tasks import AnyTask, Task
+from rods.gates.texts import leaks, requests
+from rods.gates.values import grounding, referents
+from rods.tasks import Task
 
-__all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests", "varied"]
-
-
-class OpenTasks(Protocol):
-    """A kind of tasks without ground truth by turn that variants can be written of."""
-
-    def solution(self, task: AnyTask) -> Sequence[Call] | None:
-        """Calls that do what `task` asks for; None where it is no task of this kind. Raises
-        ValueError for an unreadable record."""
-
-    def replayed(self, environment: Environment, task: AnyTask) -> Sequence[Reason]:
-        """Why an admitted variant of this kind holds no more. Raises InfrastructureError where a
-        world or a player broke."""
-
-    def held(self, task: AnyTask) -> int:
-        """How many of the checks of `task` hold when nothing has been done."""
+__all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests"]
 
 
-OPEN_TASKS: Door[OpenTasks] = Door("open_tasks")  # (003)
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none:
+    it is accepted).
+
+    `results` is None when the ground truth could not be run at all (another environment, an illegal
+    state), `profile` when it could not, or calls tools that the environment lacks."""
+
+    results: Results | None
+    profile: Profile | None
+    rejections: tuple[GateRejection, ...]
 
 
 def check(
@@ -64,12 +52,8 @@ def check(
     ]
     if results is not None and tools_exist:
         fair = gates.fair_blanks
-        catalogue = lexicon(environment).catalogue
-        misjudged = (
-            catalogue.misjudged(task, results) if catalogue is not None and gates.replay else ()
-        )
         asked += [
-            ("replay", [Reason(why, turn, at) for turn, at, why in misjudged]),
+            ("replay", misjudged(environment, task, results) if gates.replay else []),
             ("grounding", grounding(environment, task, results) if gates.grounding else []),
             ("requests", requests(environment, task, results) if gates.requests else []),
             ("referents", referents(environment, task, results) if gates.referents else []),
@@ -87,15 +71,3 @@ def check(
         shape,
         tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons),
     )
-
-
-def varied(task: AnyTask) -> bool:
-    """Whether variants can be written of `task`: it has ground truth by turn, or an extension says
-    so. Raises ValueError for one whose record cannot be read."""
-    return isinstance(task, Task) or open_kind(task) is not None
-
-
-def open_kind(task: AnyTask) -> OpenTasks | None:
-    """The kind of open tasks that `task` is of, if any. Raises ValueError as `varied`."""
-    kinds = OPEN_TASKS.providers().values()
-    return next((kind for kind in kinds if kind.solution(task) is not None), None)

@@ -1,71 +1,39 @@
-"""Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No
-fault accepts it.
+"""Judges the form of a task against the draft that it was made from (004 Appendix G, gate 4, by
+rules). No defect accepts it.
 
-That the calls run and give the recorded results is the business of the other gates
+Whether calls run, and whether texts and calls agree, is the business of the other gates
 (`rods.gates.check`)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rods.analysis.containment import Text
-from rods.composing.catalogue import Catalogue, Constant
-from rods.composing.parse_wording import read
-from rods.composing.records import BoundCall, Draft
-from rods.environments.base import Environment, Results, Tool
-from rods.gates.ground_truth import run
-from rods.gates.leaks import leaks
-from rods.gates.records import Defect
+from rods.composing.records import Draft
+from rods.environments.base import Environment
+from rods.faults import Defect
+from rods.gates.texts import leaks
 from rods.tasks import RETURN_SENTENCE, Task
 
-SLACK = 2  # words that a blur may add
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 # "the another", but not "the The Great Gatsby": the second in small letters
 ARTICLES = re.compile(r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)\b")
 
 
-def judge(
-    catalogue: Catalogue,
-    environment: Environment,
-    task: Task,
-    draft: Draft,
-    results: Results | None = None,
-) -> list[Defect]:
-    """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of
-    its ground truth where the caller has just run it; otherwise it is run in a fresh instance."""
-    faults = structure(task, draft)
-    if faults:  # the other parts take the structure for granted
-        return faults
-    result_texts: list[Text] = []  # what the calls so far gave
-    tools = environment.tools()
-    for turn, calls in enumerate(draft.turns):
-        for bound in calls:
-            faults += _unfounded(
-                catalogue, tools[bound.call.name], task, draft, turn, bound, result_texts
-            )
-            result_texts.append(Text.shown(bound.result.text))
-    # texts and calls have to ask for the same: nothing missing, nothing unasked
-    readings = read(
-        catalogue, environment, task, run(environment, task) if results is None else results
-    )
-    for turn, reading in enumerate(readings):
-        if reading.unexplained and not any(fault.turn == turn for fault in faults):
-            call = task.calls[turn][reading.unexplained[0]]
-            faults.append(Defect("query_fixable", f"nobody asks for {call}", turn))
-        faults += [
-            Defect("query_fixable", f"{word!r} is asked about and no call uses it", turn)
-            for word in reading.left
-        ]
-    issues = [
-        (reason.text, reason.turn) for reason in leaks(environment, task) if reason.turn is not None
-    ]
-    longest = catalogue.book.longest + SLACK
+def judge(environment: Environment, task: Task, draft: Draft, longest: int) -> list[Defect]:
+    """What is wrong with `task`, made from `draft`: calls and turns that are not the draft's in the
+    form of the task's type; else texts that no user would type, in more than `longest` words among
+    them. Empty when it is accepted."""
+    if defects := structure(task, draft):
+        return defects
     texts = enumerate(task.script)
     own = [(turn, text) for turn, text in texts if text != RETURN_SENTENCE]
-    issues += [(reason, turn) for turn, text in own for reason in unnatural(text, longest)]
-    return faults + [
-        Defect("query_fixable", reason, turn if task.calls[turn] else turn + 1)
-        for reason, turn in issues
+    leaked = [(reason.turn, reason.text) for reason in leaks(environment, task)]
+    unlike = [(turn, issue) for turn, text in own for issue in unnatural(text, longest)]
+    return [
+        Defect("query_fixable", issue, turn if task.calls[turn] else turn + 1)
+        for turn, issue in (*leaked, *unlike)
+        if turn is not None
     ]
 
 
@@ -124,50 +92,6 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     ]
     supplied = filter(Text.of(task.script[turn + 1]).contains_exact, values)
     return any(not any(text.contains_exact(value) for text in texts) for value in supplied)
-
-
-def _unfounded(
-    catalogue: Catalogue,
-    tool: Tool,
-    task: Task,
-    draft: Draft,
-    turn: int,
-    bound: BoundCall,
-    result_texts: Sequence[Text],
-) -> list[Defect]:
-    """Arguments of a call that nobody could know."""
-    faults = []
-    steps = catalogue.recipes[bound.recipe].steps
-    implied = [
-        source.value
-        for step in steps
-        for source in step.arguments.values()
-        if isinstance(source, Constant)
-    ]
-    texts = [*(Text.of(text) for text in task.script[: turn + 1]), *result_texts]
-    defaults = {parameter.name: parameter.default for parameter in tool.parameters}
-    for argument, value in bound.call.arguments.items():
-        flow = bound.flows.get(argument)
-        assigned = f"{argument}={value!r}"
-        if flow is None:
-            faults.append(Defect("gt_unfixable", f"nobody knows where {assigned} came from", turn))
-        elif flow.origin is not None:
-            if not Text.shown(
-                draft.turns[flow.origin[0]][flow.origin[1]].result.text
-            ).contains_exact(value):
-                faults.append(
-                    Defect(
-                        "gt_unfixable", f"{assigned} is not in the result that it came from", turn
-                    )
-                )
-        elif flow.source == "state":
-            if not Text.holding(draft.state).contains_exact(value):
-                faults.append(Defect("gt_unfixable", f"{assigned} is not in the state", turn))
-        elif value not in implied and value != defaults.get(argument):
-            words = [value, *(slot.text for slot in bound.slots.values() if slot.value == value)]
-            if not any(text.contains_exact(word) for text in texts for word in words):
-                faults.append(Defect("query_fixable", f"nobody says {assigned}", turn))
-    return faults
 
 
 def unnatural(text: str, longest: int) -> list[str]:

@@ -4,17 +4,18 @@ from the task's own state, in a fresh instance; `tools` are visible where they a
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from rods.calls import Call
+from rods.composing.lexicon import lexicon
 from rods.config import Gates
 from rods.conversations import Checks
 from rods.environments.base import Environment, Results, checks, reference
 from rods.errors import InfrastructureError
-from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED
-from rods.gates.records import Reason
+from rods.extension import Door
+from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, Reason
 from rods.tasks import AnyTask, OpenTask, Task
 
 DIGEST = "sha256:"
@@ -138,6 +139,14 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
     return results, faults(environment, task, results)
 
 
+def misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:
+    """The calls that run here, and that the environment's official checker would hold against its
+    own ground truth."""
+    catalogue = lexicon(environment).catalogue
+    calls = () if catalogue is None else catalogue.misjudged(task, results)
+    return [Reason(why, turn, index) for turn, index, why in calls]
+
+
 def foreign(environment: Environment, task: AnyTask) -> list[Reason]:
     """Whether the task was written for another environment, or another version of it."""
     own = reference(environment)
@@ -209,3 +218,33 @@ def oversized(call: Call, gates: Gates) -> Iterator[str]:
                 yield f"{call.name}: {name} has {len(value)} {what}, at most {most} are allowed"
             inside = value.values() if isinstance(value, dict) else value if listed else ()
             left = [*inside, *left]
+
+
+class OpenTasks(Protocol):
+    """A kind of tasks without ground truth by turn that variants can be written of."""
+
+    def solution(self, task: AnyTask) -> Sequence[Call] | None:
+        """Calls that do what `task` asks for; None where it is no task of this kind. Raises
+        ValueError for an unreadable record."""
+
+    def replayed(self, environment: Environment, task: AnyTask) -> Sequence[Reason]:
+        """Why an admitted variant of this kind holds no more. Raises InfrastructureError where a
+        world or a player broke."""
+
+    def held(self, task: AnyTask) -> int:
+        """How many of the checks of `task` hold when nothing has been done."""
+
+
+OPEN_TASKS: Door[OpenTasks] = Door("open_tasks")  # (003)
+
+
+def can_vary(task: AnyTask) -> bool:
+    """Whether variants can be written of `task`: it has ground truth by turn, or a feature knows
+    what solves it. Raises ValueError for one whose record cannot be read."""
+    return isinstance(task, Task) or open_kind(task) is not None
+
+
+def open_kind(task: AnyTask) -> OpenTasks | None:
+    """The kind of open tasks that `task` is of, if any. Raises ValueError as `can_vary`."""
+    kinds = OPEN_TASKS.providers().values()
+    return next((kind for kind in kinds if kind.solution(task) is not None), None)

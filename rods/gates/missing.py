@@ -25,7 +25,7 @@ from rods.analysis.plausible_calls import (
 from rods.calls import Call
 from rods.composing.lexicon import lexicon, sought
 from rods.environments.base import Environment, Instance, Result, Results
-from rods.gates.records import Reason
+from rods.faults import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST = 24

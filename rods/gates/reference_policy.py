@@ -7,7 +7,6 @@ is another gate's business."""
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from rods.analysis.containment import Text, leaves
 from rods.calls import Call
@@ -19,11 +18,6 @@ from rods.tasks import OpenTask
 
 REPORTED = 300  # characters of its results that the user is told of a call
 _MARKS = re.compile(r"(?:\s*<[^<>]*>)+|[?<>\s]+")  # a question mark would ask the user something
-
-
-def told(value: Any, heard: Text) -> bool:
-    """Whether a leaf of an argument needs no mention, or was mentioned."""
-    return value is None or isinstance(value, bool) or value == "" or heard.contains_any_form(value)
 
 
 class ReferencePolicy:
@@ -65,7 +59,7 @@ class ReferencePolicy:
         }
         topics = [topic for topic in self.hidden if topic not in self.asked | known_topics]
         ready = bool(self.left) and all(
-            told(leaf, heard) for _, leaf in leaves(dict(self.left[0].arguments))
+            heard.covers(leaf) for _, leaf in leaves(dict(self.left[0].arguments))
         )
         asks = bool(topics) and texts > requests
         waits = requests > 0 and texts > 0  # for what the user says next

@@ -8,7 +8,6 @@ headers only."""
 from rods.llm.client import Client as Client
 from rods.llm.records import Account as Account
 from rods.llm.records import Budget as Budget
-from rods.llm.records import BudgetSpent as BudgetSpent
 from rods.llm.records import Completion as Completion
 from rods.llm.records import EndpointError as EndpointError
 from rods.llm.records import Request as Request

@@ -15,13 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from rods.config import Budgets, Endpoint
-from rods.errors import UserError
+from rods.errors import BudgetSpent, UserError
 from rods.llm.backbone import Backbone, CallTally, Failure
 from rods.llm.connections import open_session
 from rods.llm.records import (
     Account,
     Budget,
-    BudgetSpent,
     Completion,
     EndpointError,
     Request,

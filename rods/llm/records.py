@@ -8,12 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rods.config import Budgets
-from rods.errors import InfrastructureError, RodsError
+from rods.errors import BudgetSpent, InfrastructureError
 from rods.faults import Finish
-
-
-class BudgetSpent(RodsError):
-    """A limit that the user set is reached, of all calls of the run or of those of one variant."""
 
 
 class Budget:

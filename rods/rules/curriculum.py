@@ -91,12 +91,12 @@ def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
     if rules.until == "epochs" or len(course.scores) < 2:
         return ""
     changed = rounded(abs(course.scores[-1] - course.scores[-2]))
-    varied = variation(course.norms)
-    if changed >= curriculum.plateau or varied > curriculum.gradient_variation:
+    spread = variation(course.norms)
+    if changed >= curriculum.plateau or spread > curriculum.gradient_variation:
         return ""
     return (
         f"validation {course.scores[-2]:.3f} → {course.scores[-1]:.3f}, gradient norms vary by "
-        f"{varied:.2f}"
+        f"{spread:.2f}"
     )
 
 

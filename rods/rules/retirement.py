@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rods.config import PoolRules
-from rods.rules.tracker import RetirementStats
+from rods.rules.tracker import Standing
 
 Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "unsampled", "capacity"]
 TOO_HARD: frozenset[Rule] = frozenset({"burn_in", "drift_too_hard"})  # what re-tests may bring back
@@ -24,16 +24,16 @@ class Decision:
     variance: float = 0.0
 
     @staticmethod
-    def of(task: str, rule: Rule | Literal["retest"], standing: RetirementStats) -> "Decision":
+    def of(task: str, rule: Rule | Literal["retest"], standing: Standing) -> "Decision":
         return Decision(task, rule, standing.groups, standing.mean, standing.variance)
 
 
-def revived(task: str, standing: RetirementStats) -> Decision | None:
+def revived(task: str, standing: Standing) -> Decision | None:
     """A re-test of a task that was retired as too hard came out in the boundary zone."""
     return Decision.of(task, "retest", standing) if standing.latest == "boundary" else None
 
 
-def burn_in(task: str, standing: RetirementStats, before: int, rules: PoolRules) -> Decision | None:
+def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Decision | None:
     """Layer 1: the first rewards of a new variant are too low. It is asked once, at the first merge
     by which `burn_in_observations` groups have counted; `before` of them had counted at the merge
     before."""
@@ -48,7 +48,7 @@ def burn_in(task: str, standing: RetirementStats, before: int, rules: PoolRules)
     return Decision.of(task, "burn_in", standing)
 
 
-def drift(task: str, standing: RetirementStats, rules: PoolRules) -> Decision | None:
+def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
     """Layer 2: the mean of the last few groups has left for the mastered or the unsolvable side.
     The paper takes the window's; with that a variant seen once at one half stays for eight groups
     of 1 (docs/synthesis.md has figures)."""
@@ -64,7 +64,7 @@ def drift(task: str, standing: RetirementStats, rules: PoolRules) -> Decision | 
 
 def unsampled(
     task: str,
-    standing: RetirementStats,
+    standing: Standing,
     admitted: int,
     last_step: int | None,
     epoch: int,
@@ -81,7 +81,7 @@ def unsampled(
     return Decision.of(task, "unsampled", standing)
 
 
-def capacity(observed: Iterable[tuple[str, RetirementStats]], excess: int) -> list[Decision]:
+def capacity(observed: Iterable[tuple[str, Standing]], excess: int) -> list[Decision]:
     """Layer 3: the `excess` observed variants with the lowest window variance, ties by id."""
     ranked = sorted(observed, key=lambda variant: (variant[1].variance, variant[0]))
     return [Decision.of(task, "capacity", standing) for task, standing in ranked[: max(0, excess)]]

@@ -9,10 +9,11 @@ have no variance to speak of (004 Appendix K).
 
 A window belongs to (task, kind of reward, lineage of the interface); where a group names no
 lineage, its interface's version is one (002 §3.3). Groups scored by a format reward have windows
-but no zone. All others are read as progress, whatever the trainer trained on, but for `rubric` and
-`value`, which stand in the place of progress, in windows of their own. Where binary success finds
-the boundary instead (004 Appendix R), its window alone has a zone; what retirement reads stays
-progress. Advantage estimates that a trainer reports have a window, too (004 Appendix K)."""
+but no zone. All others are read as progress (`resolved` and `expected`; `reward` is never read),
+whatever the trainer trained on, but for `rubric` and `value`, which stand in the place of progress,
+in windows of their own. Where binary success finds the boundary instead (004 Appendix R), its
+window alone has a zone; what retirement reads stays progress. Advantage estimates that a trainer
+reports have a window, too (004 Appendix K)."""
 
 import base64
 import struct
@@ -97,7 +98,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class RetirementStats:
+class Standing:
     """What retirement reads of a task: the progress of its window's groups after a step. Moments of
     no group are 0. `entries` are these groups, the latest last; `pooled`: a single one of them says
     nothing (`zones.probe`)."""
@@ -130,12 +131,12 @@ class _Row:
     step: int = 0  # of the latest group that was counted or truncated
     truncated: bool = False  # whether that one was truncated
 
-    def state(self) -> list[Any]:
+    def snapshot(self) -> list[Any]:
         ring = base64.b64encode(self.ring).decode()
         return [*self.key, ring, self.counted, self.step, self.truncated]
 
     @staticmethod
-    def load(values: list[Any]) -> "_Row":
+    def restored(values: list[Any]) -> "_Row":
         task, reward, lineage, ring, *latest = values
         return _Row((task, reward, lineage), bytearray(base64.b64decode(ring)), *latest)
 
@@ -154,19 +155,19 @@ class Tracker:
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._zones: dict[str, Zone | None] = {}  # of tasks whose zone was asked for since then
 
-    def state(self) -> Any:
-        """The whole state as JSON, for `load`."""
+    def snapshot(self) -> Any:
+        """The whole fold as JSON, for `restore`."""
         places = {key: place for place, key in enumerate(self._rows)}
         return {
-            "rows": [row.state() for row in self._rows.values()],
+            "rows": [row.snapshot() for row in self._rows.values()],
             "current": {task: places[row.key] for task, row in self._current.items()},
             "progress": {task: places[row.key] for task, row in self._progress.items()},
             "last": self._last,
         }
 
-    def load(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
-        rows = [_Row.load(values) for values in state["rows"]]
+        rows = [_Row.restored(values) for values in state["rows"]]
         self._rows = {row.key: row for row in rows}
         self._lineages = {row.key[2]: None for row in rows}
         self._current.update((task, rows[place]) for task, place in state["current"].items())
@@ -208,11 +209,11 @@ class Tracker:
             if task is None or key[0] == task:
                 yield self._window(row)
 
-    def standing(self, task: str, after: int) -> RetirementStats:
+    def standing(self, task: str, after: int) -> Standing:
         """What the groups of steps greater than `after` say, as far as the window holds them."""
         row = self._current.get(task)
         if row is None:
-            return RetirementStats(0, 0.0, 0.0, None)
+            return Standing(0, 0.0, 0.0, None)
         entries = [entry for entry in self._entries(row) if entry[0] > after]
         zone = self._zone(row, entries) if row.step > after else None
         if self._progress is not self._current:
@@ -223,13 +224,11 @@ class Tracker:
         )
         switched = any(other is not None and other.step > after for other in others)
         if not entries:
-            return RetirementStats(0, 0, 0, zone, switched)
+            return Standing(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
         average = mean(entries)
         spread = self._variance(entries)
-        return RetirementStats(
-            len(entries), average, spread, zone, switched, tuple(entries), pooled
-        )
+        return Standing(len(entries), average, spread, zone, switched, tuple(entries), pooled)
 
     def _apply(self, record: Mapping[str, Any], counts: bool) -> None:
         """Written for speed: a start folds the whole history."""

@@ -10,7 +10,7 @@ import pytest
 
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.buffers.trainer_log import TrainerLog, tracker_json
+from rods.buffers.trainer_log import TrainerLog
 from rods.rules.order import EpochSlot, batch
 from tests.buffers.merging.test_merger import close, play
 from tests.buffers.world import BATCH, by_chance, group, make_run, retired
@@ -89,7 +89,7 @@ def test_what_has_left_for_good_stays_on_the_disk_alone_and_can_be_read_again(
     assert rule in {why for why, _, _ in gone.values()}
     left = gone.keys() - state.pool.revivable.keys()
     assert left and all(map(state.pool.gone, left)) and not any(map(state.pool.gone, state.active))
-    assert left <= set(state.tracker.tasks) and not left & tracker_json(state)["tasks"].keys()
+    assert left <= set(state.tracker.tasks) and not left & state.tracker_json()["tasks"].keys()
     assert {state.task(task_id).id for task_id in gone} == set(gone)
     first = next(iter(state.active.keys() - players.run.training.keys()), None)
     assert first is None or state.task(first) is state.task(first)  # active ones are kept

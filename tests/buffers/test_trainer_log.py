@@ -16,7 +16,7 @@ from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, TRACKER, expanded_segment
 from rods.buffers.state import RunState
-from rods.buffers.trainer_log import TrainerLog, tracker_json
+from rods.buffers.trainer_log import TrainerLog
 from rods.config import Zones
 from rods.daemon.watching import Watch
 from rods.errors import RefusedError, UserError
@@ -208,7 +208,7 @@ def test_the_tracker_on_disk_is_the_fold(tmp_path: Path) -> None:
     assert not players.trainer.write_tracker()
     assert players.trainer.write_tracker(force=True)
     stored = orjson.loads((run.path / TRACKER).read_bytes())
-    assert stored == orjson.loads(orjson.dumps(tracker_json(players.trainer.state)))
+    assert stored == orjson.loads(orjson.dumps(players.trainer.state.tracker_json()))
     assert (stored["version"], stored["step"]) == (2, 3)
     one = stored["tasks"][next(iter(run.training))]
     assert {"type", "origin", "last_step", "windows"} <= one.keys()
@@ -226,7 +226,7 @@ def test_writing_the_tracker_is_held_to_its_share_of_the_time(
     def slow(path: Path, data: bytes) -> None:
         now[0] += 0.2
 
-    monkeypatch.setattr("rods.buffers.trainer_log.replace", slow)
+    monkeypatch.setattr("rods.buffers.run.run.replace", slow)
     written = []
     for _ in range(2000):
         now[0] += 0.1

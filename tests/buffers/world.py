@@ -104,7 +104,7 @@ class SyncDaemonLog:
         self.log = DaemonLog(run)
         self._loop = asyncio.Runner()
         self.state = self.log.state
-        self.read_epoch = self.log.read_epoch
+        self.note_epoch = self.log.note_epoch
 
     def picked(self, *arguments: Any) -> None:
         self._loop.run(self.log.picked(*arguments))
@@ -191,7 +191,7 @@ class Players:
 
     def synthesise(self, step: int, epoch: int, seed: EpochSlot) -> None:
         assert self.daemon is not None
-        self.daemon.read_epoch(epoch)
+        self.daemon.note_epoch(epoch)
         generation = generation_of(self.trainer.state.pool, seed.task_id) + 1
         if seed.role == "retest" or generation > self.run.config.selection.max_generation:
             self.daemon.picked(step, epoch, [])

@@ -14,10 +14,11 @@ import pytest
 
 import rods
 from rods.buffers.log.record_bytes import Record
-from rods.buffers.run.runfolder import trace_file
+from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.console.report import figures, findings
 from rods.episode.engine import Message, Trace
+from rods.trainer.reporters import gauges
 from rods.turn_statistics import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
 from tests.console.dash.test_views import ask
@@ -72,7 +73,7 @@ def _played(folder: Path, config: str) -> tuple[Path, dict[str, float]]:
             played = training.play(batch)
             training.record(batch, played)
             _keep(folder / "run", batch.step, played)
-        return folder / "run", training.run.log.gauges()
+        return folder / "run", gauges(training.run.trainer_log)
 
 
 def _keep(folder: Path, step: int, played: Sequence[Sequence[Trace]]) -> None:
@@ -82,7 +83,7 @@ def _keep(folder: Path, step: int, played: Sequence[Sequence[Trace]]) -> None:
         for slot, traces in enumerate(played)
         for place, trace in enumerate(traces)
     ]
-    file = trace_file(folder, step, 1)
+    file = Run.open(folder).trace_file(step, 1)
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(gzip.compress(b"".join(line + b"\n" for line in lines)))
 
@@ -149,7 +150,7 @@ def test_a_replay_derives_the_labels_again(
 ) -> None:
     found = said_json(capsys, "verify", labelled, "--replay")
     assert found["ok"] and found["counts"]["rollouts diagnosed again"] == 3 * 4 * 3
-    file = trace_file(labelled, 2, 1)
+    file = Run.open(labelled).trace_file(2, 1)
     kept = [orjson.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
     verdict = next(
         turn

@@ -12,12 +12,11 @@ from typing import Any
 
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, parse_config
-from rods.daemon.authors.base import Assignment, Judgement, StagedAuthor, Texts
+from rods.daemon.authors.base import Assignment, Judgement, Rejection, StagedAuthor, Texts
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Results
-from rods.gates.records import Defect
+from rods.faults import Defect
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import Task, TaskType
 from rods.worlds import desk

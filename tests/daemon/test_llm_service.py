@@ -25,6 +25,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
 from rods.daemon.writers import Writers
+from rods.gates.similarity import SimilarityIndex
 from tests.daemon.leaking import KEY
 from tests.daemon.pipelines import THREADS
 from tests.daemon.runs import (
@@ -324,8 +325,8 @@ async def test_what_is_tried_before_a_model_is_asked_is_in_the_log_and_in_status
 ) -> None:
     run = llm_run(tmp_path / "run", stub)
     daemon = DaemonLog(run)
-    async with Writers(run, THREADS) as writers:
-        asker = writers.asking.writing("3-ab", 0)
+    async with Writers(run, SimilarityIndex(), THREADS) as writers:
+        asker = writers.asker("3-ab", 0, account="3-ab#0")
         before = writers.calls
         with patch("rods.daemon.writers.log") as log:
             asker.tell("tries calls in fresh worlds: values, put; 7 calls so far")

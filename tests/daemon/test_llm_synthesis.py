@@ -31,7 +31,7 @@ async def test_most_seeds_of_all_types_become_variants(tmp_path: Path, calls: st
     variants = ended.variants
     made = Counter((task.environment.name, task.type) for task in variants)
     assert all(made[name, type] for name in ("desk", "bfcl") for type in ALL), (made, ended.whys())
-    assert len(variants) > 24, ended.whys()
+    assert len(variants) > 20, ended.whys()
     assert ended.executable() >= {record["pick"] for record in ended.finished if record["accepted"]}
     for task in variants:
         assert task.provenance["model"] == "stub" and "planner" in task.provenance["prompts"]

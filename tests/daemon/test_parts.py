@@ -6,11 +6,10 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from rods.buffers.daemon_log import Unfinished
+from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.heartbeat import Heartbeat
-from rods.daemon.duplicate_index import DuplicateIndex
-from rods.daemon.seed_queue import SeedQueue
-from rods.daemon.watching import TrainerLife
+from rods.daemon.watching import SeedQueue, TrainerLife
+from rods.gates.similarity import DuplicateIndex
 from rods.worlds import desk
 
 

@@ -11,12 +11,10 @@ import pytest
 
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
-from rods.daemon.authors.base import Judgement
-from rods.daemon.candidates import plain, with_blanks
+from rods.daemon.authors.base import Judgement, with_blanks, without_empty_turns
 from rods.errors import InfrastructureError
-from rods.faults import PATCHABLE, ErrorType
+from rods.faults import PATCHABLE, Defect, ErrorType
 from rods.gates import check
-from rods.gates.records import Defect
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
@@ -389,7 +387,7 @@ async def test_a_draft_loses_its_blank_turns_for_stage_four_and_gets_them_back()
     who = listening(await steady(seed("miss_param")))
     await Bench().variant(seed("miss_param"), who)
     (_, simple, texts, _), (_, draft, full, _) = who.arguments("form")
-    assert simple == plain(draft) and full == with_blanks(draft, texts)
+    assert simple == without_empty_turns(draft) and full == with_blanks(draft, texts)
     assert (
         all(simple.turns) and not all(draft.turns) and len(simple.plan.turns) == len(simple.turns)
     )

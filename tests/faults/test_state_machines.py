@@ -276,7 +276,7 @@ class RunMachine(RuleBasedStateMachine):
             if repeated
             else self.fresh.pop()
         )
-        self.daemon.read_epoch(self.opened.number)
+        self.daemon.note_epoch(self.opened.number)
         self.daemon.picked(
             step,
             self.opened.number,

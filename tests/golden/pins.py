@@ -18,9 +18,8 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import POOL
 from rods.canonical import canonical
 from rods.config import Config, Data
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.authors.procedural import ProceduralAuthor
-from rods.daemon.candidates import Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth

@@ -20,7 +20,7 @@ import pytest
 from docs.generate.configuration import PAPER as PAGE
 from docs.generate.configuration import paper_page
 from rods import dialects
-from rods.buffers.daemon_log import Unfinished
+from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.creation import create_run
@@ -28,14 +28,14 @@ from rods.buffers.run.runfolder import POOL
 from rods.buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.config import Config, Data, Stage, parse_config, preset
-from rods.daemon.seed_queue import SeedQueue
 from rods.daemon.service import Service
+from rods.daemon.watching import SeedQueue
 from rods.observations import Group, Rollout
 from rods.rules import retirement
 from rods.rules.curriculum import Course, selects
 from rods.rules.order import EpochSlot
 from rods.rules.selection import TaskFacts, select, signals
-from rods.rules.tracker import RetirementStats
+from rods.rules.tracker import Standing
 from rods.rules.zones import zone_of
 from rods.trainer.advantages import advantages
 from rods.trainer.policy import Batch, BatchSlot
@@ -69,11 +69,9 @@ def picked(
     ]
 
 
-def standing(mean: float, groups: int = 4, variance: float = 0.1) -> RetirementStats:
+def standing(mean: float, groups: int = 4, variance: float = 0.1) -> Standing:
     entry = (1, 1, mean, mean * mean, 1)
-    return RetirementStats(
-        groups, mean, variance, zone_of(mean, PAPER.zones), entries=(entry,) * groups
-    )
+    return Standing(groups, mean, variance, zone_of(mean, PAPER.zones), entries=(entry,) * groups)
 
 
 def leaves(config: Config, mean: float, groups: int = 4) -> bool:

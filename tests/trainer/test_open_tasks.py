@@ -25,7 +25,6 @@ from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
 from rods.tasks import AnyTask, OpenTask, Task
 from rods.trainer import batches
-from rods.trainer.batches import jobs
 from rods.trainer.simulated import SimulatedPolicy
 from rods.trainer.training_run import TrainingRun
 from rods.worlds import desk
@@ -54,7 +53,7 @@ def trained(run: Run, steps: int = 2) -> None:
         training.begin(SimulatedPolicy(run.config))
         for _ in range(steps):
             batch = training.next_batch()
-            given = jobs(batch, run.config, run.players)
+            given = run.players.jobs(batch.tasks, run.config, batch.rules, batch.interface)
             left = [
                 iter((GOOD, BAD)[place % 2] if job.task.id == PLAYED.id else [DONE] * 9)
                 for place, job in enumerate(given)
@@ -65,7 +64,7 @@ def trained(run: Run, steps: int = 2) -> None:
 
             traces = run_lockstep(given, complete)
             played = [traces[start : start + 2] for start in range(0, len(traces), 2)]
-            groups = batches.groups(batch, played, run.config, run.environments)
+            groups = batches.groups(batch, played, run.config, run.players)
             kept = [
                 {"slot": place // 2, "rollout": place % 2, **one.as_json()}
                 for place, one in enumerate(traces)

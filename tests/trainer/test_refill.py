@@ -78,9 +78,9 @@ def test_groups_that_agree_are_replaced_in_the_same_step_by_other_tasks(run: Run
             len(kept) == SIZE and len({group.task for group in groups[SIZE:]}) == len(groups) - SIZE
         )
         assert not {group.task for group in groups[:SIZE]} & {group.task for group in groups[SIZE:]}
-        assert not any(group.varied for group in groups if group.replaced)
-        lacking = sum(not group.varied for group in groups[:SIZE])
-        filled += lacking > 0 and all(group.varied for group in kept)
+        assert not any(group.disagrees for group in groups if group.replaced)
+        lacking = sum(not group.disagrees for group in groups[:SIZE])
+        filled += lacking > 0 and all(group.disagrees for group in kept)
         more += len(groups) > SIZE + lacking  # a second round
         assert len(groups) - SIZE <= 2 * lacking and (len(groups) > SIZE) == (lacking > 0)
     assert filled and more
@@ -105,7 +105,7 @@ def test_every_rollout_is_an_observation_and_advantages_are_those_of_what_is_tra
     for groups in every:
         for group in groups:
             told = [rollout.advantage for rollout in group.rollouts]
-            assert len(told) == COUNT and (any(told) if group.varied else told == [0.0] * COUNT)
+            assert len(told) == COUNT and (any(told) if group.disagrees else told == [0.0] * COUNT)
 
 
 def test_the_policy_learns_from_what_was_not_replaced(run: Run) -> None:
@@ -113,7 +113,7 @@ def test_the_policy_learns_from_what_was_not_replaced(run: Run) -> None:
     for groups in steps_of(run):
         before = policy.skill
         policy.practise(groups)
-        share = sum(group.varied for group in groups) / SIZE
+        share = sum(group.disagrees for group in groups) / SIZE
         assert policy.skill == pytest.approx(before + run.config.policy.growth * share)
 
 
@@ -290,7 +290,7 @@ def test_trl_trains_on_the_groups_that_disagree(
     one, other = steps_of(run)
     # v u u | u v | v: two rounds; in the second step nothing ever disagrees, and no task is left
     # after five groups
-    assert [group.varied for group in one] == [True, False, False, False, True, True]
+    assert [group.disagrees for group in one] == [True, False, False, False, True, True]
     assert [group.replaced for group in one] == [False, True, True, True, False, False]
     assert [group.replaced for group in other] == [False] * 3 + [True] * 5 and len(
         {g.task for g in other}

@@ -93,7 +93,7 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
         if one["kind"] == "group"
     }
     assert recorded == {(1, Hints(brief=True).version), (2, "identity")}
-    chat = Chat.load(Checkpoints(run.path).named(training.log.live)[0].policy)
+    chat = Chat.load(Checkpoints(run.path).named(training.trainer_log.live)[0].policy)
     for stage, samples in read.items():
         for sample in samples:  # the text that the policy read is that of its tokens
             shown = chat.text(
@@ -123,7 +123,8 @@ def test_validation_and_evaluation_show_everything_as_it_is(
     tasks = tuple(desk.generate(3, 4, 2, "small"))
     batch = Batch(1, 0, 1, config.curriculum.stages[0], tuple(map(BatchSlot, range(4), tasks)), "")
     assert {
-        job.interface.version for job in batches.jobs(batch, config, Players(ENVIRONMENTS))
+        job.interface.version
+        for job in Players(ENVIRONMENTS).jobs(batch.tasks, config, batch.rules, batch.interface)
     } == {f"forbidden+{Hints(brief=True).version}"}
     assert all(Players(ENVIRONMENTS).scored(task, config).interface is IDENTITY for task in tasks)
     seen: list[Job] = []
@@ -204,7 +205,7 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
         run = create_run(tmp_path / name, config, load_tasks(config.data, tmp_path))
         with TrainingRun(run) as training:
             trl_start.train(training)
-            shown = training.log.state.interface_inputs()["seal"]
+            shown = training.trainer_log.state.interface_inputs()["seal"]
         assert bool(shown) == (name == "evolved")
         scoring = True
         api.score(run.path)

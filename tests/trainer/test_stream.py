@@ -123,7 +123,7 @@ def test_sizes_are_known_behind_a_snapshot_too(tmp_path: Path) -> None:
             stream.observe(step, groups(drawn[-1]))
         following = stream.draw(16)
     with open_stream(path) as stream:
-        assert stream.log.state.snapshot > 0
+        assert stream.log.state.tail.snapshot > 0
         assert (
             stream.draw(16) == following and [stream.draw(step) for step in range(1, 16)] == drawn
         )

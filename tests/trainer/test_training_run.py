@@ -144,7 +144,7 @@ def test_the_untrained_policy_is_checkpoint_0_and_later_ones_hold_the_position(
         policy = SimulatedPolicy(run.config)
         run.begin(policy)
         drive(run, policy, 10)
-        found = Checkpoints(made.path).named(run.log.live)
+        found = Checkpoints(made.path).named(run.trainer_log.live)
         skill = policy.skill
     assert [item.position.step for item in found] == [0, 10]
     position = found[1].position
@@ -160,7 +160,7 @@ def test_a_checkpoint_of_dropped_steps_is_never_resumed(tmp_path: Path) -> None:
         policy = SimulatedPolicy(run.config)
         run.begin(policy)
         drive(run, policy, 20)
-        run.log.start(12)  # somebody went back, beyond the checkpoint of step 20
+        run.trainer_log.start(12)  # somebody went back, beyond the checkpoint of step 20
     with TrainingRun(made) as run:
         assert run.resumed is not None and run.resumed.position.step == 10
 
@@ -185,7 +185,7 @@ def test_a_fork_may_take_the_weights_along(tmp_path: Path) -> None:
         policy = SimulatedPolicy(run.config)
         run.begin(policy)
         drive(run, policy, 10)
-        source = Checkpoints(parent.path).newest(run.log.live)
+        source = Checkpoints(parent.path).newest(run.trainer_log.live)
     assert source is not None
     child = fork(parent, tmp_path / "child")
     Checkpoints(child.path).adopt(source)

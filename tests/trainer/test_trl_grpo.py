@@ -32,7 +32,7 @@ from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
 from rods.tasks import scripted
-from rods.trainer import advantages, batches, trackers, trl_grpo, trl_start
+from rods.trainer import advantages, batches, reporters, token_scores, trl_grpo, trl_start
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Sample
 from rods.trainer.training_run import TrainingRun
@@ -228,7 +228,7 @@ def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_pol
     monkeypatch.setattr(trl_grpo.RunTrainer, "_generate_and_score_completions", by_hand)
     with TrainingRun(run) as training:
         trl_start.train(training)
-        gauges = training.log.gauges()
+        gauges = reporters.gauges(training.trainer_log)
     records = list(RunState(run).records(OBSERVATIONS))
     kinds = [record["kind"] for record in records if record["kind"] != "group"]
     assert kinds == ["start", "step", "update", "step", "update"], (
@@ -282,7 +282,7 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1}, operation={"micro_batch": ROLLOUTS})
     project = trl_utils._ChunkedLogProbFunction.apply
-    ours = trl_grpo.RunTrainer._compute_loss
+    ours = token_scores.OwnTokenLoss._compute_loss
     scored: list[int] = []
     shares: list[float] = []
 
@@ -296,8 +296,8 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(
     def both(self, model, inputs):
         weights = [weight for weight in self.engine.model.parameters() if weight.requires_grad]
         with monkeypatch.context() as plain:
-            plain.setattr(trl_grpo, "score_tokens", trls)
-            plain.setattr(self, "_of_use", lambda inputs: inputs)
+            plain.setattr(token_scores, "score_tokens", trls)
+            plain.setattr(self, "_with_advantage", lambda inputs: inputs)
             expected = torch.autograd.grad(ours(self, model, inputs), weights)
         everything = scored[-1]
         found = torch.autograd.grad(ours(self, model, inputs), weights)
@@ -311,7 +311,7 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(
         return ours(self, model, inputs)
 
     monkeypatch.setattr(trl_utils._ChunkedLogProbFunction, "apply", count)
-    monkeypatch.setattr(trl_grpo.RunTrainer, "_compute_loss", both)
+    monkeypatch.setattr(token_scores.OwnTokenLoss, "_compute_loss", both)
     with TrainingRun(run) as training:
         trl_start.train(training)
     assert len(shares) == TASKS and min(shares) < 0.8  # some episodes had several turns
@@ -321,14 +321,14 @@ def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     run = _new_run(home, rollouts={"max_context_tokens": 16}, training={"steps": 1})
-    loss = trl_grpo.RunTrainer._compute_loss
+    loss = token_scores.OwnTokenLoss._compute_loss
     columns = []
 
     def watch(self, model, inputs):
         columns.append(inputs["prompt_ids"].shape[1] + inputs["completion_ids"].shape[1])
         return loss(self, model, inputs)
 
-    monkeypatch.setattr(trl_grpo.RunTrainer, "_compute_loss", watch)
+    monkeypatch.setattr(token_scores.OwnTokenLoss, "_compute_loss", watch)
     with TrainingRun(run) as training:
         trl_start.train(training)
     ((_, _, groups),) = live_steps(run.path)
@@ -369,7 +369,7 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(
                 replace(run, config=run.config.model_copy(update={"operation": operation}))
             ) as training:
                 trl_start.train(training)
-        newest = training._checkpoints.newest(training.log.live)
+        newest = training._checkpoints.newest(training.trainer_log.live)
         assert newest is not None
         folder = newest.policy
         weights.append(load_file(folder / "model.safetensors"))
@@ -479,10 +479,10 @@ def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: py
     def board(opened, run, tag, step):
         return lambda numbers, step: seen.setdefault(step, {}).update(numbers)
 
-    monkeypatch.setattr(trackers, "OPENED", {"json": board})
+    monkeypatch.setattr(reporters, "OPENED", {"json": board})
     run = _new_run(home)
     object.__setattr__(run.config.operation, "report_to", ("json",))
-    with TrainingRun(run) as training:
+    with TrainingRun(run, reporter=reporters.Reporters(run)) as training:
         trl_start.train(training)
     assert list(seen) == [1, 2]
     first = seen[1]

@@ -13,7 +13,7 @@ import pytest
 from rods.buffers.run.creation import create_run
 from rods.config import parse_config
 from rods.observations import Rollout
-from rods.trainer import advantages, batches, token_scores, trl_grpo, trl_start
+from rods.trainer import advantages, batches, token_scores, trl_start
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import saved
@@ -181,7 +181,7 @@ def test_an_update_reads_the_rollouts_that_have_an_advantage_and_no_others(
         rows.append(len(args[2]))
         return compute(*args, **options)
 
-    monkeypatch.setattr(trl_grpo, "score_tokens", scored)
+    monkeypatch.setattr(token_scores, "score_tokens", scored)
     train(home / "run", passes=1)
     assert rows == [TASKS * ROLLOUTS - 1]  # a broken rollout has the advantage 0
 
@@ -192,7 +192,7 @@ def test_leaving_out_what_has_no_advantage_changes_no_gradient(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (spared,), _ = train(home / "spared", passes=1)
-    monkeypatch.setattr(trl_grpo.RunTrainer, "_of_use", lambda self, output: output)
+    monkeypatch.setattr(token_scores.OwnTokenLoss, "_with_advantage", lambda self, output: output)
     (whole,), _ = train(home / "whole", passes=1)
     assert spared == pytest.approx(whole, rel=1e-4)
 

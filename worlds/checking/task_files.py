@@ -26,10 +26,10 @@ from rods.config import Gates
 from rods.environments.base import Environment, Results, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.faults import Reason
 from rods.files import BULK, explained, read_regular
-from rods.gates import grounding, leaks, missing, requests, varied
-from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
-from rods.gates.records import Reason
+from rods.gates import grounding, leaks, missing, requests
+from rods.gates.ground_truth import StateRejected, can_vary, faults, run, tools, unjudgeable
 from rods.gates.similarity import contamination, held_out_index, overlaps
 from rods.tasks import (
     FIELDS,
@@ -161,7 +161,7 @@ def _unplanned(environment: Environment, task: AnyTask) -> str:
     it finds one."""
     if not isinstance(task, Task):
         lacking = "it has no ground truth by turn and no witness"
-        return "" if varied(task) else lacking
+        return "" if can_vary(task) else lacking
     why = ""
     for number in range(PLANS):
         rng = keyed_random(number, "data check", task.id)

@@ -137,7 +137,7 @@ def fresh_task(
             task, draft = _compose(book, environment, type, size, rng)
         except ComposeError:
             continue
-        if not drafts.judge(book, environment, task, draft):
+        if not drafts.judge(environment, task, draft, book.book.longest + wording.SLACK):
             return task, draft
     raise AssertionError("unreachable: attempts never end")
 

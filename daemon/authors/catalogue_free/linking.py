@@ -21,7 +21,7 @@ from rods.daemon.authors.base import Assignment, with_calls
 from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Environment, Parameter, reference
-from rods.gates.referents import Mention, is_amount, keys_of, mentions, referent
+from rods.gates.values import Mention, is_amount, keys_of, mentions, referent
 from rods.tasks import Task
 
 TRIALS = 4

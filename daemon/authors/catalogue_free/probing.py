@@ -17,7 +17,7 @@ from rods.daemon.authors.catalogue_free import fitting_values, names_of, returne
 from rods.environments.base import Environment, Instance, Result, kept
 from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
-from rods.gates.referents import is_amount, keys_of
+from rods.gates.values import is_amount, keys_of
 
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process

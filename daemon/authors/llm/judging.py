@@ -12,12 +12,13 @@ from typing import Any
 from rods.asking import AnswerForm, Schema, Unreadable
 from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Assignment, Judgement, with_calls
-from rods.daemon.authors.llm import showing, wording
+from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
+from rods.daemon.authors.llm.wording import LONGEST
 from rods.environments.base import Environment, Results
+from rods.faults import Defect
 from rods.gates import drafts
-from rods.gates.records import Defect
-from rods.tasks import RETURN_SENTENCE, Task
+from rods.tasks import Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 CLASSES = ("query_fixable", "gt_unfixable")
@@ -34,8 +35,9 @@ async def judge(
 ) -> Judgement:
     """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts
     itself."""
-    if defects := await context.compute(_by_rules, context.environment, draft, task):
-        return Judgement("; ".join(defect.reason for defect in defects), defects)
+    by_rules = drafts.judge, context.environment, task, draft, LONGEST
+    if defects := await context.compute(*by_rules):
+        return Judgement("; ".join(defect.reason for defect in defects), tuple(defects))
     roles = context.asker.roles
     joint = context.settings.calls == "batched"
     # One length for both texts: a grammar engine compiles each length once.
@@ -76,18 +78,6 @@ async def judge(
         assignment, "refine_classify", fields, classes, lambda answer: _defect(answer, issue)
     )
     return Judgement(issue, (defect,))
-
-
-def _by_rules(environment: Environment, draft: Draft, task: Task) -> tuple[Defect, ...]:
-    if faults := drafts.structure(task, draft):
-        return tuple(faults)
-    own = ((turn, text) for turn, text in enumerate(task.script) if text != RETURN_SENTENCE)
-    wrong = (
-        (turn, wording.form_faults(environment, draft.turns[turn], text)) for turn, text in own
-    )
-    return tuple(
-        Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in wrong if reasons
-    )
 
 
 def _class_fields(context: Context, before: str = "", also: str = "") -> dict[str, str]:

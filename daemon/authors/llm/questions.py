@@ -17,7 +17,7 @@ from rods.config import PipelineSettings, Roles
 from rods.daemon.authors.base import Assignment, T, in_thread
 from rods.environments.base import Environment
 from rods.faults import ErrorType
-from rods.gates.requests import look_ups
+from rods.gates.texts import look_ups
 from rods.prompts import load
 from rods.tasks import Task
 

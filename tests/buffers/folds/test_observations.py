@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rods.buffers.folds.observations import AttemptHistory, Observations, digest, known_starts
+from rods.buffers.folds.attempts import AttemptHistory, known_starts
+from rods.buffers.folds.observations import Observations, digest
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
@@ -82,7 +83,7 @@ def state_of(path: Run, cuts: Sequence[int], data: bytes) -> Any:
     for size in (*sorted(cuts), len(data)):
         log.write_bytes(data[:size])
         follower.catch_up()
-    return follower.state()
+    return follower.snapshot()
 
 
 @settings(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rods.buffers.folds.observations import known_starts
+from rods.buffers.folds.attempts import known_starts
 from rods.buffers.folds.pool import Member, Pool, initial
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run

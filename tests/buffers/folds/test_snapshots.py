@@ -62,7 +62,7 @@ def facts(run: Run, observations: Observations) -> object:
 def folded(run: Run, *, snapshots: bool) -> tuple[int, object]:
     """Behind which record the fold begins, and what it comes to."""
     observations = Observations(run, strict=True, every_step=not snapshots)
-    return observations.snapshot, facts(run, observations)
+    return observations.tail.snapshot, facts(run, observations)
 
 
 def test_every_log_is_cut_by_size_and_reads_as_one(run: Run) -> None:
@@ -85,7 +85,7 @@ def test_a_fold_behind_a_snapshot_is_the_fold_of_everything(run: Run) -> None:
 
 def test_a_trainer_goes_on_behind_a_snapshot_as_if_it_had_read_everything(run: Run) -> None:
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
-        assert trainer.state.snapshot > 0
+        assert trainer.state.tail.snapshot > 0
         players = Players(run, trainer, daemon)
         trainer.start()
         players.epoch(trainer.state.epoch + 1, steps=1)
@@ -117,7 +117,7 @@ def test_a_snapshot_is_believed_only_with_its_parts_as_they_were(run: Run, harm:
         part.write_bytes(data)
     observations = Observations(run, strict=True, every_step=False)
     # the same bytes at another time are the same
-    assert (observations.snapshot > 0) is (harm == "part copied")
+    assert (observations.tail.snapshot > 0) is (harm == "part copied")
     if harm.startswith("part") and harm != "part copied":
         with pytest.raises(CorruptLogError):
             facts(run, observations)

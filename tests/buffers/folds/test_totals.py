@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rods.buffers.audit.verify import verify
+from rods.buffers.folds.seeds import DaemonTotals
 from rods.buffers.folds.snapshots import VERSION
-from rods.buffers.folds.totals import DaemonTotals
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
@@ -67,7 +67,7 @@ class Counting(DaemonTotals):
 
     def state(self) -> Any:
         """What both logs say, whenever they were read."""
-        return [self._state(SEEDS), self._state(REJECTED)[0]]
+        return [self._snapshot(SEEDS), self._snapshot(REJECTED)[0]]
 
 
 def test_counts_behind_a_snapshot_take_the_records_of_the_live_parts_alone(run: Run) -> None:

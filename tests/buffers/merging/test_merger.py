@@ -15,7 +15,6 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read, read_raw
-from rods.buffers.merging import merger
 from rods.buffers.merging.rules import share
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL
@@ -498,7 +497,7 @@ def test_a_part_that_is_closed_while_a_merge_looks_is_looked_for_again(
         trainer.start()
         players = Players(run, trainer, daemon)
         players.epoch(0)
-        monkeypatch.setattr(merger, "segments", renamed)
+        monkeypatch.setattr("rods.buffers.folds.pool.segments", renamed)
         trainer.merge(1, 1)
         assert len(looks) == 2 and trainer.state.pool.generated
 

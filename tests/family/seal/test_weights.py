@@ -100,7 +100,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
         labels = LABELLED[place % len(LABELLED)]
         return Rollout(0, trace.expected, 0, 0.0, place * 7 % 11 / 11, "finished", labels=labels)
 
-    monkeypatch.setattr(batches, "earned", earned)
+    monkeypatch.setattr(batches, "rollout_record", earned)
     folder = tmp_path_factory.mktemp("weights")
     saved(folder / "policy")
     return folder

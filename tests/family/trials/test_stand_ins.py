@@ -43,9 +43,7 @@ def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "requests.jsonl"
-    with serving(
-        "--environment", "desk", "--url-file", str(tmp_path / "url"), "--requests", str(kept)
-    ) as begun:
+    with serving("--url-file", str(tmp_path / "url"), "--requests", str(kept)) as begun:
         lines, process = begun
         assert lines[0].startswith("# NO MODEL") and "evidence for nothing" in lines[0]
         (endpoint,) = tomllib.loads("".join(lines))["operation"]["endpoints"]

@@ -171,7 +171,9 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
             task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
         except ComposeError:
             continue
-        accepted += not drafts.judge(catalogue, environment, task, draft)
+        accepted += not drafts.judge(
+            environment, task, draft, catalogue.book.longest + wording.SLACK
+        )
         assert True not in unfair(environment, task, run(environment, task)), (
             task.script,
             task.calls,

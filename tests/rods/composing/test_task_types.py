@@ -112,7 +112,7 @@ def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:
             and Text.of(task.script[2]).contains_exact(team)
             and Text.of(task.script[2]).contains_exact(gap["value"])
         )
-        assert drafts.judge(desk(), DESK, task, draft) == []
+        assert drafts.judge(DESK, task, draft, desk().book.longest + wording.SLACK) == []
 
 
 def test_value_that_was_said_before_is_never_the_missing_one() -> None:

@@ -1,5 +1,5 @@
-"""The judge by rules: accepts what was composed, objects to every corruption, and says whether
-words may mend it."""
+"""The judge by rules: accepts what was composed, objects to calls and forms that are not the
+draft's and to texts that no user would type, and says whether words may mend it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.composing.records import Draft
+from rods.composing.wording import SLACK
+from rods.faults import Defect
 from rods.gates.drafts import judge
-from rods.gates.records import Defect
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds import desk as desk_environment
 from tests.rods.composing.drafts import DESK, desk, made, planned
@@ -37,7 +37,7 @@ def _text(task: Task, turn: int, change: Callable[[str], str]) -> Task:
 
 
 def _judged(task: Task, draft: Draft) -> list[Defect]:
-    return judge(desk(), DESK, task, draft)
+    return judge(DESK, task, draft, desk().book.longest + SLACK)
 
 
 def test_what_desk_composes_is_accepted() -> None:
@@ -52,22 +52,9 @@ def test_what_desk_composes_is_accepted() -> None:
         assert _judged(task, draft) == []
 
 
-ROOM = DRAFT.turns[1][0].call.arguments["room"]
-AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
-
-
 @pytest.mark.parametrize(
     ("turn", "change", "reason"),
     [
-        (1, lambda text: text.replace(ROOM, "somewhere"), "nobody says room"),
-        (2, lambda text: text.replace(AMOUNT, "420"), "nobody says amount"),
-        (2, lambda text: text.replace(AMOUNT, f"{AMOUNT} or 60"), "nobody asks for add_income"),
-        (2, lambda text: f"{text} Also tell launch.", "'launch' is asked about"),
-        (
-            2,
-            lambda text: f"Thanks a lot. {AMOUNT}, {DRAFT.turns[2][0].call.arguments['account']}.",
-            "nobody asks for",
-        ),
         (2, lambda text: f"{text} Use add_income.", "the text names 'add_income'"),
         (0, lambda text: f"{text} Thought process: none.", "artefact"),
         (0, lambda text: f'{text} {{"name": "x"}}.', "artefact"),
@@ -87,12 +74,6 @@ def test_corrupted_text_is_a_query_fault_of_its_turn(
     assert {(fault.verdict, fault.turn) for fault in faults} == {("query_fixable", turn)}
 
 
-def test_swapped_texts_are_noticed() -> None:
-    script = (TASK.script[0], TASK.script[2], TASK.script[1])
-    faults = _judged(_changed(TASK, script=script), DRAFT)
-    assert {fault.turn for fault in faults} == {1, 2}
-
-
 def test_changed_calls_are_a_fault_of_the_calls() -> None:
     calls = [list(turn) for turn in TASK.calls]
     variants: list[list[list[Call]]] = [copy.deepcopy(calls) for _ in range(4)]
@@ -103,24 +84,6 @@ def test_changed_calls_are_a_fault_of_the_calls() -> None:
     for variant in variants:
         faults = _judged(_changed(TASK, calls=tuple(map(tuple, variant))), DRAFT)
         assert [fault.verdict for fault in faults] == ["gt_unfixable"]
-
-
-def test_flows_that_lie_are_faults_of_the_calls() -> None:
-    def lying(turn: int, index: int, **flows: Flow) -> Draft:
-        turns = [list(calls) for calls in DRAFT.turns]
-        turns[turn][index] = replace(
-            turns[turn][index], flows={**turns[turn][index].flows, **flows}
-        )
-        return replace(DRAFT, turns=tuple(map(tuple, turns)))
-
-    for draft in (
-        lying(1, 0, event=Flow("result", (1, 1))),  # that result has no such value
-        lying(1, 0, event=Flow("state")),  # the event was not there in the beginning
-    ):
-        assert [fault.verdict for fault in _judged(TASK, draft)] == ["gt_unfixable"]
-    unknown = replace(DRAFT.turns[2][0], flows={})
-    faults = _judged(TASK, replace(DRAFT, turns=(*DRAFT.turns[:2], (unknown,))))
-    assert {fault.verdict for fault in faults} == {"gt_unfixable"} and len(faults) == 2
 
 
 @pytest.mark.parametrize(

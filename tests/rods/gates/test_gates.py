@@ -9,11 +9,11 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
+from rods.faults import GateRejection, Reason
 from rods.gates import check
 from rods.gates.ground_truth import abridged, arguments, replay, run, tools
-from rods.gates.records import GateRejection, Reason
-from rods.gates.requests import look_ups
 from rods.gates.similarity import SimilarityIndex
+from rods.gates.texts import look_ups
 from rods.tasks import EnvironmentRef, Task
 from tests.environments import load
 from tests.rods.toy_environment import Toy, World, environment

@@ -27,8 +27,8 @@ from rods.environments.base import Result
 from rods.faults import verdict_of_gate
 from rods.gates import check, referents
 from rods.gates.ground_truth import run
-from rods.gates.referents import mentions, referent
 from rods.gates.similarity import SimilarityIndex
+from rods.gates.values import mentions, referent
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
 FIND = Call("find_flights", {"origin": "Oslo"})

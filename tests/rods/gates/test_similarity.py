@@ -12,7 +12,7 @@ import pytest
 
 from rods.calls import Call
 from rods.environments.base import Result
-from rods.gates.records import Reason
+from rods.faults import Reason
 from rods.gates.similarity import (
     Match,
     SimilarityIndex,

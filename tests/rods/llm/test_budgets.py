@@ -11,7 +11,8 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.usage import UsageLog
 from rods.config import Budgets
-from rods.llm import Budget, BudgetSpent, Client, Usage
+from rods.errors import BudgetSpent
+from rods.llm import Budget, Client, Usage
 from tests.rods.llm.conftest import ask, endpoint
 
 

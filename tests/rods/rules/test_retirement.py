@@ -8,16 +8,16 @@ import pytest
 
 from rods.config import PoolRules
 from rods.rules.retirement import burn_in, capacity, drift, revived, unsampled
-from rods.rules.tracker import RetirementStats
+from rods.rules.tracker import Standing
 
 RULES = PoolRules()
 
 
 def standing(
     mean: float, groups: int = 2, variance: float = 0.1, latest: str | None = "boundary"
-) -> RetirementStats:
+) -> Standing:
     entries = tuple((step, 1, mean, mean**2, 1) for step in range(groups))
-    return RetirementStats(groups, mean, variance, latest, entries=entries)  # type: ignore[arg-type]
+    return Standing(groups, mean, variance, latest, entries=entries)  # type: ignore[arg-type]
 
 
 def test_burn_in_judges_a_variant_once_by_its_first_rewards() -> None:
@@ -51,9 +51,9 @@ def test_drift_retires_both_ends_after_enough_groups() -> None:
 
 
 def test_drift_looks_at_the_last_groups_and_not_at_what_they_followed() -> None:
-    def seen(*means: float, pooled: bool = False) -> RetirementStats:
+    def seen(*means: float, pooled: bool = False) -> Standing:
         entries = tuple((step, 4, 4 * mean, 0.0, 1) for step, mean in enumerate(means, 1))
-        return RetirementStats(
+        return Standing(
             len(means), sum(means) / len(means), 0.1, "mastered", entries=entries, pooled=pooled
         )
 

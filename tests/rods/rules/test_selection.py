@@ -222,7 +222,7 @@ def test_advantages_of_single_rollouts_are_read_from_the_window() -> None:
     found = [window.signal("window") for window in windows]
     assert [signal.advantage for signal in found] == [4.0, 0.01, None]
     again = Tracker(rules.zones)
-    again.load(tracker.state())
+    again.restore(tracker.snapshot())
     assert list(again.windows()) == list(tracker.windows())
     picks = select(9, found, base("wild", "calm", "unreported"), {}, rules)
     assert [pick.task for pick in picks] == ["wild", "calm"]

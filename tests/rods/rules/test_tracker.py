@@ -152,7 +152,7 @@ def test_what_is_no_count_of_turns_opens_another_window_and_begins_anew() -> Non
         )
         assert window.zone == tracker.zone("t") is not None
     again = Tracker(ZONES)
-    again.load(tracker.state())
+    again.restore(tracker.snapshot())
     again.apply([half])
     kept = [(one.reward, one.groups) for one in again.windows("t")]
     assert kept == [("progress", 2), ("value", 3), ("rubric", 1)]
@@ -214,9 +214,9 @@ def test_versions_of_one_lineage_share_a_window_and_retire_what_one_version_woul
     ]
     assert retired[0] == retired[1] and None not in retired[0]
     assert retired[2] == [None] * 40, "each version by itself has seen a single group"
-    assert [len(tracker.state()["rows"]) for tracker in (many, one)] == [40, 40]
+    assert [len(tracker.snapshot()["rows"]) for tracker in (many, one)] == [40, 40]
     taken = Tracker(ZONES)
-    taken.load(many.state())
+    taken.restore(many.snapshot())
     assert list(taken.windows()) == list(many.windows()) == list(one.windows())
 
 
@@ -359,7 +359,7 @@ def test_a_standing_tells_that_a_task_was_shown_otherwise_before() -> None:
     )
     whole = fold(*groups)
     taken = Tracker(ZONES)
-    taken.load(whole.state())
+    taken.restore(whole.snapshot())
     for tracker in (whole, taken):
         assert [tracker.standing("t", after).switched for after in (0, 1, 2)] == [True, True, False]
         assert (tracker.standing("t", 0).groups, tracker.standing("u", 0).switched) == (1, False)

@@ -11,7 +11,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.analysis.containment import Text
-from rods.gates.requests import look_ups
+from rods.gates.texts import look_ups
 from rods.prompts import load
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later

@@ -15,9 +15,8 @@ from rods.daemon.authors.base import Assignment
 from rods.environments.base import Environment, Result
 from rods.errors import InfrastructureError
 from rods.family.environments.kind import ScenarioKind, replayed_scenario
-from rods.gates import varied
-from rods.gates.ground_truth import brief
-from rods.gates.records import Checked
+from rods.gates import Checked
+from rods.gates.ground_truth import brief, can_vary
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn
@@ -162,6 +161,6 @@ def test_a_world_that_breaks_is_no_fault_of_the_scenario(
 
 def test_a_scenario_without_its_witness_is_not_varied(sample: Sample) -> None:
     _, task, _ = sample
-    assert varied(task) and not varied(replace(task, provenance={}))
+    assert can_vary(task) and not can_vary(replace(task, provenance={}))
     with pytest.raises(ValueError, match="has a witness that cannot be read"):
-        varied(replace(task, provenance={"witness": [{"name": "look"}]}))
+        can_vary(replace(task, provenance={"witness": [{"name": "look"}]}))

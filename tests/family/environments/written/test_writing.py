@@ -20,13 +20,13 @@ from rods.conversations import Script as Scripted
 from rods.environments.base import checks
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
-from rods.errors import RodsError, UserError
+from rods.errors import BudgetSpent, RodsError, UserError
 from rods.family.environments.checking.scenarios import WitnessCall, played
 from rods.family.environments.settings import Writing
 from rods.family.environments.verbs import write_worlds
 from rods.family.environments.written.record import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.writing import WorldOrder, WrittenWorld, write_world
-from rods.llm import BudgetSpent, Client
+from rods.llm import Client
 from rods.tasks import OpenTask, read_tasks
 
 pytestmark = pytest.mark.slow

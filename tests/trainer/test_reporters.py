@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rods.errors import UserError
-from rods.trainer import trackers
+from rods.trainer import reporters
 from rods.trainer.conformance import CONFIG
 from rods.trainer.stream import open_stream
 
@@ -36,7 +36,7 @@ with open_stream("run", config="run.toml", from_step=first - 1 if first > 1 else
 
 
 def recording(seen: list[tuple[str, int, dict[str, float]]]) -> Any:
-    def opened(stack: Any, run: Any, tag: str, step: int) -> trackers.Log:
+    def opened(stack: Any, run: Any, tag: str, step: int) -> reporters.Log:
         seen.append(("opened", step, {}))
         stack.callback(seen.append, ("closed", step, {}))
 
@@ -52,8 +52,8 @@ def test_each_step_is_told_once_it_is_on_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[str, int, dict[str, float]]] = []
-    monkeypatch.setattr(trackers, "OPENED", {"wandb": recording(seen)})
-    monkeypatch.setattr(trackers, "find_spec", lambda name: True)
+    monkeypatch.setattr(reporters, "OPENED", {"wandb": recording(seen)})
+    monkeypatch.setattr(reporters, "find_spec", lambda name: True)
     (tmp_path / "run.toml").write_text(
         CONFIG.replace('sync = "lockstep"', "").replace(
             "operation = {", 'operation = { report_to = ["wandb"],'

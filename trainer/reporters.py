@@ -1,10 +1,11 @@
 """What a run reports to beside its folder, `operation.report_to`; each needs its package. A start
-goes on in the tracker's run of the starts before it, whatever killed them.
+goes on in the dashboard's run of the starts before it, whatever killed them.
 
-Accelerate has trackers, too, but they want its state of processes, which joins a group wherever a
+Accelerate has such, too, but they want its state of processes, which joins a group wherever a
 launcher has set its variables: not for a trainer that has a group of its own, or no torch.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,13 +18,15 @@ from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import content_id
 from rods.errors import UserError
+from rods.faults import LABELS
+from rods.turn_statistics import dynamics, label_counts
 
-PROJECT = "rods"  # unless the tracker's own variable names another
+PROJECT = "rods"  # unless the dashboard's own variable names another
 # takes numbers by name, and the step that they are of
 Log = Callable[[Mapping[str, float], int], Any]
 
 
-class Trackers(ExitStack):
+class Reporters(ExitStack):
     """Those of `run`, each opened when the first numbers come, and closed with this. Raises
     UserError where a package is missing."""
 
@@ -55,8 +58,31 @@ class Trackers(ExitStack):
         """Reports how the run stands behind its last step, as `rods/<gauge>`."""
         if self._names:
             self.log(
-                {f"rods/{name}": value for name, value in log.gauges().items()}, log.state.last_step
+                {f"rods/{name}": value for name, value in gauges(log).items()}, log.state.last_step
             )
+
+
+def gauges(log: TrainerLog) -> dict[str, float]:
+    """For dashboards: zones, pool and staging, and of the last step that was written by `log` the
+    mean `reward`, the share of each label (`label/<label>`), of turns with calls (`turns/calling`),
+    and the replies a turn (`turns/replies`); what is not known is left out."""
+    groups = log.last_groups
+    counts = label_counts(groups)
+    turns = dynamics(groups)
+    labels = {f"label/{label}": counts[label] / counts.total() for label in LABELS if counts}
+    rewards = [
+        rollout["reward"]
+        for group in groups
+        for rollout in group["rollouts"]
+        if rollout["reward"] is not None
+    ]
+    means = {
+        "reward": math.fsum(rewards) / len(rewards) if rewards else None,
+        "turns/calling": turns.calling_share,
+        "turns/replies": turns.replies_a_turn,
+    }
+    present = {name: value for name, value in means.items() if value is not None}
+    return {**log.state.gauges(), **labels, **present}
 
 
 def _wandb(opened: ExitStack, run: Run, tag: str, step: int) -> Log:
