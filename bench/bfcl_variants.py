@@ -21,15 +21,17 @@ from typing import Any
 
 from bench.figures import Figure, run
 from bench.fixtures.official_checker import verdicts
+from rods.analysis.containment import stems
 from rods.analysis.profile import Profile, distance, edges_apart, profile, topology_apart
+from rods.composing.lexicon import CLAUSE, lexicon
 from rods.config import Config
 from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.pipeline import Pipeline
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.gates.similarity import SimilarityIndex, held_out_index
-from rods.gates.texts import look_ups
+from rods.gates.texts import ENOUGH, asked
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl import tasks
 
@@ -210,6 +212,34 @@ def measure(quick: bool) -> list[Figure]:
         Figure("corrupted ground truths that fail it", broken, "share", reach=0.95),
     ]
     return figures
+
+
+def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool]:
+    """The calls (turn, index) that change nothing and only feed a later call of their turn, and
+    whether the user asks for each: whether a clause of the turn asks for it and for no other
+    call."""
+    world = environment.reset(task.state)
+    results: list[list[Result]] = []
+    idle = set()
+    before = world.snapshot() if environment.features.snapshot else None
+    for turn, calls in enumerate(task.calls):
+        results.append([])
+        for index, call in enumerate(calls):
+            results[turn].append(world.call(call))
+            after = world.snapshot() if environment.features.snapshot else None
+            if before == after:
+                idle.add((turn, index))
+            before = after
+    edges = profile(environment, task, results).edges
+    feeding = {producer for producer, consumer, _ in edges if producer[0] == consumer[0]}
+    book = lexicon(environment)
+    asked_for = {}
+    for turn, index in sorted(feeding & idle):
+        names = [call.name for call in task.calls[turn]]
+        scores = [book.asks(stems(clause), names) for clause in CLAUSE.split(asked(task, turn))]
+        meant = [[name for name, amount in score.items() if amount >= ENOUGH] for score in scores]
+        asked_for[turn, index] = [names[index]] in meant
+    return asked_for
 
 
 def narrated(environment: Environment, tasks: Sequence[Task]) -> float:

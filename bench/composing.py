@@ -25,7 +25,7 @@ from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import Gates
 from rods.environments.loading import Environments
-from rods.gates import drafts
+from rods.gates.texts import style
 from rods.tasks import Task
 from rods.worlds.desk import fresh_tasks, generate, tools
 from rods.worlds.desk.tools import State
@@ -191,7 +191,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
         task = task_types.apply(catalogue, desk, draft, texts, seed.type, rng)
     except ComposeError:
         return None
-    return None if drafts.judge(catalogue, desk, task, draft) else task
+    return None if style(task, catalogue.book.longest + wording.SLACK) else task
 
 
 if __name__ == "__main__":

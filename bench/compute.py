@@ -31,9 +31,9 @@ from rods.buffers.run.creation import create_run
 from rods.buffers.run.run import Run
 from rods.config import parse_config
 from rods.daemon.attempt_worker import Inline
-from rods.daemon.attempts import compute_of
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
+from rods.daemon.compute import compute_of
 from rods.daemon.pipeline import Pipeline
 from rods.gates.similarity import held_out_index
 from rods.worlds import desk
@@ -154,7 +154,8 @@ async def _written(
         await asyncio.gather(*(work(waiting, key) for _ in range(at_once)))
 
     # a worker imports, and reads the run
-    await all_of(50 * (compute.places if compute else 1), "warm")
+    places = compute.status()["compute"]["places"] if compute else 1
+    await all_of(50 * places, "warm")
     written.clear()
     killing = asyncio.create_task(_kill(kill, written, count)) if kill else None
     began = time.perf_counter()

@@ -41,9 +41,8 @@ from rods.episode.engine import Message, StepTrace, Trace, TurnTrace, Verdict
 from rods.family.feedback.failures import pattern, shape
 from rods.family.feedback.gates import GroundTruthValues, feedback_faults
 from rods.family.feedback.hints import hint
-from rods.gates.drafts import unnatural
 from rods.gates.ground_truth import run as played
-from rods.gates.texts import leaks
+from rods.gates.texts import leaks, unnatural
 from rods.interfaces import Shown
 from rods.llm import wire
 from rods.llm.records import Completion
@@ -364,7 +363,7 @@ def _gates() -> dict[str, tuple[Reader, tuple[str, ...]]]:
 
     return {
         "leaks": (_refusing(lambda text: leaks(world, said(text))), ("", "use ")),
-        "drafts": (lambda text: unnatural(text, 40), ("",)),
+        "style": (lambda text: unnatural(text, 40), ("",)),
         "the phrase book": (
             _refusing(lambda text: read(book, world, said(text), results)),
             ("", task.script[0]),

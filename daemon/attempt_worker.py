@@ -1,5 +1,5 @@
 """Makes attempts, and runs gates, in a process beside a daemon, or on another machine
-(rods.daemon.attempts)."""
+(rods.daemon.compute)."""
 
 import asyncio
 import resource
@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from rods.config import Config
-from rods.daemon.attempts import AnyOrder, GateOrder
 from rods.daemon.authors.base import Attempted
 from rods.daemon.authors.procedural import by_rules
+from rods.daemon.compute import AnyOrder, GateOrder
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
-from rods.gates import Checked, check
+from rods.gates import check
+from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 
 T = TypeVar("T")

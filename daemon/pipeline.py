@@ -42,8 +42,8 @@ from rods.daemon.authors.base import (
 from rods.environments.base import Environment
 from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.faults import FINAL, PATCHABLE
-from rods.gates import Checked, check
-from rods.gates.ground_truth import abridged, brief
+from rods.gates import check
+from rods.gates.ground_truth import Checked, abridged, brief
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 

@@ -17,11 +17,11 @@ from rods.buffers.usage import UsageLog
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.config import Config
-from rods.daemon.attempts import compute_of
 from rods.daemon.authors.base import Asking, StagedAuthor, TaskKind
 from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.authors.procedural import IN_FLIGHT, by_rules
+from rods.daemon.compute import compute_of
 from rods.daemon.pipeline import TasksWithCalls
 from rods.environments.base import Environment
 from rods.errors import UserError

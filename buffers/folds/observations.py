@@ -50,7 +50,7 @@ class Observations:
 
     # what the live steps say about each task; another object after a rewind, as the folds are
     tracker: Tracker
-    folds: dict[str, Any]  # of extensions, by name (rods.extension.StepFold)
+    folds: dict[str, Any]  # of extensions, by name (rods.rules.step_folds.StepFold)
     last_step: int  # live and closed; 0 before the first
     # live step → places of its epoch's order that it took, where not `training.batch_tasks`
     drawn: dict[int, int]

@@ -27,7 +27,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Gates
 from rods.environments.base import Environment, Results
 from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdict_of_gate
-from rods.gates import Checked
+from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
@@ -85,11 +85,6 @@ class Assignment(Generic[V]):
         """The most tools that the variant shows where `usual` are shown otherwise: no more than its
         seed shows, so that the choice among them is as hard."""
         return min(usual, len(self.seed.tools))
-
-    @property
-    def problem(self) -> str:
-        """What was wrong with the attempt before; "" in blind retry."""
-        return self.failures[-1].detail if self.failures else ""
 
     def rng(self, purpose: str) -> random.Random:
         """A fresh generator, the same for the same attempt, plan and purpose: a plan that is
@@ -337,7 +332,7 @@ class Attempted(Generic[V]):
 
 class Places(Protocol):
     """Where attempts are made if not in the daemon's threads, and gates run of what models write
-    (`rods.daemon.attempts.Compute`)."""
+    (`rods.daemon.compute.Compute`)."""
 
     async def attempt(self, assignment: Assignment[V]) -> Attempted[V]:
         """What comes of an attempt of an author that only computes. Raises InfrastructureError."""

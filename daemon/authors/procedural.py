@@ -18,7 +18,7 @@ from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Asking, Assignment, Judgement, T, Texts, in_thread
 from rods.environments.base import Environment, Results, kept
 from rods.faults import Defect
-from rods.gates import drafts
+from rods.gates.texts import style
 from rods.tasks import Task, TaskType
 
 # seeds at a time, more gain nothing: one is composed while the other waits for a disk
@@ -145,8 +145,9 @@ class ProceduralAuthor:
     async def judge(
         self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
-        longest = self.catalogue.book.longest + wording.SLACK
-        defects = await self._compute(drafts.judge, self.environment, task, draft, longest)
+        defects = style(task, self.catalogue.book.longest + wording.SLACK)
+        if task.type == "long_context" and not task_types.lengthened(task, draft):
+            defects = [Defect("gt_unfixable", "no part of a long context is longer than the draft")]
         return Judgement(
             "; ".join(defect.reason for defect in defects) or "no rule objects", tuple(defects)
         )

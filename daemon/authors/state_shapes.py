@@ -4,8 +4,8 @@ Appendix F).
 A state is made of *records*, whose fields are fixed, and *maps* from names or numbers to entries of
 one kind. A patch may change fields and add entries to maps. It may not bring fields that the world
 does not know, change a type, replace an object by something else, or use a word as a key where
-numbers are keys. An empty object tells nothing about its entries: there only the environment knows,
-which may say so by a `state_schema` (JSON Schema of its state)."""
+numbers are keys. An empty object tells nothing about its entries: there only the environment
+knows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from rods.analysis import containment
 from rods.canonical import canonical
-from rods.environments.base import Environment
 
 RefusalKind = Literal[
     "unknown_class",
@@ -26,9 +25,6 @@ RefusalKind = Literal[
     "too_large",
 ]
 Path = tuple[str, ...]
-# words of JSON Schema
-BINDING = ("enum", "const", "minimum", "maximum", "minLength", "maxLength", "pattern")
-DEEPEST = 8  # places of a state whose type holds itself
 # characters of one text in a patch, and entries of one list or object: no world needs more
 LARGEST = 20_000
 KINDS: Mapping[type, str] = {
@@ -64,21 +60,19 @@ def refusals(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[PatchRe
     return list(_in_object(state, patch, (), record=True))
 
 
-def walk(
-    value: Any, where: Path = (), shape: Path = (), *, record: bool = True
-) -> Iterator[tuple[Path, Path, Any]]:
-    """(path, shape, value) of every map in a state, and of every value in it that is no object and
-    no list. The path has `*` for places of lists, the shape also for the keys of maps."""
+def walk(value: Any, where: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Any]]:
+    """(path, value) of every map in a state, and of every value in it that is no object and no
+    list. The path has `*` for places of lists."""
     if isinstance(value, Mapping):
         if keyed := is_map(value, record=record):
-            yield where, shape, value
+            yield where, value
         for key, item in value.items():
-            yield from walk(item, (*where, key), (*shape, "*" if keyed else key), record=keyed)
+            yield from walk(item, (*where, key), record=keyed)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from walk(item, (*where, "*"), (*shape, "*"))
+            yield from walk(item, (*where, "*"))
     else:
-        yield where, shape, value
+        yield where, value
 
 
 def leaves(value: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -95,54 +89,12 @@ def contents(value: Any) -> set[bytes]:
     return {canonical(leaf) for _, leaf in containment.leaves(value, keys=True)}
 
 
-def allowed(environment: Environment, state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What may stand in the fields of a state, by dotted path (`*`: any key or number), in words of
-    JSON Schema: as the environment's `state_schema` says, else the options of the tools' arguments
-    of that name, where they fit."""
-    options: dict[str, list[Any]] = {}
-    for parameter in (
-        parameter for tool in environment.tools().values() for parameter in tool.parameters
-    ):
-        options.setdefault(parameter.name, []).extend(parameter.schema.get("enum", ()))
-    held: dict[Path, list[Any]] = {}
-    for _, shape, value in walk(state):
-        if not isinstance(value, Mapping):
-            held.setdefault(shape, []).append(value)
-    guessed: dict[str, dict[str, Any]] = {}
-    for shape, values in held.items():
-        if shape and (enum := options.get(shape[-1])) and all(value in enum for value in values):
-            guessed[".".join(shape)] = {"enum": list(dict.fromkeys(enum))}
-    schema = getattr(environment, "state_schema", {})
-    return guessed | {
-        ".".join(where): words for where, words in _bound(schema, schema.get("$defs", {}))
-    }
-
-
 def nested(path: Path, value: Any) -> dict[str, Any]:
     """The patch that sets `value` at `path` (at least one name)."""
     for key in reversed(path):
         value = {key: value}
     patch: dict[str, Any] = value
     return patch
-
-
-def _bound(
-    schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()
-) -> Iterator[tuple[Path, Any]]:
-    """(path, binding words) of every field that a schema binds by more than its type. `types`: its
-    "$defs"."""
-    schema = {**types.get(str(schema.get("$ref", "")).rpartition("/")[2], {}), **schema}
-    some = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
-    if len(some) == 1:
-        yield from _bound(some[0], types, where)
-    if words := {word: schema[word] for word in BINDING if word in schema}:
-        yield where, words
-    if len(where) < DEEPEST:
-        for name, inner in schema.get("properties", {}).items():
-            yield from _bound(inner, types, (*where, name))
-        for inner in (schema.get("additionalProperties"), schema.get("items")):
-            if isinstance(inner, Mapping):
-                yield from _bound(inner, types, (*where, "*"))
 
 
 def _in_object(

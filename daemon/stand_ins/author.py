@@ -9,15 +9,13 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
-from rods.analysis.schemas import Checker
+from rods.daemon.authors.state_shapes import Path, nested
 from rods.daemon.authors.state_shapes import leaves as state_leaves
-from rods.daemon.authors.state_shapes import nested
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 
 # share of samples that the judge rejects, so that the refinement has something to do
@@ -28,7 +26,6 @@ CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 COMPOSES = 0.5
 DRAWS = 100  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
-ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
 FEEDS = re.compile(
@@ -37,17 +34,13 @@ FEEDS = re.compile(
 REFUSED = re.compile(r"^(\w+): ", re.MULTILINE)
 ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
-ALLOWED = re.compile(r"^(\S+): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
 NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
 REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
-CHANGES = re.compile(r"^(?:Please )?(?:change|set|update) [^.]+\.?$", re.IGNORECASE)  # to something
 LISTING = "What matters here is "
-# a name, or several words
-NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")
 
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
 
@@ -119,47 +112,24 @@ def values(asked: Asked) -> Answer:
 
 
 def world(asked: Asked) -> Answer:
-    """The same world with other names: of what looks like one and stands nowhere else, the last
-    word is new, unless the request says that it may not stand there. Where nothing is text of
-    several words, with another number."""
-    counts = Counter(leaf for _, leaf in leaves(asked.state, keys=True) if isinstance(leaf, str))
-    names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
-    fresh = iter([name for name in names if name not in counts])
-    allowed = [
-        (path, Checker(json.loads(words)))
-        for path, words in ALLOWED.findall(asked.fields["allowed"])
+    """The same world with another end of its longest text of several words that stands there once;
+    with another number where there is none, or where that was refused."""
+    counts = Counter(leaf for _, leaf in leaves(asked.state, keys=True))
+    texts = [
+        (path, leaf)
+        for path, leaf in state_leaves(asked.state)
+        if isinstance(leaf, str) and " " in leaf and counts[leaf] == 1
     ]
-
-    def renamed(part: Any, *where: str) -> Any:
-        if isinstance(part, dict):
-            return {key: renamed(value, *where, key) for key, value in part.items()}
-        # a list of texts rather holds options, or names of things elsewhere
-        if isinstance(part, list):
-            return [item if isinstance(item, str) else renamed(item, *where, "*") for item in part]
-        if not isinstance(part, str) or counts[part] > 1 or not NAMED.fullmatch(part):
-            return part
-        first, _, last = part.rpartition(" ")
-        name = next(fresh, last)
-        other = f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
-        fits = all(
-            checker.fits(other) for path, checker in allowed if fnmatchcase(".".join(where), path)
-        )
-        return other if fits else part
-
-    changes = {} if asked.again else _changes(asked.state, renamed(asked.state))
-    return {
-        "state": changes
-        or _other_text(asked.state, next(fresh, "amber"))
-        or _other_number(asked.state, asked.chance)
-    }
+    if not texts or asked.again:
+        return {"state": _other_number(asked.state, asked.chance)}
+    path, text = max(texts, key=lambda leaf: len(leaf[1]))
+    return {"state": nested(path, f"{text} {asked.chance.choice(WORDS)}")}
 
 
 def patch(asked: Asked) -> Answer:
     """One of the usual remedies: a switch that is off, something closed, an amount that is low."""
-    changes = [{"path": path, "value": value} for path, value in _remedies(asked.state)]
-    return {
-        "patch": [asked.chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]
-    }
+    changes = [nested(path, value) for path, value in _remedies(asked.state)]
+    return {"patch": asked.chance.choice(changes or [{"nothing": 0}])}
 
 
 # Stage III: words.
@@ -257,20 +227,11 @@ def leave_open(asked: Asked) -> Answer:
 
 
 def _left_open(text: str, words: str) -> str:
-    """`text` as a person says it who leaves a value out: "for some days", "a bike" for "bike 12",
-    nothing for ", with the fault brakes" and "to 555-0142", else "the right one"."""
+    """`text` as a person says it who leaves a value out: without ", with the day monday", else with
+    "the right one"."""
     value = rf"'?{re.escape(words)}'?(?!\w)"
-    link = "to|by|for|of|with|and|at|from"
-    for pattern, instead in (
-        (rf"(?:,| and)? with (?:the|an) (?:[a-z]+ )+?(?:of )?{value}", ""),
-        (rf" of the [a-z]+ {value}| to {value}(?=[.,])", ""),
-        (rf"\b(an? [a-z]+) of {value}", r"\1"),
-        (rf"\b({link}) {value} (?!{link})([a-z]+?)s?\b", r"\1 some \2s"),
-        (rf"\ban? {value} (?=[a-z])", "a "),
-        (rf"\b(?:the ((?:[a-z]+ )?[a-z]+)|(?!(?:{link}|the)\b)([a-z]+)) {value}", r"a \1\2"),
-    ):
-        text = re.sub(pattern, instead, text)
-    text = re.sub(r"\ba (?=[aeiou])", "an ", re.sub("^([^,]*) and with ", r"\1, with ", text))
+    text = re.sub(rf"(?:,| and) with the (?:[a-z]+ )+{value}", "", text)
+    text = re.sub("^([^,]*) and with ", r"\1, with ", text)
     return re.sub(rf"(?:\b(?:the|an?) )?{value}", "the right one", text, flags=re.IGNORECASE)
 
 
@@ -291,17 +252,6 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         key: _changes(old[key], value) if isinstance(value, dict) else value
         for key, value in other.items()
     }
-
-
-def _other_text(state: dict[str, Any], word: str) -> dict[str, Any]:
-    """The change by which the longest text of several words, if there is one, ends in another."""
-    texts = [
-        (path, value)
-        for path, value in state_leaves(state)
-        if isinstance(value, str) and " " in value
-    ]
-    path, value = max(texts, key=lambda leaf: len(leaf[1]), default=((), ""))
-    return nested(path, f"{value} {word}") if path else {}
 
 
 def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any]:
@@ -325,58 +275,19 @@ def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any
     return _changes(state, other(state))
 
 
-def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(part, dict):
-        for name, value in part.items():
-            yield from _remedies(value, f"{path}.{name}" if path else name)
-    elif part is False:
-        yield path, True
-    elif part == "Closed":
-        yield path, "Open"
-    elif isinstance(part, (int, float)) and not isinstance(part, bool) and 0 <= part < 50:
-        yield path, part * 10 + 100
+def _remedies(state: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for path, value in state_leaves(state):
+        if value is False:
+            yield path, True
+        elif value == "Closed":
+            yield path, "Open"
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 50:
+            yield path, value * 10 + 100
 
 
 def _saying(clause: str, name: str, value: Any) -> str:
-    """`clause` with a value, as people type it where it speaks of what the value is for ("some
-    days", "a bike", "a kind of bike", "by its model"), else behind it."""
-    words = _words(value)
-    noun = re.escape(name)
-    if words.isdecimal() and name.endswith("s"):
-        counted = name[:-1] if words == "1" else name
-        sentence, hits = re.subn(
-            rf"\b(?:some|a number of) {noun}\b", f"{words} {counted}", clause, count=1
-        )
-    elif name in ("kind", "type", "sort") and not words.isdecimal():
-        article = "an" if words[:1].lower() in "aeiou" else "a"
-        sentence, hits = re.subn(rf"\ban? {noun} of (?=\w)", f"{article} {words} ", clause, count=1)
-    else:
-        sentence, hits = re.subn(
-            rf"\bby (?:its |their |the )?{noun}\b", f"with the {name} {words}", clause, count=1
-        )
-    if not hits:
-        amount = name in ("amount", "sum", "total")
-        identifier = any(letter.isdigit() for letter in words)
-        article = "an " if amount else "" if identifier else "the "
-        between = " of" if amount else ""
-        sentence, hits = re.subn(
-            rf"\b(?:an?|another) (\w+ )??{noun}\b",
-            lambda at: (
-                f"{'the ' if at[1] and not amount else article}{at[1] or ''}{name}{between} {words}"
-            ),
-            clause,
-            count=1,
-        )
-    if not hits and CHANGES.search(clause) and re.search(rf"\b{noun}\b", clause):
-        return f"{clause} to {words}"
-    if hits:
-        return sentence
-    behind = (
-        f"an {name} of {words}"
-        if name in ("amount",)
-        else f"the {name if name.islower() else 'value'} {words}"
-    )
-    return f"{clause}{' and' if ', with ' in clause else ','} with {behind}"
+    """`clause` with a value behind it, under its name."""
+    return f"{clause}{' and' if ', with ' in clause else ','} with the {name} {_words(value)}"
 
 
 def _imperative(summary: str) -> str:
@@ -387,17 +298,7 @@ def _imperative(summary: str) -> str:
         .strip()
         .partition(" ")
     )
-    for ending, instead in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("ss", "ss"),
-        ("s", ""),
-    ):
-        if verb.endswith(ending):
-            verb = verb.removesuffix(ending) + instead
-            break
+    verb = re.sub("(?<=ss|ch|sh)es$|(?<!s)s$", "", re.sub("ies$", "y", verb))
     return f"{verb} {rest}".strip() or "see to the next thing"
 
 
@@ -406,17 +307,9 @@ def _pointing(text: str, words: str) -> str:
     if words in text:
         return text
     noun = _noun(words)
-    if (
-        CHANGES.search(text)
-        and re.search(rf"\bthe {noun}\b", text)
-        and not re.search(rf"\ban? {noun}\b", text)
-    ):
-        return f"{text.removesuffix('.')} to {words}{'.' if text.endswith('.') else ''}"
     text, count = re.subn(
         rf"\b(?:an?|the|another|that)(?: \w+)?? {noun}\b(?! number)", lambda _: words, text, count=1
     )
-    if not count:
-        text, count = re.subn(rf"\bby {noun}\b", lambda _: f"by {words}", text, count=1)
     return (
         text if count else f"{text.rstrip('.')}, I mean {words}{'.' if text.endswith('.') else ''}"
     )
@@ -431,26 +324,24 @@ def _words(value: Any) -> str:
     return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-ROLES = {
-    "planner": Role(plan),
-    "parameters": Role(values),
-    "initial_state": Role(world),
-    "config_patch": Role(patch, "only after a failure that the world may be the reason of"),
-    "rewrite_turns": Role(lambda asked: {"queries": _requests(asked)}),
-    "query": Role(lambda asked: {"query": _requests(asked)}),
-    "refine_rewrite": Role(
-        lambda asked: {"query": _request(asked, asked.fields["calls"])},
-        "only after gates or judge objected to the words of one turn",
-    ),
-    "query_verification": Role(
-        lambda asked: {"verdict": ["aligned"] * int(asked.fields["count"]), "problem": ""}
-    ),
-    "judge_quality": Role(judge),
-    "refine_classify": Role(classify, "only after the judge rejected a sample"),
-    "miss_func": Role(
-        lambda asked: {"function": asked.chance.choice(asked.fields["choices"].split(", "))}
-    ),
-    "miss_func_verify": Role(lambda asked: {"served": "no"}),
-    "miss_param": Role(leave_open),
-    "miss_param_verify": Role(lambda asked: {"known": "no"}),
+ROLES: dict[str, Role] = {
+    "planner": plan,
+    "parameters": values,
+    "initial_state": world,
+    "config_patch": patch,
+    "rewrite_turns": lambda asked: {"queries": _requests(asked)},
+    "query": lambda asked: {"query": _requests(asked)},
+    "refine_rewrite": lambda asked: {"query": _request(asked, asked.fields["calls"])},
+    "query_verification": lambda asked: {
+        "verdict": ["aligned"] * int(asked.fields["count"]),
+        "problem": "",
+    },
+    "judge_quality": judge,
+    "refine_classify": classify,
+    "miss_func": lambda asked: {
+        "function": asked.chance.choice(asked.fields["choices"].split(", "))
+    },
+    "miss_func_verify": lambda asked: {"served": "no"},
+    "miss_param": leave_open,
+    "miss_param_verify": lambda asked: {"known": "no"},
 }

@@ -127,9 +127,7 @@ class StandIn:
         here."""
         asked = read(request)
         if asked is not None:
-            return written(
-                self.roles[asked.template].answer(asked), constrained=asked.schema is not None
-            )
+            return written(self.roles[asked.template](asked), constrained=asked.schema is not None)
         schema = schema_of(request)  # a check of the endpoint, for instance
         if schema is None:
             return "This is no language model: it answers what the daemon asks, by rule."

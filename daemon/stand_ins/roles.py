@@ -35,10 +35,4 @@ class Asked:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """How a template's questions are answered; `when`: the occasion that brings one that few seeds
-    meet."""
-
-    answer: Callable[[Asked], Answer]
-    when: str = ""
+Role = Callable[[Asked], Answer]  # answers the questions of a template

@@ -60,8 +60,7 @@ repeats it), lengths, and the limits of `[gates]`. Further,
   (`gates.contamination`), rollouts that the machinery broke count for nobody, and those cut by
   length make no zones;
 - beside the schema of a tool the prompt shows examples of values that the world takes at that
-  moment, and the planner which functions it refuses at the start; its plan is rehearsed in the
-  seed's world;
+  moment, and the planner which functions it refuses at the start;
 - HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no
   catalogue; with `pipeline.recipes = true` an environment's recipes are such functions;
 - the adversarial forms are made by rules that know what may be taken away; a model chooses and

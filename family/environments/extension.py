@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 from rods.family.environments.settings import WriterRoles, Writing
 
 if TYPE_CHECKING:
-    from rods.gates.records import Reason
-
     from rods.calls import Call
     from rods.daemon.authors.base import TaskKind
     from rods.environments.base import Environment
     from rods.family.provides import Provides
+    from rods.faults import Reason
     from rods.tasks import AnyTask, OpenTask
 
 

@@ -29,8 +29,7 @@ from rods.family.environments.procedural.skeletons import (
     topic_names,
 )
 from rods.faults import Gate, GateRejection, Reason
-from rods.gates import Checked
-from rods.gates.ground_truth import brief, foreign, oversized, unknown
+from rods.gates.ground_truth import Checked, brief, foreign, oversized, unknown
 from rods.gates.similarity import SimilarityIndex, contamination
 from rods.gates.texts import leaks
 from rods.gates.values import ungrounded

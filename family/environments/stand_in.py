@@ -224,8 +224,8 @@ def _tool(document: dict[str, Any]) -> Tool:
     return Tool(document["name"], "any", document["description"], tuple(parameters))
 
 
-ROLES = {
-    role.__name__: Role(role)
+ROLES: dict[str, Role] = {
+    role.__name__: role
     for role in (
         *(
             topic_filter,

@@ -9,7 +9,6 @@ from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 # a refusal of a value
 ABSENT = re.compile(r"\bno\b|not found|invalid|unknown|does not exist", re.IGNORECASE)
 LOOKS = re.compile(r"(?:find|search|list|get|view|look)")  # names of tools that look something up
-WHEN = "of a failure that repeats, not of a seed"
 
 
 def feedback(asked: Asked) -> Answer:
@@ -54,4 +53,4 @@ def judge_feedback(asked: Asked) -> Answer:
     return {**good, "approved": True, "suggestion": ""}
 
 
-ROLES = {"feedback": Role(feedback, WHEN), "feedback_judge": Role(judge_feedback, WHEN)}
+ROLES: dict[str, Role] = {"feedback": feedback, "feedback_judge": judge_feedback}

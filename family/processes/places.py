@@ -14,7 +14,7 @@ from typing import Any
 from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
-from rods.daemon.attempts import AnyOrder, LostWorker
+from rods.daemon.compute import AnyOrder, LostWorker
 from rods.gates.similarity import SimilarityIndex
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -29,7 +29,7 @@ def places(run: Run, held_out: SimilarityIndex) -> Sequence["Process"]:
 
 
 class Process:
-    """A place for one worker (rods.daemon.attempts.Place)."""
+    """A place for one worker (rods.daemon.compute.Place)."""
 
     at_once = 1
 

@@ -12,7 +12,7 @@ from typing import Any
 from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
-from rods.daemon.attempts import AnyOrder, LostWorker
+from rods.daemon.compute import AnyOrder, LostWorker
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
 
@@ -63,7 +63,7 @@ def _cores() -> int:
 
 
 class Actor:
-    """A place for one worker (rods.daemon.attempts.Place)."""
+    """A place for one worker (rods.daemon.compute.Place)."""
 
     at_once = AT_ONCE
 

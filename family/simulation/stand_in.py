@@ -237,9 +237,9 @@ def _level(dimension: str, text: str) -> int:
     return next(level for level in range(3) if every[f"{dimension}_{level}"] == text)
 
 
-ROLES = {
-    "simulated_task": Role(errand),
-    "simulated_tool": Role(tool),
-    "simulated_user": Role(user),
-    "simulated_verifier": Role(verdict),
+ROLES: dict[str, Role] = {
+    "simulated_task": errand,
+    "simulated_tool": tool,
+    "simulated_user": user,
+    "simulated_verifier": verdict,
 }

@@ -39,20 +39,6 @@ _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)|\"")
 
 
 @dataclass(frozen=True, slots=True)
-class TurnReading:
-    """How a turn was understood. `unexplained`: the indexes of calls that no phrase asks for (from
-    the first that does not fit to the end of the turn). `left`: the words that ask for something
-    else."""
-
-    unexplained: tuple[int, ...] = ()
-    left: tuple[str, ...] = ()
-
-    @property
-    def understood(self) -> bool:
-        return not self.unexplained and not self.left
-
-
-@dataclass(frozen=True, slots=True)
 class Thing:
     """A value that an earlier recipe gave, and the noun that names it (None: unknown)."""
 
@@ -73,11 +59,11 @@ class _Clause:
 
 def read(
     catalogue: Catalogue, environment: Environment, task: Task, results: Results
-) -> list[TurnReading]:
-    """How each turn is read, with a request right before it that no call served. `results`: of the
-    ground truth."""
+) -> list[bool]:
+    """Whether each turn is understood, with a request right before it that no call served.
+    `results`: of the ground truth."""
     reader = _Reader(catalogue, environment, task, results)
-    return [reader.read(turn) if calls else TurnReading() for turn, calls in enumerate(task.calls)]
+    return [not calls or reader.understands(turn) for turn, calls in enumerate(task.calls)]
 
 
 class _Reader:
@@ -104,7 +90,7 @@ class _Reader:
         self.last: dict[str, Any] = {}
         self.sure = True
 
-    def read(self, turn: int) -> TurnReading:
+    def understands(self, turn: int) -> bool:
         self.turn = turn
         self.calls = self.task.calls[turn]
         self.results = self.all_results[turn]
@@ -116,27 +102,25 @@ class _Reader:
             rest = asked[supplies.end() :].strip() if supplies else ""
             asked = f"{self.task.script[turn - 1]} {rest}".rstrip()
         self.text = plain(asked)
-        self.furthest = 0
         self.scenes: dict[int, Scene] = {}
-        best: tuple[tuple[str, ...], list[_Clause]] | None = None
+        best: tuple[int, list[_Clause]] | None = None
         for number, clauses in enumerate(self._partitions(0, 0, self.things)):
             left = self._left([clause.span for clause in clauses])
-            if best is None or len(left) < len(best[0]):
+            if best is None or left < best[0]:
                 best = left, clauses
             if not left or number == READINGS:
                 break
         if best is None:
             self.sure = False
-            return TurnReading(tuple(range(self.furthest, len(self.calls))))
+            return False
         self._remember(best[1])
-        return TurnReading((), best[0])
+        return best[0] == 0
 
     def _partitions(
         self, start: int, after: int, things: Mapping[str, Thing]
     ) -> Iterator[list[_Clause]]:
         """Every way to part the calls from `start` on into recipes that are asked for, in this
         order, in the text from `after` on, where `things` have been given."""
-        self.furthest = max(self.furthest, start)
         if start == len(self.calls):
             yield []
             return
@@ -196,8 +180,9 @@ class _Reader:
             self.scenes[start] = Scene(world.snapshot(), {}, self.narrative, {})
         return self.scenes[start]
 
-    def _left(self, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-        """The words outside `spans` that no frame, link or story has."""
+    def _left(self, spans: Sequence[tuple[int, int]]) -> int:
+        """How many words outside `spans` no frame, link or story has: they ask for something
+        else."""
         letters = list(self.text)
         for begin, end in spans:
             letters[begin:end] = " " * (end - begin)
@@ -205,9 +190,7 @@ class _Reader:
             WORD.findall(plain(str(value))) for value in (*self.narrative.values(), *self.wanted)
         )
         ordinary = _common_words(self.catalogue).union(*story)
-        return tuple(
-            word for word in dict.fromkeys(WORD.findall("".join(letters))) if word not in ordinary
-        )
+        return len(set(WORD.findall("".join(letters))) - ordinary)
 
 
 def _values(

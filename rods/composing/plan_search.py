@@ -336,10 +336,9 @@ class PlanSample:
             )
         return total
 
-    def unplanned(self, recipes: Sequence[Recipe], missed: Counter[tuple[int, str]]) -> str:
-        """What the shape wanted, why most fillings were `missed`, and the nearest recipe for the
-        turn at fault (else the fullest) with what keeps it out. `recipes` are those that might
-        come."""
+    def unplanned(self, recipes: Sequence[Recipe]) -> str:
+        """What the shape wanted, and the nearest recipe for the fullest turn with what keeps it
+        out. `recipes` are those that might come."""
         text = ""
         classes_of = self.shape.classes
         if classes_of is not None:
@@ -348,16 +347,9 @@ class PlanSample:
                 for turn in classes_of
             )
             text = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
-        if most := missed.most_common(2):
-            text += (
-                f"; of {missed.total()} plans "
-                f"{' and '.join(f'{count} {why}' for (_, why), count in most)}"
-            )
         if not self.catalogue.recipes:
             return text
-        turn = most[0][0][0] if most else -1
-        if turn < 0:
-            turn = max(range(len(self.shape.counts)), key=self.shape.counts.__getitem__)
+        turn = max(range(len(self.shape.counts)), key=self.shape.counts.__getitem__)
 
         def apart(recipe: Recipe) -> tuple[int, bool]:
             classes = Counter(self.groups[tool] for tool in recipe.tools)

@@ -111,8 +111,6 @@ def plan(
     ]
     fitting: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
-    # turn at fault (-1: the whole) and why, of each filling not taken
-    missed: Counter[tuple[int, str]] = Counter()
     start = Prefix()
     if not recipes or max(shape.counts) - 1 > most_calls(catalogue, recipes):
         tries = 0
@@ -132,34 +130,24 @@ def plan(
             candidate.seeks_depth = True
             candidate.spare = limits.profile_edges if limits is not None else 0
         if not candidate.fill(recipes, deep if number % 2 else ()):
-            turn = len(candidate.turns)
-            depth = candidate.table.depth
-            whole = turn == len(shape.counts)
-            missed[
-                (-1, f"came to depth {depth}")
-                if whole
-                else (turn, f"found nothing fitting for turn {turn}")
-            ] += 1
             continue
         tools = Counter(
             tool for turn in candidate.turns for recipe in turn for tool in recipe.tools
         )
         if seed is not None and tools == other:
-            missed[-1, "had the seed's very tools"] += 1
             continue
         cost = candidate.cost(tools)
         # a closer look: the cost knows classes and counts, the distance the whole graph
         if root is not None:
             seen = outline(candidate.turns, groups, type)
-            if limits is not None and limits.profile and (far := isomorphic(root, seen, limits)):
-                missed[-1, f"were too far from the seed ({far[0]})"] += 1
+            if limits is not None and limits.profile and isomorphic(root, seen, limits):
                 continue
             cost += NEAR * distance(root, seen) + EDGE * edges_apart(root.links, seen.links)
         fitting.append((cost, number, candidate.turns))
         if cost == 0 and root is None:
             break
     if not fitting:
-        why = sample().unplanned(recipes, missed)
+        why = sample().unplanned(recipes)
         what = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
         raise ComposeError("no_pattern", what)
     return sample().planned(min(fitting)[2], narrative)

@@ -330,6 +330,18 @@ def padded(
     return state, texts
 
 
+def lengthened(task: Task, draft: Draft) -> bool:
+    """Whether a long context is longer than its draft, by its state or, where a flag pads the
+    world, by its results."""
+    drafted = sum(len(bound.result.text) for calls in draft.turns for bound in calls)
+    length = sum(len(text) for texts in task.provenance["results"] for text in texts)
+    return _size(task.state) > _size(draft.state) or length > drafted
+
+
+def _size(state: Any) -> int:
+    return 1 + sum(map(_size, state.values())) if isinstance(state, Mapping) else 1
+
+
 def _shown(
     catalogue: Catalogue,
     environment: Environment,

@@ -2,14 +2,12 @@
 functions that return reasons, none when the task passed. `check` asks them all, in the paper's
 order, as `[gates]` switches them."""
 
-from dataclasses import dataclass
-
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment
 from rods.faults import Gate, GateRejection, Reason
-from rods.gates.ground_truth import arguments, misjudged, replayed, tools
+from rods.gates.ground_truth import Checked, arguments, misjudged, replayed, tools
 from rods.gates.missing import missing
 from rods.gates.similarity import SimilarityIndex, contamination, repeats
 from rods.gates.texts import leaks, requests
@@ -17,19 +15,6 @@ from rods.gates.values import grounding, referents
 from rods.tasks import Task
 
 __all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests"]
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none:
-    it is accepted).
-
-    `results` is None when the ground truth could not be run at all (another environment, an illegal
-    state), `profile` when it could not, or calls tools that the environment lacks."""
-
-    results: Results | None
-    profile: Profile | None
-    rejections: tuple[GateRejection, ...]
 
 
 def check(

@@ -5,9 +5,10 @@ from the task's own state, in a fresh instance; `tools` are visible where they a
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from rods.analysis.profile import Profile
 from rods.calls import Call
 from rods.composing.lexicon import lexicon
 from rods.config import Gates
@@ -15,10 +16,23 @@ from rods.conversations import Checks
 from rods.environments.base import Environment, Results, checks, reference
 from rods.errors import InfrastructureError
 from rods.extension import Door
-from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, Reason
+from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, GateRejection, Reason
 from rods.tasks import AnyTask, OpenTask, Task
 
 DIGEST = "sha256:"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none:
+    it is accepted).
+
+    `results` is None when the ground truth could not be run at all (another environment, an illegal
+    state), `profile` when it could not, or calls tools that the environment lacks."""
+
+    results: Results | None
+    profile: Profile | None
+    rejections: tuple[GateRejection, ...]
 
 
 class StateRejected(Exception):

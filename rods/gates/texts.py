@@ -10,7 +10,9 @@ call has as a value may be said whatever it looks like.
 docs/gates.md says how both are found. A call counts as asked for when the words of its turn ask for
 its tool, or when a later call of the turn cannot do without it. A turn whose calls the
 environment's phrase book explains (`parse_wording`) needs no such evidence. A request that no call
-of its own turn serves is read together with the turn that serves it."""
+of its own turn serves is read together with the turn that serves it.
+
+`style` is no gate: it judges for an author that asks nobody."""
 
 import re
 from collections.abc import Iterator, Sequence, Set
@@ -19,13 +21,12 @@ from typing import Any
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import world_before
-from rods.analysis.profile import profile
 from rods.calls import Call
-from rods.composing.lexicon import CLAUSE, lexicon
+from rods.composing.lexicon import lexicon
 from rods.composing.parse_wording import read
 from rods.conversations import Persona
-from rods.environments.base import Environment, Result, Results
-from rods.faults import Reason
+from rods.environments.base import Environment, Results
+from rods.faults import Defect, Reason
 from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask, Task
 
 ARTEFACTS = re.compile(
@@ -79,6 +80,9 @@ def _leaks(text: str, hidden: Set[str], plain: Set[str], values: str) -> Iterato
         yield f"holds the artefact {artefact[0]!r}"
 
 
+DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
+# "the another", but not "the The Great Gatsby": the second in small letters
+ARTICLES = re.compile(r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)\b")
 # of a lexicon's weight: about one telling word of a document, or a share of the phrases
 ENOUGH = 0.8
 # where the request also says a value of the call, or it takes up what was shown: any word at all
@@ -117,7 +121,7 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
     if not doubtful:
         return []
     readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
-    unread = [place for place in doubtful if readings is None or not readings[place[0]].understood]
+    unread = [place for place in doubtful if readings is None or not readings[place[0]]]
     return [
         Reason(f"nobody asks for {task.calls[turn][index]}", turn, index) for turn, index in unread
     ]
@@ -148,34 +152,6 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     without = [world.call(call) for call in calls[index + 1 :]]
     pairs = zip(without, results[turn][index + 1 :], strict=True)
     return any(now.error is not None and before.error is None for now, before in pairs)
-
-
-def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool]:
-    """The calls (turn, index) that change nothing and only feed a later call of their turn, and
-    whether the user asks for each: whether a clause of the turn asks for it and for no other
-    call."""
-    world = environment.reset(task.state)
-    results: list[list[Result]] = []
-    idle = set()
-    before = world.snapshot() if environment.features.snapshot else None
-    for turn, calls in enumerate(task.calls):
-        results.append([])
-        for index, call in enumerate(calls):
-            results[turn].append(world.call(call))
-            after = world.snapshot() if environment.features.snapshot else None
-            if before == after:
-                idle.add((turn, index))
-            before = after
-    edges = profile(environment, task, results).edges
-    feeding = {producer for producer, consumer, _ in edges if producer[0] == consumer[0]}
-    book = lexicon(environment)
-    asked_for = {}
-    for turn, index in sorted(feeding & idle):
-        names = [call.name for call in task.calls[turn]]
-        scores = [book.asks(stems(clause), names) for clause in CLAUSE.split(asked(task, turn))]
-        meant = [[name for name, amount in score.items() if amount >= ENOUGH] for score in scores]
-        asked_for[turn, index] = [names[index]] in meant
-    return asked_for
 
 
 def undone(task: Task, results: Results) -> list[Reason]:
@@ -213,3 +189,34 @@ def _same(thing: Any, value: Any) -> bool:
     folded = " ".join(thing.casefold().split()).strip(".,!?")
     other = " ".join(str(value).casefold().split())
     return folded in other or (not is_small(value) and other in folded)
+
+
+def style(task: Task, longest: int) -> list[Defect]:
+    """The texts that no user would type, in more than `longest` words among them (004 Appendix G,
+    gate 4, as far as rules can judge)."""
+    return [
+        Defect("query_fixable", issue, turn if task.calls[turn] else turn + 1)
+        for turn, text in enumerate(task.script)
+        if text != RETURN_SENTENCE
+        for issue in unnatural(text, longest)
+    ]
+
+
+def unnatural(text: str, longest: int) -> list[str]:
+    """Why no user would type `text`, which may have `longest` words."""
+    reasons = []
+    if (
+        not text
+        or text != text.strip()
+        or "  " in text
+        or text[-1] not in ".!?"
+        or text[0].islower()
+    ):
+        reasons.append(f"not written in sentences: {text!r}")
+    if phrase := next(
+        (match[0] for pattern in (DOUBLED, ARTICLES) if (match := pattern.search(text))), None
+    ):
+        reasons.append(f"says {phrase!r}")
+    if len(text.split()) > longest:
+        reasons.append(f"{len(text.split())} words long, over {longest}")
+    return reasons

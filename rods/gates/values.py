@@ -366,7 +366,7 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
     named = set[str]()
     for turn, calls in enumerate(task.calls):
         request = Text.of(asked(task, turn))
-        understood = readings is not None and readings[turn].understood
+        understood = readings is not None and readings[turn]
         for index, call in enumerate(calls):
             parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
             named |= nouns_of(call.arguments)

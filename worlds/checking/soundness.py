@@ -14,7 +14,7 @@ from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
 from rods.composing.task_types import padded
 from rods.composing.wording import word
 from rods.environments.base import Environment, Tool
-from rods.gates.drafts import ARTICLES, DOUBLED
+from rods.gates.texts import ARTICLES, DOUBLED
 
 TRIES = 20  # fresh worlds in which a recipe is tried
 MENDS = 3  # of one of them

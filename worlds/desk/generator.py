@@ -22,8 +22,8 @@ from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.gates import drafts
 from rods.gates.similarity import SimilarityIndex
+from rods.gates.texts import style
 from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Split, Task, TaskType
 from rods.worlds.desk import personas
 from rods.worlds.desk.catalogue import catalogue
@@ -137,7 +137,7 @@ def fresh_task(
             task, draft = _compose(book, environment, type, size, rng)
         except ComposeError:
             continue
-        if not drafts.judge(environment, task, draft, book.book.longest + wording.SLACK):
+        if not style(task, book.book.longest + wording.SLACK):
             return task, draft
     raise AssertionError("unreachable: attempts never end")
 

@@ -304,7 +304,7 @@ def padded(
     meant = frozenset(map(stem, spoken))
     maps = [
         (path, value)
-        for path, _, value in walk(state)
+        for path, value in walk(state)
         if isinstance(value, Mapping) and "*" not in path
     ]
     filled = 0
@@ -355,7 +355,7 @@ def _stems(key: str, entry: Any) -> frozenset[str]:
     """The words of an entry's key and values that may say which one is meant, without their
     endings; the keys of maps in it are values, the names of a record's fields say nothing."""
     values = (
-        " ".join(value) if isinstance(value, Mapping) else str(value) for *_, value in walk(entry)
+        " ".join(value) if isinstance(value, Mapping) else str(value) for _, value in walk(entry)
     )
     return frozenset(map(stem, WORD.findall(" ".join((key, *values)).lower()))) - COMMON
 

@@ -2,8 +2,7 @@
 and whether they do.
 
 A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs,
-so a plan is tried in the seed's world before it is taken, and flows are inferred from texts,
-results and state afterwards."""
+so flows are inferred from texts, results and state afterwards."""
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from rods.analysis.containment import key_of, leaves
 from rods.analysis.flows import Flow, infer, value_of
 from rods.analysis.profile import Position, chains
-from rods.composing.bind import Choice, Chooser, realise, spoken
+from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Assignment, with_calls
@@ -24,7 +23,6 @@ from rods.environments.base import Environment, Parameter, reference
 from rods.gates.values import Mention, is_amount, keys_of, mentions, referent
 from rods.tasks import Task
 
-TRIALS = 4
 Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
@@ -105,49 +103,6 @@ def feeding(assignment: Assignment[Task]) -> Mapping[Position, list[int]]:
     for producer, consumer, _ in assignment.profile.edges:
         producers.setdefault(consumer, []).append(order[producer])
     return producers
-
-
-def rehearse(prober: Prober, assignment: Assignment[Task], plan: Plan) -> Draft:
-    """Plays a plan of single tools in the prober's world, with values that work there where some
-    do. Raises ComposeError: `conversation_construct_failed` where calls can use nothing that those
-    return which feed them in the root, `func_sample_failed` for a function that the world refuses
-    in its place whatever the values."""
-    fed = set[Position]()
-    reached = set[Position]()
-    played = list[Draft]()
-    furthest: ComposeError | None = None
-    for number in prober.each("the plan that was written", range(TRIALS)):
-        chance = prober.chooser(assignment.rng(f"trial {number}"))
-
-        def choose(choice: Choice, chance: Chooser = chance) -> Any:
-            reached.add((choice.turn, choice.place))
-            if prober.here(choice).fed:
-                fed.add((choice.turn, choice.place))
-            return chance(choice)
-
-        try:
-            played.append(realise(prober.environment, prober.catalogue, plan, prober.state, choose))
-        except ComposeError as error:
-            if furthest is None or len(error.before) > len(furthest.before):
-                furthest = error
-        if played and fed >= prober.feeding.keys():
-            break
-    flat = [name for turn in plan.turns for name in turn.tools]
-    issues = []
-    involved = list[str]()
-    for turn, place in sorted(prober.feeding.keys() & reached - fed):
-        taker = plan.turns[turn].tools[place]
-        givers = [flat[number] for number in prober.feeding[turn, place]]
-        issues.append(
-            f"{taker} in turn {turn + 1} can use nothing that {' or '.join(givers)} returns"
-        )
-        involved += [taker, *givers]
-    if issues:
-        raise ComposeError("conversation_construct_failed", "; ".join(issues), functions=involved)
-    if not played and furthest is not None:
-        detail = f"turn {(furthest.turn or 0) + 1}: in the world as it stands, {furthest.detail}"
-        raise ComposeError("func_sample_failed", detail, functions=furthest.functions)
-    return with_inferred_flows(prober.environment, prober.catalogue, assignment, played[-1])
 
 
 def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:

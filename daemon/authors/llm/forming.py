@@ -28,7 +28,6 @@ from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
 from rods.gates import missing
-from rods.gates.drafts import lengthened
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
@@ -205,7 +204,7 @@ async def check_form(context: Context, assignment: Assignment[Task], draft: Draf
     )
     partial = PartialTask(context, assignment, draft, type, texts)
     task = await context.compute(partial.task)
-    if type == "long_context" and not lengthened(task, draft):
+    if type == "long_context" and not task_types.lengthened(task, draft):
         raise ComposeError(
             "no_pattern", "its world cannot be made longer around these calls: choose others"
         )

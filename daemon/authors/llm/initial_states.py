@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rods.asking import AnswerForm, Unreadable, obj
+from rods.asking import AnswerForm, Unreadable
 from rods.calls import Call
 from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
@@ -20,16 +20,12 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.state_shapes import PatchRefusal, Path, allowed, leaves, nested, refusals
+from rods.daemon.authors.state_shapes import PatchRefusal, Path, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
 from rods.tasks import Task
 
 NO_PLAN = "(none yet: the functions for it could not be found)"
-PATHS = 60  # offered to a constrained answer
-PATCHES = 4  # in one answer
-VALUE = {"anyOf": [{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]}
-ENTRY = {"anyOf": [*VALUE["anyOf"], {"type": "object"}, {"type": "array"}]}
 
 
 async def initial_state(
@@ -73,11 +69,9 @@ async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan)
             raise Unreadable("state changes nothing: the new conversation needs data of its own")
         return new
 
-    may = showing.allowed(allowed(context.environment, old))
-    fields = {
-        **showing.setting(context.catalogue, plan, old, context.asker.roles.state.world),
-        "allowed": may,
-    }
+    room = context.asker.roles.state.world
+    may = showing.state_schema(context.environment, room)
+    fields = {**showing.setting(context.catalogue, plan, old, room), "allowed": may}
     form = AnswerForm({"state": {"type": "object"}})
     sections = ["allowed"] if may else []
     try:
@@ -108,7 +102,7 @@ async def patch(
     acting = await context.compute(effective, environment, state, error.before)
 
     def read(answer: dict[str, Any]) -> dict[str, Any]:
-        proposed = patch_of(state, answer["patch"])
+        proposed: dict[str, Any] = answer["patch"]
         _refuse(refusals(state, proposed))
         if deep_merge(state, proposed) == state:
             _refuse([PatchRefusal("no_change", (), "the state is like this already")])
@@ -121,21 +115,19 @@ async def patch(
         if idle := [call for call in acting if call not in still]:
             _refuse([PatchRefusal("preempts", (), f"{idle[0]} would have nothing left to do")])
 
-    may = showing.allowed(allowed(environment, state))
+    room = context.asker.roles.patch.world
+    may = showing.state_schema(environment, room)
     fields = {
         "error": error.type,
         "function": error.function or "(unknown)",
         "detail": error.detail,
         "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
-        "state": showing.state(state, context.asker.roles.patch.world),
+        "state": showing.state(state, room),
         "tested": "; ".join(map(str, acting)),
         "allowed": may,
     }
     sections = [*(["allowed"] if may else []), *(["tested"] if acting else [])]
-    tool = environment.tools().get(error.function or "")
-    change = _change_schema(state, "" if tool is None else tool.group)
-    changes = {"type": "array", "items": change, "minItems": 1, "maxItems": PATCHES}
-    form = AnswerForm({"patch": changes}, guiding=frozenset({"patch"}))
+    form = AnswerForm({"patch": {"type": "object"}})
     try:
         accepted = await context.ask(
             assignment,
@@ -151,37 +143,6 @@ async def patch(
         return None
     context.patches = deep_merge(context.patches, accepted)
     return deep_merge(state, accepted)
-
-
-def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
-    """One nested patch from a list of {path, value}; a path's names are those of the state, which
-    may hold dots: the longest that it knows is taken at each step. Raises Unreadable."""
-    patch: dict[str, Any] = {}
-    if not isinstance(changes, list):
-        raise Unreadable("patch must be a list")
-    for change in changes:
-        if (
-            not isinstance(change, dict)
-            or not isinstance(change.get("path"), str)
-            or "value" not in change
-        ):
-            raise Unreadable('each change needs a "path" (text) and a "value"')
-        names: list[str] = []
-        rest = change["path"].strip().strip(".")
-        here = state
-        while rest:
-            keys = [key for key in here if rest == key or rest.startswith(f"{key}.")]
-            name = max(keys, key=len) if keys else rest.partition(".")[0]
-            names.append(name)
-            rest = rest[len(name) + 1 :]
-            below = here.get(name)
-            here = below if isinstance(below, Mapping) else {}
-        if not names:
-            raise Unreadable("a path is empty")
-        patch = deep_merge(patch, nested(tuple(names), change["value"]))
-    if not patch:
-        raise Unreadable("there is no change")
-    return patch
 
 
 def effective(
@@ -231,19 +192,3 @@ def _illegal(environment: Environment, state: Mapping[str, Any]) -> str:
     except ValueError as error:
         return str(error) or "it does not say why"
     return ""
-
-
-def _change_schema(state: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The schema of one change: a path that the state has, with a value of any plain type; or any
-    path, with any value. Of many paths those of the API class `group` are offered first, switches
-    and amounts before texts."""
-    plain = [
-        (path, value)
-        for path, value in leaves(state)
-        if path and isinstance(value, (str, int, float))
-    ]
-    # else as they stand
-    plain.sort(key=lambda leaf: (group not in leaf[0], len(leaf[0]), isinstance(leaf[1], str)))
-    paths = [".".join(path) for path, _ in plain[:PATHS]]
-    ways = [obj({"path": {"enum": paths}, "value": VALUE})] if paths else []
-    return {"anyOf": [*ways, obj({"path": {"type": "string", "maxLength": 120}, "value": ENTRY})]}

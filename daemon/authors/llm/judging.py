@@ -1,8 +1,7 @@
 """Stage IV, gate 4: a model judges by the paper's five criteria, and says where the root of a
 defect lies (004 Appendices C.4, C.5 and G). Asked again after stage V.
 
-Rules go first and cost no call: a task whose form is not its type's is `gt_unfixable`; a text that
-names functions or shows how it was made is `query_fixable`. In the joint form (`pipeline.calls =
+In the joint form (`pipeline.calls =
 "batched"`) one answer holds verdict, class and turn; in the paper's form a rejected sample is
 diagnosed by a call of its own."""
 
@@ -14,10 +13,8 @@ from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Assignment, Judgement, with_calls
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.llm.wording import LONGEST
 from rods.environments.base import Environment, Results
 from rods.faults import Defect
-from rods.gates import drafts
 from rods.tasks import Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
@@ -35,9 +32,6 @@ async def judge(
 ) -> Judgement:
     """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts
     itself."""
-    by_rules = drafts.judge, context.environment, task, draft, LONGEST
-    if defects := await context.compute(*by_rules):
-        return Judgement("; ".join(defect.reason for defect in defects), tuple(defects))
     roles = context.asker.roles
     joint = context.settings.calls == "batched"
     # One length for both texts: a grammar engine compiles each length once.

@@ -24,7 +24,6 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
-from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
@@ -152,16 +151,6 @@ async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
             turns, {"story": answer["narrative"].strip()} if assignment.narrative else {}, composed
         )
 
-    async def check(proposal: Plan) -> None:
-        try:
-            await check_form(
-                context,
-                assignment,
-                await context.compute(linking.rehearse, prober, assignment, proposal),
-            )
-        except ComposeError as error:
-            raise Unreadable(error.detail, error.type, error.functions) from None
-
     guidance = load("guidance").sections
     tools = context.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
@@ -188,12 +177,9 @@ async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
     }
     due |= {"compose": composes, "learn": assignment.failures}
     sections = [name for name, holds in due.items() if holds]
-    checked = check if wanted.depth is None else None
     guiding = frozenset(form) - {"narrative", "functions"}
     answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
-    return await context.ask(
-        assignment, "planner", fields, answers, read, check=checked, sections=sections
-    )
+    return await context.ask(assignment, "planner", fields, answers, read, sections=sections)
 
 
 def pattern(prober: Prober, assignment: Assignment[Task], rng: random.Random) -> Pattern:

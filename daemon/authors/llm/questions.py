@@ -17,8 +17,6 @@ from rods.config import PipelineSettings, Roles
 from rods.daemon.authors.base import Assignment, T, in_thread
 from rods.environments.base import Environment
 from rods.faults import ErrorType
-from rods.gates.texts import look_ups
-from rods.prompts import load
 from rods.tasks import Task
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
@@ -72,7 +70,6 @@ class Context:
     settings: PipelineSettings
     threads: Executor
     patches: dict[str, Any] = field(default_factory=dict)
-    look_ups: dict[str, str] = field(default_factory=dict)  # what prompts say of them, by root
 
     async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
         """`function(*arguments)`, computed in a thread; what it tells of itself holds meanwhile."""
@@ -94,18 +91,7 @@ class Context:
         **options: Any,
     ) -> T:
         """What `read` makes of the answer to one of the QUESTIONS; `options` are other fields of
-        Question. The field `look_ups` is filled in here: what is said to writers and checkers of
-        calls that only feed a later one, which are to be asked for where the root's user asks for
-        at least half of its own."""
-        if "look_ups" in load(template).fields:
-            if assignment.root.id not in self.look_ups:
-                asked_for = await self.compute(look_ups, self.environment, assignment.root)
-                narrated = 2 * sum(asked_for.values()) >= max(1, len(asked_for))
-                section = "narrated" if narrated else "silent"
-                self.look_ups[assignment.root.id] = self.asker.template("look_ups").sections[
-                    section
-                ]
-            fields = {"look_ups": self.look_ups[assignment.root.id], **fields}
+        Question."""
         stage, error = QUESTIONS[template]
         question = Question(template, fields, form, read, stage=stage, **options)
         return await self.asker.ask_keyed(

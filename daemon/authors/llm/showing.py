@@ -13,12 +13,11 @@ from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
-from rods.environments.base import Result, Tool
+from rods.environments.base import Environment, Result, Tool
 from rods.transcripts import LONGEST, line
 
 # characters before and after what a later call takes from a result that is cut, at least
 AROUND = 60
-FIELDS = 40  # of a state, whose bounds are shown
 # characters of a text, entries
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))
 
@@ -135,12 +134,11 @@ def state(state: Any, room: int) -> str:
     return _cut(json_line, room)
 
 
-def allowed(bounds: Mapping[str, Mapping[str, Any]]) -> str:
-    """What may stand in the fields of a state, one path a line; options first."""
-    ordered = sorted(
-        bounds.items(), key=lambda bound: "enum" not in bound[1] and "const" not in bound[1]
-    )
-    return "\n".join(f"{path}: {compact(words)}" for path, words in ordered[:FIELDS])
+def state_schema(environment: Environment, room: int) -> str:
+    """The environment's JSON Schema of its state, where it has one, in at most `room` characters;
+    else nothing."""
+    schema = getattr(environment, "state_schema", None)
+    return state(schema, room) if schema else ""
 
 
 def functions(tools: Mapping[str, Tool], draft: Draft, numbers: Iterable[int]) -> str:

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from rods.daemon.authors.state_shapes import allowed, is_map, leaves, refusals
-from tests.daemon.authors.catalogue_free import typed_environment as clinic
-from tests.daemon.authors.catalogue_free.test_own_environment import TOY
-from tests.environments import load
+from rods.daemon.authors.state_shapes import is_map, leaves, refusals
 
 STATE: dict[str, Any] = {
     "today": "monday",
@@ -67,22 +64,3 @@ def test_maps_have_like_entries_and_records_have_fields() -> None:
 
 def test_a_patch_is_taken_apart_leaf_by_leaf() -> None:
     assert list(leaves({"a": {"b": 1, "c": {}}})) == [(("a", "b"), 1), (("a", "c"), {})]
-
-
-def test_what_may_stand_in_a_state_is_what_its_types_say() -> None:
-    days = {"enum": ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]}
-    assert allowed(load(clinic.NAME), clinic.STATE) == {
-        "visits.*.patient": {"maxLength": 30},
-        "visits.*.day": days,
-        "visits.*.room": {"enum": ["North", "South"]},
-    }
-
-
-def test_without_types_the_options_of_an_argument_of_that_name_where_they_fit() -> None:
-    toy = load(f"{TOY}:environment")
-    notes = {"101": {"title": "red", "color": "blue"}, "102": {"title": "garden", "color": "red"}}
-    assert allowed(toy, {"notes": notes, "counters": {}}) == {
-        "notes.*.color": {"enum": ["red", "blue"]}
-    }
-    notes["102"]["color"] = "green"
-    assert allowed(toy, {"notes": notes}) == {}

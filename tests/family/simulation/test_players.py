@@ -27,7 +27,6 @@ from rods.errors import UserError
 from rods.family.simulation.players import simulation_of
 from rods.tasks import task_lines
 from rods.trainer import batches
-from rods.trainer.batches import jobs
 from rods.trainer.simulated import SimulatedPolicy
 from rods.trainer.training_run import TrainingRun
 from tests.family.simulation.conversations import DONE, drawn, witness
@@ -59,7 +58,7 @@ def trained(run: Run, steps: int = 2) -> None:
         training.begin(SimulatedPolicy(run.config))
         for _ in range(steps):
             batch = training.next_batch()
-            given = jobs(batch, run.config, run.players)
+            given = run.players.jobs(batch.tasks, run.config, batch.rules, batch.interface)
             told = {task.id: witness(task) for task in TASKS}
             left = [
                 iter([DONE] if place % 2 else told.get(job.task.id, [DONE]))
@@ -75,9 +74,7 @@ def trained(run: Run, steps: int = 2) -> None:
                 {"slot": place // 2, "rollout": place % 2, **one.as_json()}
                 for place, one in enumerate(traces)
             ]
-            training.record(
-                batch, batches.groups(batch, played, run.config, run.environments), kept
-            )
+            training.record(batch, batches.groups(batch, played, run.config, run.players), kept)
             training.after_update()
 
 

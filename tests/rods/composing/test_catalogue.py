@@ -13,8 +13,8 @@ from rods.composing.catalogue import Recipe, RecipeStep, Words, catalogue_for
 from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
-from rods.gates import drafts
 from rods.gates.ground_truth import run
+from rods.gates.texts import style
 from rods.tasks import TASK_TYPES
 from rods.worlds.checking.soundness import doubled, faults
 from tests.environments import load
@@ -171,9 +171,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
             task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
         except ComposeError:
             continue
-        accepted += not drafts.judge(
-            environment, task, draft, catalogue.book.longest + wording.SLACK
-        )
+        accepted += not style(task, catalogue.book.longest + wording.SLACK)
         assert True not in unfair(environment, task, run(environment, task)), (
             task.script,
             task.calls,

@@ -10,7 +10,7 @@ import pytest
 from rods.analysis.containment import Text
 from rods.composing import task_types, wording
 from rods.composing.records import ComposeError
-from rods.gates import drafts
+from rods.gates.texts import style
 from rods.tasks import RETURN_SENTENCE, TaskType
 from tests.rods.composing.drafts import DESK, STATE, desk, drafted, made, planned
 
@@ -103,7 +103,7 @@ def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_withou
 
 def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:
     for seed in range(8):
-        task, draft = made(planned(["see_day"], [], ["move_money", "see_team"]), "miss_param", seed)
+        task, _ = made(planned(["see_day"], [], ["move_money", "see_team"]), "miss_param", seed)
         team = task.calls[2][1].arguments["team"]
         gap = task.provenance["missing"][0]
         assert any(vague in task.script[1] for vague in desk().book.vague[gap["domain"]])
@@ -112,7 +112,7 @@ def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:
             and Text.of(task.script[2]).contains_exact(team)
             and Text.of(task.script[2]).contains_exact(gap["value"])
         )
-        assert drafts.judge(DESK, task, draft, desk().book.longest + wording.SLACK) == []
+        assert style(task, desk().book.longest + wording.SLACK) == []
 
 
 def test_value_that_was_said_before_is_never_the_missing_one() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.bfcl_variants import look_ups
 from rods.analysis.profile import profile
 from rods.calls import Call
 from rods.config import Gates
@@ -13,9 +14,10 @@ from rods.faults import GateRejection, Reason
 from rods.gates import check
 from rods.gates.ground_truth import abridged, arguments, replay, run, tools
 from rods.gates.similarity import SimilarityIndex
-from rods.gates.texts import look_ups
+from rods.gates.texts import style
 from rods.tasks import EnvironmentRef, Task
 from tests.environments import load
+from tests.rods.composing.drafts import desk, made, planned
 from tests.rods.toy_environment import Toy, World, environment
 
 TOY = environment()
@@ -225,3 +227,25 @@ def test_look_ups_are_calls_that_only_feed_a_later_one_and_are_asked_for_by_a_cl
     assert look_ups(desk, told) == {(0, 0): True}
     alone = replace(moved, script=("Find the launch.",), calls=(moved.calls[0][:1],), id="")
     assert look_ups(desk, alone) == {}, "what feeds nothing is what the user wants"
+
+
+@pytest.mark.parametrize(
+    ("text", "issue"),
+    [
+        ("Look it up. Please please.", "says 'Please please'"),
+        ("Take the one of the rooms.", "says 'the one of'"),
+        ("take the room.", "not written in sentences"),
+        ("Take the room", "not written in sentences"),
+        ("", "not written in sentences"),
+        ("Well then. " * 20 + "Go.", "words long"),
+    ],
+)
+def test_a_text_that_no_user_would_type_is_a_defect_of_the_turn_that_serves_it(
+    text: str, issue: str
+) -> None:
+    first, draft = made(planned(["see_day"], [], ["pay_vendor"]), "miss_func")
+    assert draft.turns and style(first, desk().book.longest) == []
+    spoilt = replace(first, script=(first.script[0], text, first.script[2]), id="")
+    (defect,) = style(spoilt, desk().book.longest)
+    assert issue in defect.reason
+    assert (defect.verdict, defect.turn) == ("query_fixable", 2)

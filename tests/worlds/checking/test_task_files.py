@@ -245,10 +245,9 @@ def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was
     )
     (note,) = (note for note in report.notes if note.startswith("line 10 cannot be varied"))
     assert (
-        "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans; of "
-        "400 plans" in note
+        "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans"
+        in note
     )
-    assert "had the seed's very tools" in note
     assert (
         "recipe take_back, which calls the seed's own find_book, give_back: write one of other "
         "tools" in note

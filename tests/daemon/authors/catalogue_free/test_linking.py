@@ -12,7 +12,6 @@ from bench.fixtures.llm_stub import Stub
 from rods.analysis.profile import profile
 from rods.calls import Call
 from rods.composing.catalogue import Scene
-from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
@@ -124,26 +123,6 @@ def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: Task
     for number in range(20):
         turns, _ = linking.tool_options(trying, given, given.rng(f"pattern {number}"))
         assert turns[turn][0] and not never.keys() & set(turns[turn][0])
-
-
-async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anything_else_is_asked(
-    stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = bare_environment.NAME
-    given = assignment(bare_environment.moved(seed("base")), load(name))
-    turns = [["list_team"] * count for count in given.profile.calls_per_turn]
-    with pytest.raises(
-        ComposeError, match=r"list_team in turn .* can use nothing that list_team returns"
-    ) as unfed:
-        linking.rehearse(prober(given), given, planned(name, *map(tuple, turns)))
-    assert unfed.value.functions == ("list_team",)
-    monkeypatch.setattr(linking, "pairs", lambda *_: [])  # offer what cannot feed, too
-    async with early(stub, "aloof", name, structured=False) as who:
-        with pytest.raises(ComposeError, match="can use nothing") as caught:
-            await who.author.plan(given)
-        assert caught.value.type == "conversation_construct_failed" and set(who.stages()) == {
-            "plan"
-        }
 
 
 async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:

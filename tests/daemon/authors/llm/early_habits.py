@@ -125,15 +125,15 @@ def mending(request: dict[str, Any]) -> str:
     )
     file = next(iter(state["files"]))
     proposals = [
-        ("", {"path": "fies.x", "value": 1}),
-        ("unknown_class", {"path": f"files.{file}.lockd", "value": False}),
-        ("unknown_field", {"path": f"files.{file}.locked", "value": "no"}),
-        ("changed_type", {"path": "files", "value": "a few files"}),
-        ("clobbers", {"path": f"files.{file}.locked", "value": False}),
+        ("", {"fies": {"x": 1}}),
+        ("unknown_class", {"files": {file: {"lockd": False}}}),
+        ("unknown_field", {"files": {file: {"locked": "no"}}}),
+        ("changed_type", {"files": "a few files"}),
+        ("clobbers", {"files": {file: {"locked": False}}}),
     ]
     said = str(request["messages"][-1]["content"]) if len(request["messages"]) > 2 else ""
     patch = next(proposal for word, proposal in reversed(proposals) if word in said)
-    return written(request, {"patch": [patch]})
+    return written(request, {"patch": patch})
 
 
 def fond_of_parties(request: dict[str, Any]) -> str:
@@ -189,10 +189,10 @@ def zealous(request: dict[str, Any]) -> str:
     """A critic that also does what the user is going to ask for, until it is told."""
     if role(request) != "config_patch":
         return good(request)
-    patches = [{"path": "files.memo.locked", "value": False}]
+    patch: dict[str, Any] = {"files": {"memo": {"locked": False}}}
     if len(request["messages"]) == 2:
-        patches.append({"path": "contacts.paul.team", "value": "legal"})
-    return written(request, {"patch": patches})
+        patch["contacts"] = {"paul": {"team": "legal"}}
+    return written(request, {"patch": patch})
 
 
 def lavish(request: dict[str, Any]) -> str:

@@ -117,7 +117,7 @@ def fields_of(request: dict[str, Any]) -> Fields:
         )
         return {"state": other_texts(old)}
     if name == "config_patch":
-        return {"patch": [{"path": "today", "value": "monday"}]}
+        return {"patch": {"today": "monday"}}
     return later_roles.good_fields(request)
 
 

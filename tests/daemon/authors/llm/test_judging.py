@@ -1,10 +1,9 @@
-"""Stage IV: rules without a call, five criteria, both classes of faults, and answers that are
+"""Stage IV: five criteria, both classes of faults, and answers that are
 none."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,36 +125,6 @@ async def test_a_judge_sees_the_story_and_has_room_for_what_it_thinks(
     assert story in body["messages"][1]["content"]
     schema = body["response_format"]["json_schema"]["schema"]["properties"]
     assert schema["reason"]["maxLength"] >= 2000 and schema["issue"]["maxLength"] >= 2000
-
-
-@pytest.mark.parametrize(
-    "leak",
-    [
-        "Thought Process: the user wants it.",
-        "Construct Query for the mail.",
-        "Step 1: look it up.",
-        'Use {"name": "send_mail", "parameters": {}}.',
-        "Call transfer_money for me.",
-        "Please do it <now>.",
-    ],
-)
-async def test_a_leak_fails_by_rule_before_any_call(stub: Stub, leak: str) -> None:
-    given, draft, task = await drafted()
-    leaked = replace(task, script=(*task.script[:-1], leak), id="")
-    async with later(stub) as it:
-        judgement = await it.author.judge(given, draft, leaked)
-        assert [(fault.verdict, fault.turn) for fault in judgement.defects][:1] == [
-            ("query_fixable", len(task.script) - 1)
-        ]
-        assert (await it.author.judge(given, draft, task)).defects == ()
-    assert it.stages() == ["judge"]  # only the sample without a leak reached the model
-
-
-async def test_a_form_that_is_not_its_type_s_fails_by_rule_before_any_call(stub: Stub) -> None:
-    given, draft, task = await drafted()
-    async with later(stub) as it:
-        judgement = await it.author.judge(given, draft, replace(task, type="miss_func", id=""))
-    assert {fault.verdict for fault in judgement.defects} == {"gt_unfixable"} and it.stages() == []
 
 
 @pytest.mark.parametrize("structured", [True, False])

@@ -26,7 +26,7 @@ FORM = AnswerForm(
 
 
 async def ask(asker: Asker, function: str | None = None, **options: Any) -> Any:
-    fields = {"turns": "…", "count": "1", "look_ups": "…"}
+    fields = {"turns": "…", "count": "1"}
     question = Question(
         "query_verification",
         fields,

@@ -4,20 +4,14 @@ function."""
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.analysis.containment import Text
-from rods.gates.texts import look_ups
-from rods.prompts import load
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
-from tests.daemon.authors.llm.world import playing
-from tests.daemon.pipelines import seed, settings, tasks
-from tests.environments import load as environment
+from tests.daemon.pipelines import seed, settings
 
 FORMS = [("batched", True), ("batched", False), ("per_turn", True), ("per_turn", False)]
 
@@ -90,44 +84,3 @@ async def test_in_the_paper_s_form_the_rewrite_starts_from_turns_worded_one_by_o
         async with later(stub, "comparing", calls=calls) as it:
             outcome = await it.bench.write(seed(), it.author)
         assert isinstance(outcome, Task) is accepted
-
-
-@pytest.mark.parametrize("way", ["silent", "narrated"])
-async def test_writers_and_checkers_are_told_the_same_of_look_ups_after_the_root_s_manner(
-    tmp_path: Path, way: str
-) -> None:
-    root = next(
-        task for task in tasks() if task.type == "base" and look_ups(environment("desk"), task)
-    )
-    found = look_ups(environment("desk"), root)
-    if way == "narrated":
-        words = " ".join(
-            f"{root.calls[turn][index].name.replace('_', ' ')}." for turn, index in found
-        )
-        root = replace(root, script=tuple(f"{text} {words}" for text in root.script), id="")
-    assert set(look_ups(environment("desk"), root).values()) == {way == "narrated"}
-    telling = {"query", "query_verification", "rewrite_turns", "judge_quality", "refine_rewrite"}
-    with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
-        async with later(stub, of=root, calls="per_turn") as it:
-            stub.use(playing("tests.daemon.authors.llm.early_habits:clumsy"))
-            del it.author.queries  # the model's
-            await it.bench.write(root, it.author)
-    bodies = [
-        json.loads(line)["messages"] for line in (tmp_path / "bodies").read_text().splitlines()
-    ]
-    systems = {
-        load(name).sections["system"].replace("{{", "{").replace("}}", "}"): name
-        for name in telling
-    }
-    sentence = load("look_ups").sections
-    told = {
-        systems[system["content"]]: user["content"]
-        for system, user, *_ in bodies
-        if system["content"] in systems
-    }
-    assert told.keys() == telling
-    for name, prompt in told.items():
-        assert (
-            sentence[way] in prompt
-            and sentence[{"silent": "narrated", "narrated": "silent"}[way]] not in prompt
-        ), name

@@ -15,8 +15,7 @@ from rods.daemon.authors.base import Assignment
 from rods.environments.base import Environment, Result
 from rods.errors import InfrastructureError
 from rods.family.environments.kind import ScenarioKind, replayed_scenario
-from rods.gates import Checked
-from rods.gates.ground_truth import brief, can_vary
+from rods.gates.ground_truth import Checked, brief, can_vary
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import OpenTask
 from tests.family.environments.procedural.seeds import drawn

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from rods.config import Operation
-from rods.daemon.attempts import AnyOrder, Compute, LostWorker
 from rods.daemon.authors.base import Assignment, Attempted
+from rods.daemon.compute import AnyOrder, Compute, LostWorker
 from rods.errors import InfrastructureError
 
 

@@ -10,7 +10,7 @@ admit nothing.
 import asyncio
 import math
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,7 +19,7 @@ from rods.config import COMPUTES, Gates, Operation
 from rods.daemon.authors.base import Assignment, Attempted, V
 from rods.errors import InfrastructureError
 from rods.functions import named_function
-from rods.gates import Checked
+from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
 from rods.tasks import Task
@@ -84,14 +84,13 @@ class Compute:
     to the next free place, alone, so that it can lose no others."""
 
     def __init__(self, operation: Operation, places: Sequence[Place]) -> None:
-        self.places = len(places)
         self.at_once = sum(place.at_once for place in places)
         self._seconds = operation.compute_seconds
-        self._all = places
+        self._places = places
         self._waiting: deque[_Asked] = deque()
-        self._free: deque[Place] | None = None
-        self._starting: set[asyncio.Task[None]] = set()
-        self._working: set[asyncio.Task[None]] = set()
+        self._some = asyncio.Event()  # set where some wait, and cleared by who finds none
+        self._serving: list[asyncio.Task[None]] = []  # a task for each place, from the first order
+        self._ready = 0
         self._lost = 0
 
     async def attempt(self, assignment: Assignment[V]) -> Attempted[V]:
@@ -108,26 +107,38 @@ class Compute:
         return checked
 
     async def _answer(self, order: AnyOrder) -> Any:
-        if self._free is None:
-            self._free = deque()
-            for place in self._all:
-                self._start(place)
+        if not self._serving:
+            self._serving = [asyncio.create_task(self._serve(place)) for place in self._places]
         asked = _Asked(order, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
-        self._give()
+        self._some.set()
         return await asked.answer
 
-    def _give(self) -> None:
-        """Has free places make what waits."""
-        while self._free and self._waiting:
-            place = self._free.popleft()
-            share = min(place.at_once, math.ceil(len(self._waiting) / self.places))
-            taken = [self._waiting.popleft()]
-            while not taken[0].lost and len(taken) < share and not self._waiting[0].lost:
-                taken.append(self._waiting.popleft())
-            _kept(self._working, self._made(place, taken))
+    async def _serve(self, place: Place) -> None:
+        """Has `place` take orders, with a new worker after each that is lost."""
+        while True:
+            await _renewed(place)
+            self._ready += 1
+            try:
+                while await self._made(place, await self._taken(place)):
+                    pass
+            finally:
+                self._ready -= 1
 
-    async def _made(self, place: Place, taken: Sequence[_Asked]) -> None:
+    async def _taken(self, place: Place) -> Sequence[_Asked]:
+        """What waits, as far as it is the place's share; one over which workers were lost stays
+        alone."""
+        while not self._waiting:
+            self._some.clear()
+            await self._some.wait()
+        share = min(place.at_once, math.ceil(len(self._waiting) / len(self._places)))
+        taken = [self._waiting.popleft()]
+        while not taken[0].lost and len(taken) < share and not self._waiting[0].lost:
+            taken.append(self._waiting.popleft())
+        return taken
+
+    async def _made(self, place: Place, taken: Sequence[_Asked]) -> bool:
+        """Whether the orders were answered, and the worker lives."""
         orders = [asked.order for asked in taken]
         try:
             answers = await asyncio.wait_for(place.make(orders), self._seconds * len(orders))
@@ -139,61 +150,46 @@ class Compute:
                 asked.lost += 1
                 if asked.lost < TRIES:
                     self._waiting.appendleft(asked)
+                    self._some.set()
                 elif not asked.answer.done():
                     text = f"{TRIES} workers were lost over it, the last one: {why}"
                     asked.answer.set_exception(InfrastructureError(text))
-            self._start(place)
+            return False
         except Exception as error:  # noqa: BLE001 - whoever awaits an answer has it raised
             for asked in taken:
                 if not asked.answer.done():
                     asked.answer.set_exception(error)
-            self._start(place)
-        else:
-            for asked, answer in zip(taken, answers, strict=True):
-                if not asked.answer.done():
-                    asked.answer.set_result(answer)
-            self._freed(place)
-
-    def _freed(self, place: Place) -> None:
-        assert self._free is not None, "somebody has given an order"
-        self._free.append(place)
-        self._give()
-
-    def _start(self, place: Place) -> None:
-        """Has `place` take orders once it has a new worker."""
-        _kept(self._starting, self._renewed(place))
-
-    async def _renewed(self, place: Place) -> None:
-        wait = PAUSE
-        while True:
-            try:
-                await place.renew()
-            except LostWorker as error:
-                log.warning("no worker", why=str(error), seconds=wait)
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, PAUSES)
-            else:
-                self._freed(place)
-                return
+            return False
+        for asked, answer in zip(taken, answers, strict=True):
+            if not asked.answer.done():
+                asked.answer.set_result(answer)
+        return True
 
     def status(self) -> dict[str, Any]:
         """Fields of the heartbeat."""
-        ready = self.places - len(self._starting) if self._free is not None else 0
-        return {"compute": {"places": self.places, "ready": ready, "lost": self._lost}}
+        counts = {"places": len(self._places), "ready": self._ready, "lost": self._lost}
+        return {"compute": counts}
 
     def close(self) -> None:
         """Ends the workers at once: what they are at is made anew at the next start."""
-        for task in self._starting | self._working:
+        for task in self._serving:
             task.cancel()
-        for place in self._all:
+        for place in self._places:
             place.end()
 
 
-def _kept(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    """Has `work` done in a task that is held by `tasks` meanwhile."""
-    task = asyncio.create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
+async def _renewed(place: Place) -> None:
+    """Returns once the place has a new worker."""
+    wait = PAUSE
+    while True:
+        try:
+            await place.renew()
+        except LostWorker as error:
+            log.warning("no worker", why=str(error), seconds=wait)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, PAUSES)
+        else:
+            return
 
 
 def compute_of(run: "Run", held_out: SimilarityIndex) -> Compute | None:
