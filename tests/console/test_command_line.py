@@ -267,7 +267,7 @@ def test_help_and_status_import_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_packages_of_the_user_with_plain_names_disturb_nothing(tmp_path: Path) -> None:
     for name in (
         "prompts",

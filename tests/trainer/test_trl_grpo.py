@@ -119,6 +119,7 @@ def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(
     assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_observations_are_durable_before_the_update_that_they_describe(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
