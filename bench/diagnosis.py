@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from bench.bfcl_parity.mutations import Mutations
 from bench.bfcl_parity.oracle import ORACLE
@@ -20,7 +20,7 @@ from bench.figures import Figure, run
 from bench.fixtures.faulty_turns import DIALECTS, FaultyEpisode, FaultyTurns, played, written
 from bench.fixtures.labelled_turns import labelled
 from rods.environments.loading import Environments
-from rods.episode.diagnosis import Reading, diagnose
+from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.family.benchmarks.bfcl.scorer import start
 from rods.faults import LABELS, SUCCESSES, Label
@@ -65,13 +65,8 @@ def measure(quick: bool, seed: str = str(SEED)) -> list[Figure]:
         figures.append(
             Figure(f"{world}: CPU time", 1000 * seconds / found.total(), "ms an episode")
         )
-    for reading in get_args(Reading):
-        agreed, turns = by_hand(reading)
-        figures.append(
-            Figure(
-                f"turns labelled as by hand, of {turns}, read by {reading}", agreed / turns, "share"
-            )
-        )
+    agreed, turns = by_hand()
+    figures.append(Figure(f"turns labelled as by hand, of {turns}", agreed / turns, "share"))
     agreed, failing, shared = agreement(QUICK if quick else MUTATED, random_seed)
     figures.append(
         Figure(
@@ -112,14 +107,14 @@ def confusion(world: str, count: int, random_seed: int) -> tuple[Counter[tuple[s
     return found, seconds
 
 
-def by_hand(reading: Reading = "cause") -> tuple[int, int]:
+def by_hand() -> tuple[int, int]:
     """How many of the turns that were labelled by hand have that label, and how many there are."""
     known = {task.provenance["id"]: task for task in tasks()}
     told = [
         (label, given)
         for environment in map(Environments().load, ("bfcl", "desk"))
         for episode in labelled(environment, known)
-        for label, given in zip(episode.labels, episode.told(environment, reading), strict=True)
+        for label, given in zip(episode.labels, episode.told(environment), strict=True)
     ]
     return sum(label == given for label, given in told), len(told)
 

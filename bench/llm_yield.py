@@ -52,12 +52,7 @@ def measure(quick: bool) -> list[Figure]:
             print(f"not measured: {NAME} ({reason})", file=sys.stderr)
             return figures + sided
         with LlmServer(Path(folder) / "server.log") as server:
-            endpoint = {
-                "model": NAME,
-                "urls": [server.url],
-                "concurrency": 32,
-                "slow_seconds": 600.0,
-            }
+            endpoint = {"model": NAME, "urls": [server.url], "concurrency": 32}
             return (
                 _measured(NAME, Path(folder) / "model", count, {**endpoint, "read_seconds": 600.0})
                 + figures

@@ -1,5 +1,4 @@
-"""Whether an environment that is served as an OpenEnv server and read back behind its address plays
-as it does here.
+"""Whether an environment behind an OpenEnv address plays as it does here.
 
 Claim: of 200 tasks each of desk and bfcl, every transcript is the same, prompts, answers and
 verdicts. Anchor: the same episodes in process. Command: `python -m bench.openenv_transcripts`.
@@ -21,6 +20,7 @@ from pathlib import Path
 import orjson
 
 from bench.figures import Figure, run
+from bench.fixtures.openenv_server import served
 from rods import dialects
 from rods.calls import Call
 from rods.canonical import keyed_random
@@ -32,7 +32,6 @@ from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import Task
 from rods.worlds.openenv.description import ENDING, OpenEnvDescription
-from rods.worlds.openenv.environment_server import served
 from rods.worlds.openenv.world import OpenEnvironment, introduced
 
 TASKS = 200

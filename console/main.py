@@ -10,14 +10,12 @@ on standard error, never a traceback.
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from cyclopts import App, Group
 
 from rods import commands
 from rods.environments.registry import having
-from rods.errors import EXIT_USER, complain
 from rods.extension import Door
 from rods.functions import named_function
 from rods.signals import ignore, interrupt, on_signal
@@ -93,24 +91,6 @@ def run(arguments: list[str], app: App | None = None) -> int:
     """Runs one verb and returns the exit code (rods.commands.run). Without arguments: the help."""
     app = app or application()
     arguments = arguments or ["--help"]
-    if not arguments[0].startswith("-") and arguments[0] not in app:
-        likely = " or ".join(f"`rods {verb}`" for verb in meant(arguments[0]))
-        asked = f" Did you mean {likely}?" if likely else ""
-        complain(
-            "rods",
-            f'Unknown command "{arguments[0]}".{asked} → `rods --help` lists verbs and options',
-        )
-        return EXIT_USER
     early = arguments[:1] == ["up"]  # while it creates the run: nothing has been started
     stopped = "stopped; start the same command again" if early else "interrupted"
     return commands.run(app, arguments, stopped, requeue=early)
-
-
-def meant(word: str) -> list[str]:
-    """What a person may want who tries `word` as a verb: known words for it, verbs below nouns,
-    likely slips."""
-    known: dict[str, list[str]] = {}
-    for name in verbs():
-        known.setdefault(name.split()[-1], []).append(name)
-    known |= OWN["meant"]
-    return [name for close in get_close_matches(word, known, n=1) for name in known[close]]

@@ -1,6 +1,5 @@
-"""What a run shows up to now, as data: figures, sentences, limits, and the plots that no other view
-of the page has. The page draws it (static/report.js); `make demo` and
-`rods dash --export` print its sentences.
+"""What a run shows up to now, as data: figures, sentences, limits, and where variants land. The
+page draws it (static/report.js); `rods dash --export` prints its sentences.
 
 All of it is computed from the columns of a `Follower`, whose lock the caller holds by
 `Follower.whole`. Only live records count: a restart of the trainer takes back the steps and epochs
@@ -8,58 +7,24 @@ beyond its checkpoint. report.toml has the words.
 """
 
 import tomllib
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.console.follower import DECISIONS, DYNAMICS, Follower
+from rods.console.follower import DECISIONS, Follower
 from rods.daemon.stand_ins import NAME
 from rods.evaluation.heldout import scored
 from rods.evaluation.scoring import too_few
-from rods.faults import LABELS
 from rods.observations import ROLES
-from rods.rules.zones import ZONES, zone_of
-from rods.turn_statistics import Dynamics, shares
+from rods.rules.zones import zone_of
 
 NONE = -1  # in place of a step
-MOST_DOTS = 2_000  # of a cloud, those that most groups share
 WORDS: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
 Values = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """`values`: as many as the plot has places on its x axis. `colour`: a name in style.css."""
-
-    label: str
-    colour: str
-    values: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """`bars` over `at`, or a `cloud`, whose only places are in `dots`: mean, variance, groups,
-    zone. `x` and `unit` say what the axes show; `marks`: vertical lines by what they mean;
-    `source`: the files behind it."""
-
-    name: str
-    title: str
-    caption: str
-    unit: str
-    source: str
-    kind: Literal["bars", "cloud"]
-    x: str
-    at: list[float] | None = None
-    series: tuple[Series, ...] = ()
-    marks: dict[str, list[float]] | None = None
-    dots: list[tuple[float, float, int, str]] | None = None
 
 
 class Landing(NamedTuple):
@@ -85,7 +50,7 @@ def report(follower: Follower) -> dict[str, Any]:
             "numbers": numbers,
             "findings": findings(follower, numbers),
             "limits": limits(follower, scored=bool(numbers["heldout"])),
-            "plots": [asdict(plot) for plot in plots(follower)],
+            "landing": _bars(follower, landed(follower).first),
             "examples": _examples(follower),
         }
 
@@ -112,18 +77,9 @@ def _subtitle(follower: Follower) -> str:
 def figures(follower: Follower) -> dict[str, Any]:
     """The figures that the sentences rest on."""
     totals = follower.totals
-    groups = _of_pool(follower)
     landing = landed(follower)
     zones = follower.run.config.zones
     inside = [zone_of(mean, zones) == "boundary" for mean in landing.first.tolist()]
-    labels = {label: int(follower.labels[label].sum()) for label in LABELS}
-    dynamics = Dynamics(*(int(follower.steps[name].sum()) for name in DYNAMICS))
-    entropies = follower.updates["entropy"]
-    entropies = entropies[~np.isnan(entropies)].tolist()
-    drawn = follower.steps["drawn"]
-    difficulties = follower.steps["difficulty"][drawn > 0].astype(int).tolist()
-    by_zone = ((zone, groups["variance"][groups["zone"] == at]) for at, zone in enumerate(ZONES))
-    counted = ((zone, values[~np.isnan(values)]) for zone, values in by_zone)
     return {
         "steps": follower.state.last_step,
         "epochs": len(follower.epochs),
@@ -143,18 +99,6 @@ def figures(follower: Follower) -> dict[str, Any]:
         },
         "delay_steps": _mean(landing.delays),
         "seed_drift": _mean(landing.moves),
-        "variance_by_zone": {
-            zone: {"groups": len(values), "mean_variance": _mean(values)}
-            for zone, values in counted
-            if len(values)
-        },
-        "labels": {label: count for label, count in labels.items() if count},
-        "calling": dynamics.calling_share,
-        "replies": dynamics.replies_a_turn,
-        "entropy": [entropies[0], entropies[-1]] if entropies else None,
-        "difficulty": [difficulties[0], difficulties[-1]] if difficulties else None,
-        "drawn": int(drawn.sum()),
-        "interface_versions": len(follower.versions.shown),
         "heldout": scored(follower.path),
     }
 
@@ -179,19 +123,6 @@ def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
         say("retired", count=sum(retired.values()), rules=", ".join(rules))
     if (first := numbers["first_reward"])["variants"]:
         say("landed", **first, percent=100 * first["in_boundary"])
-    if numbers["difficulty"]:
-        say("drawn")
-    if turns := sum(numbers["labels"].values()):
-        say("turns", turns=turns, shares=shares(numbers["labels"]))
-    for name in ("calling", "entropy"):
-        if numbers[name] is not None:
-            say(name)
-    by_zone = numbers["variance_by_zone"]
-    if "boundary" in by_zone and len(by_zone) > 1:
-        parts = (
-            f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()
-        )
-        say("variance", zones=", ".join(parts))
     if numbers["delay_steps"] is not None:
         drift = numbers["seed_drift"]
         moved = "" if drift is None else WORDS["findings"]["drift"].format(signed=signed(drift))
@@ -223,56 +154,23 @@ def limits(follower: Follower, *, scored: bool) -> list[str]:
     ]
 
 
-def plots(follower: Follower) -> Iterator[Plot]:
-    """Where groups lie, and where variants land; nothing without data."""
-    yield from _variance_by_zone(follower)
-    first = landed(follower).first
-    if not len(first):
-        return
-    zones = follower.run.config.zones
-    bounds = {"low": zones.boundary_low, "high": zones.boundary_high}
+def _bars(follower: Follower, first: Values) -> dict[str, Any]:
+    """How many variants have a mean in each twentieth from 0 to 1 at their first group."""
     counts, edges = np.histogram(first, np.linspace(0, 1, 21))
-    yield _plot(
-        "first_reward",
-        bounds,
-        at=((edges[:-1] + edges[1:]) / 2).round(6).tolist(),
-        series=(Series("variants", "second", counts.tolist()),),
-        marks={"mean": [float(first.mean())], "bounds of the boundary zone": [*bounds.values()]},
-    )
-
-
-def _plot(name: str, numbers: Mapping[str, object], **data: Any) -> Plot:
-    """The plot of this name in report.toml, with `numbers` in its caption."""
-    words = WORDS["plots"][name]
-    return Plot(name, **{**words, "caption": words["caption"].format(**numbers)}, **data)
-
-
-def _variance_by_zone(follower: Follower) -> Iterator[Plot]:
-    """Variance of the reward within a group, against the group's mean."""
-    groups = _of_pool(follower)
-    use = ~np.isnan(groups["variance"])
-    if use.sum() < 2:
-        return
-    mean, variance, zone = (groups[name][use] for name in ("mean", "variance", "zone"))
-    # Rewards are fractions, so many groups share a place.
-    places = Counter(zip(mean.tolist(), variance.tolist(), zone.tolist(), strict=True))
-    dots = [
-        (*place, count, ZONES[number]) for (*place, number), count in places.most_common(MOST_DOTS)
-    ]
-    of_zones = ((name.replace("_", " "), variance[zone == at]) for at, name in enumerate(ZONES))
-    means = ", ".join(
-        f"{name} {part.mean():.3f} over {len(part):,} groups"
-        for name, part in of_zones
-        if len(part)
-    )
-    cut = f" The {MOST_DOTS:,} commonest places are drawn." if len(places) > MOST_DOTS else ""
-    yield _plot("variance_by_zone", {"means": means, "cut": cut}, dots=dots)
+    zones = follower.run.config.zones
+    return {
+        "at": ((edges[:-1] + edges[1:]) / 2).round(6).tolist(),
+        "variants": counts.tolist(),
+        "mean": _mean(first),
+        "bounds": [zones.boundary_low, zones.boundary_high],
+    }
 
 
 def landed(follower: Follower) -> Landing:
     """See `Landing`."""
-    groups = _of_pool(follower)
-    counted = np.flatnonzero(~np.isnan(groups["mean"]))
+    groups = follower.groups
+    of_pool = groups["role"] != ROLES.index("drawn")
+    counted = np.flatnonzero(of_pool & ~np.isnan(groups["mean"]))
     places = _place(groups["task"][counted], groups["step"][counted])
     order = np.argsort(places, kind="stable")
     places = places[order]
@@ -302,13 +200,6 @@ def landed(follower: Follower) -> Landing:
 
 def _place(task: Values, step: Values) -> Values:
     return (task.astype(np.int64) << 32) + step
-
-
-def _of_pool(follower: Follower) -> dict[str, Values]:
-    """The columns of the groups of the pool's tasks: without those that were drawn for a step."""
-    table = follower.groups
-    rows = np.flatnonzero(table["role"] != ROLES.index("drawn"))
-    return {name: table[name][rows] for name in ("step", "task", "mean", "variance", "zone")}
 
 
 def _variants(follower: Follower) -> tuple[Values, Values]:

@@ -2,11 +2,10 @@
 trains on.
 
 Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or
-not at all; the last line is their card (rods.evaluation.card), and what was scored under another
-card is scored anew. A checkpoint is scored once, unless rollouts ended as infrastructure failures:
-then the batches that hold these are played again, with the same draws; a rollout that broke `TRIES`
-times is left out for good. Every checkpoint of a run is scored on the same tasks with the same
-draws through the identity interface, so that differences are paired."""
+not at all; the last line is their card (rods.evaluation.card). A checkpoint is scored once: who
+removes its file has it scored again. Rollouts that ended as infrastructure failures are counted and
+in no mean. Every checkpoint of a run is scored on the same tasks with the same draws through the
+identity interface, so that differences are paired."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +37,6 @@ MEASURES = ("progress", "binary", "official")
 # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a
 # batch
 BATCH = 256
-TRIES = 3  # that a rollout is given before what breaks it counts as permanent
 Which = Literal["start", "end"] | int
 
 
@@ -60,24 +58,16 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
     file = (
         path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
     )
-    records, recorded = _read(file) if file.exists() else ([], None)
-    broken = {
-        record["task"] for record in records if _lost(record) and record.get("tries", 1) < TRIES
-    }
-    if broken or not file.exists():
+    if not file.exists():
         run.check_environments()
         if not run.held_out:
             remedy = "create a run with data.held_out above 0"
             raise UserError("the run has no held-out tasks", where=str(path), remedy=remedy)
         count = run.config.training.heldout_rollouts
         card = _card(run, chosen, count)
-        kept = [] if cards.different(recorded, card) else records
-        again = frozenset(broken) if kept else None
         with run.playing("scoring"):
-            rolled_out = roll_out(
-                run.config, chosen.policy, run.players, run.held_out, count, again
-            )
-            _write(file, chosen, rolled_out, kept, card)
+            rolled_out = roll_out(run.config, chosen.policy, run.players, run.held_out, count)
+            _write(file, chosen, rolled_out, card)
     return summary(file)
 
 
@@ -162,32 +152,24 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], cards.Card | None]:
 
 
 def roll_out(
-    config: Config,
-    policy: Path,
-    players: Players,
-    tasks: Sequence[AnyTask],
-    count: int,
-    only: frozenset[str] | None = None,
+    config: Config, policy: Path, players: Players, tasks: Sequence[AnyTask], count: int
 ) -> Iterator[tuple[AnyTask, list[Scored]]]:
     """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint
     holds in `policy`. Draws depend on the run's random seed for rollouts, the task's place and the
-    rollout's index, never on the checkpoint. With `only`, batches without one of these tasks are
-    left out. Raises UserError when the files do not fit."""
+    rollout's index, never on the checkpoint. Raises UserError when the files do not fit."""
     # its chances, drawn like training rollouts but never with their keys
     if config.policy.kind == "simulated":
         simulated_policy = simulated.SimulatedPolicy(config)
         simulated_policy.load(policy)
         for task in tasks:
-            if only is None or task.id in only:
-                chance = simulated.turn_chance(task, simulated_policy.skill)
-                keys = [
-                    (config.random_seeds.rollouts, "held_out", task.id, index)
-                    for index in range(count)
-                ]
-                yield (
-                    task,
-                    [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys],
-                )
+            chance = simulated.turn_chance(task, simulated_policy.skill)
+            keys = [
+                (config.random_seeds.rollouts, "held_out", task.id, index) for index in range(count)
+            ]
+            yield (
+                task,
+                [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys],
+            )
         return
     from rods.trainer.batches import rollout_record  # torch only where weights are
     from rods.trainer.engines.local import LocalEngine
@@ -196,8 +178,6 @@ def roll_out(
     per_batch = max(1, BATCH // count)
     for first in range(0, len(tasks), per_batch):
         part = tasks[first : first + per_batch]
-        if only is not None and not any(task.id in only for task in part):
-            continue
         jobs = [job for task in part for job in [players.scored(task, config)] * count]
         key = keyed_random(config.random_seeds.rollouts, "held_out", first).getrandbits(63)
         samples = engine.rollouts(jobs, random_seed=key)
@@ -285,40 +265,32 @@ def _write(
     file: Path,
     checkpoint: Checkpoint,
     rolled_out: Iterator[tuple[AnyTask, list[Scored]]],
-    kept: Sequence[dict[str, Any]],
     card: cards.Card,
 ) -> None:
-    """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a
-    rollout that breaks now, has its line of those `kept` with that card. `tries` counts how often a
-    broken one was tried. Raises InfrastructureError, and leaves what was there, when every rollout
-    broke."""
+    """Writes one line a rollout and one for the card, all or none. Raises InfrastructureError, and
+    writes nothing, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
-    head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
-    records = {(record["task"], record["rollout"]): record for record in kept}
-    for task, rollouts in rolled_out:
-        about = {
+    position = checkpoint.position
+    records = [
+        {
             "task": task.id,
             "type": task.type,
             "split": task.split,
             "version": cards.version(task),
-            **head,
+            "step": position.step,
+            "attempt": position.attempt,
+            "rollout": index,
+            **scored.rollout.as_json(),
+            **({} if scored.official is None else {"official": int(scored.official)}),
         }
-        for index, scored in enumerate(rollouts):
-            official = {} if scored.official is None else {"official": int(scored.official)}
-            record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
-            if _lost(record) and (earlier := records.get((task.id, index))):
-                record = (
-                    {**earlier, "tries": earlier.get("tries", 1) + 1} if _lost(earlier) else earlier
-                )
-            records[task.id, index] = record
-    if all(map(_lost, records.values())):
+        for task, rollouts in rolled_out
+        for index, scored in enumerate(rollouts)
+    ]
+    if all(map(_lost, records)):
         raise InfrastructureError(
             "every held-out rollout met an infrastructure failure; nothing was scored"
         )
-    replace(
-        file,
-        b"".join(orjson.dumps(record) + b"\n" for record in [*records.values(), {"card": card}]),
-    )
+    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in [*records, {"card": card}]))
 
 
 def _lost(record: dict[str, Any]) -> bool:

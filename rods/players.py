@@ -4,7 +4,6 @@ Ground truth, checks and scripts need nobody, and a persona is played by the pro
 Whatever else is played, a feature plays (`PLAYERS`)."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Protocol
 
 from rods import dialects
@@ -12,7 +11,6 @@ from rods.config import Config, Stage
 from rods.dialects import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, Parts
-from rods.episode.engine import Trace
 from rods.episode.goals import goal_of
 from rods.extension import Door
 from rods.interfaces import IDENTITY, Interface
@@ -28,10 +26,6 @@ class Player(Protocol):
 
     def parts(self, task: AnyTask) -> Parts:
         """The fields of a `Job` of `task` that it plays. Raises UserError where it cannot."""
-
-    def recorded(self, task: AnyTask, trace: Trace) -> Parts:
-        """The same fields for an episode that is played again, as far as they have to be taken from
-        its `trace`."""
 
 
 # by environments and configuration (None: defaults) (001)
@@ -80,11 +74,3 @@ class Players:
         identity interface."""
         dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
         return self.job(task, dialect, max_steps=config.rollouts.max_steps)
-
-    def again(self, task: AnyTask, dialect: Dialect, trace: Trace, *, max_steps: int) -> Job:
-        """The episode of `trace`, to be played again from its replies: what somebody outside has
-        said is taken from it, and the rest is played. Raises UserError as `job`."""
-        job = self.job(task, dialect, max_steps=max_steps)
-        for player in self.others:
-            job = replace(job, **player.recorded(task, trace))
-        return replace(job, waits=False)

@@ -62,7 +62,7 @@ done
     "$empty/venv/bin/rods" up run --config small.toml --json | grep -q '"event": *"progress"'
     "$empty/venv/bin/rods" verify run | grep -q 'everything agrees'
 )
-RODS_CACHE=$empty/cache timeout --signal INT 60 "$empty/venv/bin/python" -m rods.console.demo || [ $? = 124 ]
+RODS_CACHE=$empty/cache timeout --signal INT 60 "$empty/venv/bin/rods" up runs/demo --config source/console/demo.toml || [ $? = 124 ]
 "$empty/venv/bin/rods" status runs/demo --json | "$tools/python" -c 'import json, sys; assert json.load(sys.stdin)["step"]'
 [ ! -e "$empty/cache" ] # the weights that come with the package were taken
 # The tree itself, editable: the rooms are those of the tree, and have one name there.

@@ -198,7 +198,7 @@ def test_the_pool_grows_at_epoch_boundaries_and_verify_agrees(lockstep: Path) ->
 @pytest.mark.parametrize(
     ("first", "kills"),
     [
-        pytest.param("daemon", 0, marks=pytest.mark.slow),
+        pytest.param("daemon", 0, marks=pytest.mark.sweep),
         pytest.param("trainer", 4, marks=pytest.mark.slow),
         ("daemon", 5),
     ],
@@ -257,7 +257,9 @@ def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> 
     assert pools(other)[1] != pools(lockstep)[1]
 
 
-@pytest.mark.parametrize("first", ["trainer", pytest.param("daemon", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.few(1)
+@pytest.mark.parametrize("first", ["trainer", "daemon"])
 def test_in_free_mode_either_may_be_killed_and_the_run_goes_on(tmp_path: Path, first: str) -> None:
     pace = {"operation.steps_per_second": 8.0}
     run = run_to_end(tmp_path / "free", first, kills=4, paced=True, **pace)

@@ -68,3 +68,8 @@ def test_the_tiers_of_the_makefile_are_all_tests() -> None:
         "test-slow": "slow and not sweep",
     }.items():
         assert f'{tier}: TESTS := -m "{marks}"\n' in makefile
+
+
+def test_ci_leaves_out_sweeps_alone() -> None:
+    script = (Path(__file__).parent.parent / ".ci" / "run").read_text(encoding="utf-8")
+    assert "make test TESTS='-m \"not sweep\"'\n" in script

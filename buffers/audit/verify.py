@@ -4,16 +4,15 @@ Beside the live history (rods.buffers.audit.rederivation): checksums, seqs and i
 groups that are whole, and picks, variants and generations that fit together.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
 import orjson
 
-from rods import dialects
 from rods.buffers.audit.rederivation import Findings, Rederivation
 from rods.buffers.checkpoints import truncations
-from rods.buffers.folds.observations import ClosedStep, Observations
+from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.pool import initial
 from rods.buffers.log.parts import last_of, segments
 from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, group_of, record_id
@@ -23,9 +22,7 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.creation import damaged
 from rods.buffers.run.run import Run, extended_records
 from rods.buffers.state import read_state
-from rods.conversations import Rubric
 from rods.episode.diagnosis import diagnose
-from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import CorruptLogError, UserError
 from rods.extension import Door
@@ -33,8 +30,6 @@ from rods.faults import Reason
 from rods.files import unpacked_lines
 from rods.gates.ground_truth import open_kind
 from rods.gates.ground_truth import replay as ground_truth_faults
-from rods.observations import Group
-from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask, OpenTask, Task
 
 # derives again what the feature alone has on record (true: with `replay`), and tells the findings
@@ -53,9 +48,9 @@ def logs(folder: Path) -> list[Path]:
 
 def verify(path: Path, replay: bool = False) -> Findings:
     """Checks the run at `path`; with `replay` also executes the ground truth of every injected
-    variant, of the rollouts whose traces are kept derives the labels again, or plays those again
-    that were judged as a whole, and holds approved texts against the gates. Raises UserError when
-    the folder itself cannot be opened."""
+    variant, holds rollouts against the traces that are kept of them, derives their labels again,
+    and holds approved texts against the gates. Raises UserError when the folder itself cannot be
+    opened."""
     run = Run.open(path)
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
@@ -100,8 +95,7 @@ def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Rea
 
 def _check_traces(run: Run, findings: Findings) -> None:
     """The labels on record are those that the kept traces give; a group without labels claims
-    nothing. An episode that was judged as a whole is played again from its replies, and comes to
-    what it did."""
+    nothing. Each rollout has earned what its trace says."""
     state = read_state(run)
     for step in Observations(run, strict=True).steps():
         file = run.trace_file(step.step, step.attempt)
@@ -128,54 +122,21 @@ def _check_traces(run: Run, findings: Findings) -> None:
                 continue
             where = f"step {step.step} of attempt {step.attempt}, group {slot}, rollout {rollout}"
             task = state.task(trace.task)
+            recorded = groups[slot].rollouts[rollout]
+            if (recorded.resolved, recorded.expected) != (trace.resolved, trace.expected):
+                findings.problem(
+                    where,
+                    f"it resolved {recorded.resolved} of {recorded.expected}, its trace "
+                    f"{trace.resolved} of {trace.expected}",
+                )
             if isinstance(task, OpenTask):
-                for problem in _differs(run, task, step, groups[slot], rollout, trace):
-                    findings.problem(where, problem)
-                findings.count("episodes played again")
+                findings.count("judged episodes")
             elif isinstance(task, Task) and any(played.labels for played in groups[slot].rollouts):
                 derived = diagnose(trace, task, run.environments.load(task.environment.name))
                 findings.count("rollouts diagnosed again")
                 if derived != (labels := groups[slot].rollouts[rollout].labels):
                     expected, actual = (", ".join(some) or "none" for some in (derived, labels))
                     findings.problem(where, f"its labels are {actual}, its trace gives {expected}")
-
-
-def _differs(
-    run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: int, trace: Trace
-) -> Iterator[str]:
-    """How an episode that is played again from its replies differs from its trace, and this from
-    its record. What an interface has shown is not compared; a world that answers otherwise each
-    time is not asked."""
-    recorded = group.rollouts[rollout]
-    if (recorded.resolved, recorded.expected) != (trace.resolved, trace.expected):
-        yield (
-            f"it resolved {recorded.resolved} of {recorded.expected}, its trace {trace.resolved} "
-            f"of {trace.expected}"
-        )
-    environment = run.environments.load(task.environment.name)
-    if trace.end == "infrastructure" or not environment.features.deterministic:
-        return
-    dialect = dialects.load(
-        run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt
-    )
-    try:
-        job = run.players.again(task, dialect, trace, max_steps=run.config.rollouts.max_steps)
-    except UserError:
-        if isinstance(task.goal, Rubric):
-            return  # nobody here judges by it: a trainer of one's own has
-        raise
-    before = trace.as_json()
-    after = played_again(job, trace).as_json()
-    for part in (
-        "outcome",
-        "turns",
-        "end",
-        *(["messages"] if group.interface == "identity" else []),
-    ):
-        if before.get(part) != after.get(part):
-            was, now = (str(episode.get(part))[:200] for episode in (before, after))
-            yield f"played again, its {part} comes to {now}, not {was}"
-            return
 
 
 def _check_records(path: Path, findings: Findings) -> None:

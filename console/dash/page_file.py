@@ -64,7 +64,6 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
             yield asked("task", task=task)
         except RodsError:
             continue  # a variant that reads as no task
-        yield asked("lineage", task=task)
         yield (kept := asked("episodes", task=task))
         if kept[1]["steps"]:
             step = kept[1]["step"]

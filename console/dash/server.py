@@ -33,7 +33,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 STATIC = files("rods.console.dash").joinpath("static")
 MODULES = (
     *("source", "dom", "chart", "conversation", "keys", "main", "run", "boundary", "pool"),
-    *("funnel", "lineage", "task", "models", "compare", "logs", "report"),
+    *("funnel", "task", "models", "compare", "logs", "report"),
 )
 
 

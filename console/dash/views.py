@@ -13,7 +13,6 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.analysis.profile import profile
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import REJECTED
 from rods.console.columns import Columns, thinned
@@ -22,13 +21,12 @@ from rods.console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
 from rods.console.progress import Progress
 from rods.console.report import report
 from rods.console.task_history import kept_rollouts, task_history
-from rods.errors import RodsError, UserError, plain
+from rods.errors import UserError, plain
 from rods.evaluation.heldout import scored
 from rods.extension import Door
 from rods.faults import LABELS, Gate
 from rods.observations import Json
 from rods.rules.zones import ZONES
-from rods.tasks import AnyTask, Task
 
 POINTS = 2_000  # of a curve
 PAGE = 200  # rows of a list
@@ -39,7 +37,6 @@ SPENT = ("calls", "failed", "tokens_in", "tokens_out", "seconds")
 RECORDED = ("reward", "labels", "advantage")  # of a rollout
 STATES = np.array(["staged", *DECISIONS, "refused"])
 MOST_TEXT = 1 << 20  # characters of what a failed candidate had written that an answer holds
-MOST_NODES = 300  # of a lineage
 Query = Mapping[str, str]
 
 
@@ -129,8 +126,8 @@ def boundary(follower: Follower, query: Query) -> dict[str, Any]:
 
 
 def task(follower: Follower, query: Query) -> dict[str, Any]:
-    """Everything on record about one task (`rods inspect`), its lineage with its conversations, its
-    groups, and the `profiles` of its calls and of its seed's."""
+    """Everything on record about one task (`rods inspect`), its lineage with its conversations, and
+    its groups."""
     with follower.whole():
         history = task_history(follower, query.get("task", ""))
         rows = np.flatnonzero(follower.groups["task"] == follower.number(history.task.id))[-POINTS:]
@@ -141,9 +138,6 @@ def task(follower: Follower, query: Query) -> dict[str, Any]:
             **history.as_json(),
             "line": [ancestor.as_json() for ancestor in history.lineage],
             "series": series,
-            "profiles": {
-                ancestor.id: _profile(follower, ancestor) for ancestor in history.lineage[-2:]
-            },
         }
 
 
@@ -230,12 +224,19 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
         page = wanted[::-1][begin : begin + PAGE]
         rows = []
         for row in page.tolist():
-            events = _life(follower, int(table["task"][row]))
+            number = int(table["task"][row])
+            group = follower.newest_group.rows[number]
+            events = _life(follower, number)
             if (refused := follower.refused.get(int(table["seq"][row]))) is not None:
                 events.append({"step": refused.step, "event": "refused", "rule": refused.rule})
             rows.append(
                 {
-                    **_variant_row(follower, row, states),
+                    "task": follower.ids[number],
+                    "seed": follower.ids[table["seed"][row]],
+                    "generation": int(table["generation"][row]),
+                    "state": str(states[row]),
+                    "mean": None if group < 0 else follower.groups["mean"][group].tolist(),
+                    "zone": None if group < 0 else ZONES[follower.groups["zone"][group]],
                     "picked": int(table["step"][row]),
                     "events": events,
                 }
@@ -255,29 +256,6 @@ def _counted(states: NDArray[Any]) -> dict[str, int]:
     """How many variants are in each state."""
     names, counts = np.unique(states, return_counts=True)
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
-
-
-def _variant_row(follower: Follower, row: int, states: NDArray[Any]) -> dict[str, Any]:
-    """A variant, and what its latest group says."""
-    table = follower.variants
-    number = int(table["task"][row])
-    return {
-        "task": follower.ids[number],
-        "seed": follower.ids[table["seed"][row]],
-        "generation": int(table["generation"][row]),
-        "state": str(states[row]),
-        **_latest(follower, number),
-    }
-
-
-def _latest(follower: Follower, number: int) -> dict[str, Any]:
-    group = follower.newest_group.rows[number]
-    if group < 0:
-        return {"mean": None, "zone": None}
-    return {
-        "mean": follower.groups["mean"][group].tolist(),
-        "zone": ZONES[follower.groups["zone"][group]],
-    }
 
 
 def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
@@ -327,66 +305,6 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
     }
 
 
-def lineage(follower: Follower, query: Query) -> dict[str, Any]:
-    """All that comes from the root of a task, at most `MOST_NODES` of it: the way to the task, then
-    the latest."""
-    with follower.whole():
-        number = _number(follower, query)
-        rows = follower.newest_variant.rows
-        table = follower.variants
-        line = follower.line(number)
-        descendants = np.zeros(0, np.int64)
-        new = np.array(line[-1:])
-        while len(new):
-            below = np.flatnonzero(np.isin(table["seed"], new))
-            new = np.setdiff1d(table["task"][below], np.append(descendants, line[-1:]))
-            descendants = np.union1d(descendants, new)
-        kept = dict.fromkeys(
-            [*line[::-1], *sorted(descendants.tolist(), key=lambda task: -rows[task])][:MOST_NODES]
-        )
-        states = _states(follower)
-        nodes: list[dict[str, Any]] = []
-        for task in kept:
-            if rows[task] < 0:
-                original = {
-                    "task": follower.ids[task],
-                    "seed": None,
-                    "generation": 0,
-                    "state": "original",
-                }
-                nodes.append({**original, **_latest(follower, task)})
-            elif int(table["seed"][rows[task]]) in kept:
-                nodes.append(_variant_row(follower, int(rows[task]), states))
-        return {"total": len(descendants) + 1, "nodes": nodes}
-
-
-def _number(follower: Follower, query: Query) -> int:
-    """The task that a question names. Raises UserError for one that the run does not have."""
-    task_id = query.get("task", "")
-    if task_id not in follower.numbers:
-        remedy = "choose one of the boundary or of the pool"
-        raise UserError(
-            f"{plain(task_id)!r} is no task of this run", where="the page", remedy=remedy
-        )
-    return follower.numbers[task_id]
-
-
-def _profile(follower: Follower, task: AnyTask | None) -> dict[str, Any] | None:
-    """The profile of a task's calls, which are run once in a fresh instance; None without calls by
-    turn, and where the environment is not there in the version of the task."""
-    if not isinstance(task, Task):
-        return None
-    try:
-        environment = follower.run.environments.load(task.environment.name)
-        return (
-            profile(environment, task).as_json()
-            if environment.hash == task.environment.hash
-            else None
-        )
-    except (RodsError, KeyError, ValueError):
-        return None
-
-
 # tables of files of its own in a run's folder, which stand beside those of other runs (004: what
 # policies make of benchmarks): each with a `title`, by which they find together, the file that is
 # its `source`, sentences as `notes`, and `rows` with a `name` and estimates of `start`, `end` and
@@ -407,19 +325,7 @@ def compare(follower: Follower, query: Query) -> dict[str, Any]:
 
 VIEWS: dict[str, Callable[[Follower, Query], Any]] = {
     view.__name__: view
-    for view in (
-        status,
-        steps,
-        boundary,
-        task,
-        episodes,
-        models,
-        logs,
-        pool,
-        funnel,
-        lineage,
-        compare,
-    )
+    for view in (status, steps, boundary, task, episodes, models, logs, pool, funnel, compare)
 } | {
     # What the run shows up to now, in sentences and plots.
     "report": lambda follower, query: report(follower),

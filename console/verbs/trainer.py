@@ -221,7 +221,7 @@ def _scored(scores: dict[str, Any]) -> Iterator[str]:
     binary = estimated(scores["binary"])
     broken = scores["broken"]
     lost = (
-        f"; {broken} rollouts broke and do not count, the same command plays them again"
+        f"; {broken} rollouts broke and do not count (remove {scores['file']} to score again)"
         if broken
         else ""
     )

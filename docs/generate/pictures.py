@@ -50,7 +50,7 @@ def addresses(run: Path) -> dict[str, str]:
     views = {
         view: view for view in ("boundary", "pool", "funnel", "models", "compare", "logs", "report")
     }
-    views |= {"page": "run", "lineage": f"lineage/{variant}", "task": f"task/{variant}"}
+    views |= {"page": "run", "task": f"task/{variant}"}
     return {view: f"/{run.name}/{rest}" for view, rest in views.items()}
 
 

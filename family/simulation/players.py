@@ -1,6 +1,6 @@
-"""Who plays simulated conversations (001 §2.2): procedures, models behind a line of their own, or
-what a trace has of them. A process whose models play writes usage.<process>.jsonl; the budget
-(`operation.player_budgets`) begins at what all such processes have spent by now."""
+"""Who plays simulated conversations (001 §2.2): procedures, or models behind a line of their own. A
+process whose models play writes usage.<process>.jsonl; the budget (`operation.player_budgets`)
+begins at what all such processes have spent by now."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -13,23 +13,18 @@ from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import usage
 from rods.buffers.usage import UsageLog, players
-from rods.calls import Call
 from rods.config import Budgets
 from rods.conversations import Persona, Rubric
-from rods.environments.base import Instance, Result
 from rods.environments.loading import Environments
 from rods.episode.drivers import Parts
-from rods.episode.engine import Exchange, NeedOutcome, Outcome, Trace
 from rods.episode.model_thread import ModelThread
-from rods.errors import InfrastructureError, UserError
+from rods.errors import UserError
 from rods.family.simulation.models import Models, ModelUser, ModelVerifier, ModelWorld
-from rods.family.simulation.roles import without_asking
 from rods.family.simulation.verifying import ByRule, unjudged
 from rods.family.simulation.world import as_repository
 from rods.llm import Budget, Client
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask
-from rods.worlds.pinned import OnlyCalled
 
 
 class SimulationPlayer(Models):
@@ -68,17 +63,6 @@ class SimulationPlayer(Models):
             if "tools" in modelled:
                 parts["world"] = partial(ModelWorld, self, task, as_repository(environment))
             parts["waits"] = True
-        return parts
-
-    def recorded(self, task: AnyTask, trace: Trace) -> Parts:
-        modelled = self.modelled(task)
-        parts: Parts = {}
-        if "verifier" in modelled:
-            parts["goal"] = RecordedOutcome(trace)
-        if "user" in modelled:
-            parts["user"] = RecordedUser(trace)
-        if "tools" in modelled:
-            parts["world"] = partial(RecordedWorld, trace)
         return parts
 
     @contextmanager
@@ -159,45 +143,3 @@ async def _noted(client: Client, heartbeat: Heartbeat | None) -> AsyncIterator[N
         with suppress(asyncio.CancelledError):
             await task
         note()
-
-
-class RecordedWorld(OnlyCalled):
-    """An instance that answers each call with what it got at the time."""
-
-    def __init__(self, trace: Trace) -> None:
-        steps = [step for turn in trace.turns for step in turn.steps]
-        pairs = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-        self._left = [(call, result) for call, result in pairs if result.error != "unknown_tool"]
-
-    def call(self, call: Call) -> Result:
-        if not self._left or self._left[0][0] != call:
-            raise InfrastructureError(f"the trace has no result of {call}")
-        return self._left.pop(0)[1]
-
-
-class RecordedUser:
-    """Says what the user of the trace said."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.texts: list[str] = []
-        place = 1  # after the system message
-        for turn in trace.turns:
-            self.texts.append(trace.messages[place].content)
-            place += 1 + sum(1 + bool(step.calls or step.error) for step in turn.steps)
-
-    def __call__(self, persona: Persona, said: Exchange) -> str:
-        return self.texts[len(said)] if len(said) < len(self.texts) else ""
-
-
-class RecordedOutcome:
-    """The verdict of the trace, where a model had to be asked for it."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._outcome = trace.outcome
-
-    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
-        if (clear := without_asking(need)) is not None:
-            return clear
-        if self._outcome is None:
-            raise InfrastructureError("the trace has no verdict")
-        return self._outcome

@@ -147,7 +147,7 @@ Stories = Annotated[
 Families = Annotated[dict[str, Texts], AfterValidator(_in_one_family)]
 # what is no `{ value = …, text = … }` is a value as it stands
 Value = Annotated[catalogue.Worded | Any, Field(union_mode="left_to_right")]
-Pool = Annotated[tuple[Any, ...] | Any, Field(union_mode="left_to_right")]
+Pool = Annotated[Any, AfterValidator(lambda pool: tuple(pool) if isinstance(pool, list) else pool)]
 
 
 class _RecipeFields(BaseModel, extra="forbid"):

@@ -38,8 +38,6 @@ class Endpoint(Section):
     retry_seconds: float = Field(900.0, ge=0)
     # calls are given up after so long an outage; 0: they wait, those of episodes `retry_seconds`
     patience_seconds: float = Field(0.0, ge=0)
-    # median call above which fewer calls in flight are tried
-    slow_seconds: float = Field(60.0, gt=0)
     # tokens added where a role asks for thinking, or the model was seen to think
     thinking_tokens: int = Field(8192, ge=0)
     # answers are constrained by JSON Schema where a stage has one; false: never

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from itertools import chain, repeat
-from typing import Any, Literal
+from typing import Any
 
 from rods.analysis.containment import WORD, Text, key_of, leaves
 from rods.analysis.flows import Output
@@ -23,19 +23,15 @@ from rods.episode.engine import Trace, TurnTrace
 from rods.faults import SUCCESSES, WRONG_ARGUMENTS, Label
 from rods.tasks import Task
 
-# a turn has the label of what it failed by; or of all that was wrong in it
-Reading = Literal["cause", "letter"]
 NOT_THERE = frozenset({"unknown_tool", "hidden_tool"})
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
 
-def diagnose(
-    trace: Trace, task: Task, environment: Environment, reading: Reading = "cause"
-) -> tuple[Label, ...]:
+def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label, ...]:
     """One label for each turn that the policy finished, in order: those with a verdict, and the one
     that ran into the limit of steps. A turn that was cut by length, broken by the machinery or
     never reached says nothing about it."""
-    return tuple(label for label, _ in _diagnosed(trace, task, environment, reading == "letter"))
+    return tuple(label for label, _ in _diagnosed(trace, task, environment))
 
 
 def failed(trace: Trace, task: Task, environment: Environment) -> tuple[frozenset[str], ...]:
@@ -46,12 +42,12 @@ def failed(trace: Trace, task: Task, environment: Environment) -> tuple[frozense
         frozenset(
             call.name for call in (() if label in SUCCESSES else turn.lacking or turn.expected)
         )
-        for label, turn in _diagnosed(trace, task, environment, letter=False)
+        for label, turn in _diagnosed(trace, task, environment)
     )
 
 
 def _diagnosed(
-    trace: Trace, task: Task, environment: Environment, letter: bool
+    trace: Trace, task: Task, environment: Environment
 ) -> "Iterator[tuple[Label, _Played]]":
     targets = _Targets(task, environment)
     shown = _Shown(trace)
@@ -62,9 +58,7 @@ def _diagnosed(
         turns.append(
             _Played(turn, task.calls[number], targets, shown, turns[-1] if turns else None)
         )
-    return (
-        (turn.label(turns[number:], letter), turn) for number, turn in enumerate(turns, start=1)
-    )
+    return ((turn.label(turns[number:]), turn) for number, turn in enumerate(turns, start=1))
 
 
 class _Played:
@@ -113,26 +107,23 @@ class _Played:
             else:
                 due.remove(self.calls[place][0])
 
-    def label(self, later: "Sequence[_Played]", letter: bool) -> Label:
+    def label(self, later: "Sequence[_Played]") -> Label:
         """The turn's label; `later`: the turns after it."""
         verdict = self.turn.verdict
         places = range(len(self.calls))
         if self.expected and verdict is not None and verdict.resolved:
             return "pass"
-        if any(letter or not self.expected or not put_right for put_right in self._not_executed()):
+        if any(not self.expected or not put_right for put_right in self._not_executed()):
             return "invalid_tool_call"
         if not self.calls:
             return "empty_turn_model_response" if self.expected else "correct_abstention"
-        if any(
-            self._breaks_document(place) and (letter or not self._put_right(place))
-            for place in places
-        ):
+        if any(self._breaks_document(place) and not self._put_right(place) for place in places):
             return "argument_mismatch"
         if not self.expected:
             return "spurious_tool_call"
         may = [place for place in self.extra if not self.targets.reads(self.calls[place][0])]
-        if self.wrong and (may or (letter and self.ran)):
-            return "instance_mismatch" if self._misses() and not letter else "state_mismatch"
+        if self.wrong and may:
+            return "instance_mismatch" if self._misses() else "state_mismatch"
         if any(self._given_up(place, later) for place in places):
             return "recovery_failure"
         spare = Counter(self.calls[place][0].name for place in self.extra)
@@ -142,7 +133,7 @@ class _Played:
         ):
             return "missing_tool_call"
         if self.wrong and not self.lacking:
-            return "state_mismatch" if self.right or letter else "pass"
+            return "state_mismatch" if self.right else "pass"
         return "instance_mismatch" if self._misses() else "response_mismatch"
 
     def _failed(self, place: int) -> bool:

@@ -227,15 +227,3 @@ async def run_episode(
         if not isinstance(request, engine.NeedText):
             return request
         answer = await complete(request)
-
-
-def played_again(job: Job, trace: engine.Trace) -> engine.Trace:
-    """The episode that the replies of `trace` make of `job`: the same one, where world, user and
-    goal answer as before. One that asks for more replies than there were ends as an infrastructure
-    failure."""
-    texts = [step.text for turn in trace.turns for step in turn.steps]
-    replies = [engine.Reply(text) for text in texts]
-    if replies and (trace.end == "length" or trace.end == "context"):
-        replies[-1] = engine.Reply(texts[-1], trace.end)
-    left = iter(replies)
-    return run_lockstep([job], lambda waiting: [next(left, engine.Reply("", "infrastructure"))])[0]

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import email.utils
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +30,6 @@ RESTING = 5.0  # seconds for which a replica that failed is asked only when ther
 PATIENCE = 5.0  # seconds that a call waits for a look at the endpoint's files
 # after so many in a row no more are sent: of one prompt template; of any, while none was taken
 SCHEMAS_REFUSED = 8
-_WAITING = re.compile(rb"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.eE+]+)", re.MULTILINE)
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +97,6 @@ class Server:
     base: str
     in_flight: int = 0
     failed: float = 0.0  # monotonic time of the last connection failure
-    metrics: bool = True  # whether /metrics is worth asking for
 
 
 class Backbone:
@@ -115,7 +112,7 @@ class Backbone:
         self.session = session
         self.sending = sending
         self.name = settings.name or settings.model
-        self.slots = Limiter(settings.concurrency, settings.slow_seconds)
+        self.slots = Limiter(settings.concurrency)
         self.circuit = Circuit()
         self.structured = settings.structured
         self.credit = 0.0  # of the weighted draw
@@ -313,30 +310,6 @@ class Backbone:
         return min(
             self.servers, key=lambda server: (now - server.failed < RESTING, server.in_flight)
         )
-
-    async def look(self) -> None:
-        """Asks busy servers for the length of their own queue, where they tell (vLLM does)."""
-        import aiohttp
-
-        counts: list[bytes] = []
-        limit = aiohttp.ClientTimeout(total=5.0)
-        for server in list(self.servers):
-            if not server.metrics or not server.in_flight:
-                continue
-            address = server.base.removesuffix("/v1") + "/metrics"
-            try:
-                async with self.session.get(
-                    address, timeout=limit, allow_redirects=False
-                ) as response:
-                    told = _WAITING.findall(await read_reply(response))
-                    server.metrics = response.status != 404 and (
-                        response.status != 200 or bool(told)
-                    )
-            except (aiohttp.ClientError, TimeoutError, OSError):
-                continue
-            counts += told
-        if counts:
-            self.slots.queued(sum(int(float(count)) for count in counts))
 
 
 def _retry_after(value: str | None) -> float | None:

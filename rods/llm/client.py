@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 MOST_TAKEN = 20  # attempts that servers broke over; so often it is the call that breaks them
-WATCH_SECONDS = 2.0  # between looks at queue lengths and address files
+WATCH_SECONDS = 2.0  # between looks at address files
 
 
 class Client:
@@ -262,7 +262,7 @@ class Client:
             call.spent += call.last
             backbone.circuit.leave(trial)
         if completion.finish != "context":
-            backbone.slots.succeeded(completion.seconds)
+            backbone.slots.succeeded()
         self._reached(backbone, began)
         return completion
 
@@ -306,4 +306,3 @@ class Client:
             for backbone in self._backbones.values():
                 if backbone.settings.url_file:
                     await backbone.reload()
-                await backbone.look()

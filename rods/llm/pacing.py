@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from statistics import median
 
 # Of the circuit.
 THRESHOLD = 8
@@ -14,15 +13,8 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 LONGEST_ASKED = 600.0  # seconds that a server may ask for
 # Of the limiter.
-TRIAL = 0.75
 MOST = 0.5  # of the limit goes in a round at most
 STEPS_UP = 16
-# a trial pays when the median call takes at most so much of before: then hardly any throughput is
-# lost
-PAYS = 0.8
-# rounds without a trial after one that did not pay; doubles
-FIRST_TRUCE = 8
-LONGEST_TRUCE = 64
 
 
 class Limiter:
@@ -31,35 +23,17 @@ class Limiter:
 
     Additive increase, multiplicative decrease, judged once a *round* (as many ended calls as were
     allowed at once). The limit starts at the bound: servers such as vLLM queue what is too much. It
-    goes down
+    goes down by the share of a round's calls that the server was too busy for (429, 503, no answer
+    in time), at most by half, and up by a sixteenth of the bound: a few such calls among good ones
+    are outweighed by the increase."""
 
-    - by the share of a round's calls that the server was too busy for (429, 503, no answer in
-      time), at most by half: a few such calls among good ones are outweighed by the increase;
-    - by what waits in the server's own queue (`vllm:num_requests_waiting`) beyond the few calls
-      that keep it busy;
-    - by a quarter, on trial, when the median call is slower than `slow_seconds`: if a round with
-      fewer calls is not quicker, the model is slow and not the queue, and the limit goes back up
-      for a good while.
-
-    It goes up by a sixteenth of the bound a round while the median call is quick and the server's
-    queue is empty."""
-
-    def __init__(self, bound: int, slow_seconds: float) -> None:
+    def __init__(self, bound: int) -> None:
         self.bound = bound
-        self.slow_seconds = slow_seconds
         self.limit = float(bound)
         self.held = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._latencies: list[float] = []
         self._ended = 0  # calls of this round
         self._busy = 0  # of these: the server was too busy for them
-        # the limit went down in this round: what ends in it was sent under the old one
-        self._lowered = False
-        self._queue = False  # the server's own queue was seen not empty in this round
-        # limit and median of the round before a trial
-        self._before_trial: tuple[float, float] | None = None
-        self._truce = 0
-        self._next_truce = FIRST_TRUCE
 
     @property
     def waiting(self) -> int:
@@ -89,9 +63,8 @@ class Limiter:
         self.held -= 1
         self._hand_out()
 
-    def succeeded(self, seconds: float) -> None:
-        """A call was answered after `seconds`."""
-        self._latencies.append(seconds)
+    def succeeded(self) -> None:
+        """A call was answered."""
         self._count()
 
     def overloaded(self) -> None:
@@ -99,57 +72,17 @@ class Limiter:
         self._busy += 1
         self._count()
 
-    def queued(self, waiting: int) -> None:
-        """The server has `waiting` calls in its own queue. A few keep it busy; what is more may as
-        well wait here."""
-        self._queue = waiting > 0
-        slack = max(2.0, self.limit / 8)
-        if waiting > slack and not self._lowered:
-            self._lower(max(self.limit * MOST, min(self.limit, self.held) - (waiting - slack)))
-
     def _count(self) -> None:
         self._ended += 1
-        if self._ended >= int(self.limit):
-            self._end_round()
-
-    def _end_round(self) -> None:
+        if self._ended < int(self.limit):
+            return
         share = self._busy / self._ended
-        latencies = self._latencies
-        lowered = self._lowered
-        self._latencies = []
         self._ended = 0
         self._busy = 0
-        self._lowered = False
-        if not lowered:
-            self.limit = max(1.0, self.limit * (1 - min(MOST, share)))
-            if latencies:
-                self._judge(median(latencies))
-        self._hand_out()
-
-    def _judge(self, typical: float) -> None:
-        if self._before_trial is not None:
-            limit, seconds = self._before_trial
-            self._before_trial = None
-            if typical > PAYS * seconds:
-                self.limit = limit
-                self._truce, self._next_truce = (
-                    self._next_truce,
-                    min(LONGEST_TRUCE, 2 * self._next_truce),
-                )
-                return
-            self._next_truce = FIRST_TRUCE
-        self._truce = max(0, self._truce - 1)
-        if typical > self.slow_seconds and not self._truce and self.limit > 1:
-            self._before_trial = (self.limit, typical)
-            self._lower(self.limit * TRIAL)
-        elif typical <= self.slow_seconds and not self._queue:
+        self.limit = max(1.0, self.limit * (1 - min(MOST, share)))
+        if share < 1:
             self.limit = min(float(self.bound), self.limit + max(1.0, self.bound / STEPS_UP))
-
-    def _lower(self, limit: float) -> None:
-        self.limit = max(1.0, limit)
-        self._lowered = True
-        self._ended = self._busy = 0
-        self._latencies.clear()
+        self._hand_out()
 
     def _hand_out(self) -> None:
         while self._waiting and self.held < int(self.limit):

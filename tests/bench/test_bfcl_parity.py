@@ -67,6 +67,7 @@ def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
     assert report.ground_truths.mismatches[-1].what == "not looked into"
 
 
+@pytest.mark.slow
 def test_a_difference_that_is_the_official_worlds_touching_is_told_apart(tasks, wheel_file):
     """A mention is appended to the one default list of all tweets, the ground truth's included: the
     official check then finds both worlds equal."""

@@ -19,6 +19,7 @@ from rods.buffers.log.record_bytes import Damage, line
 from rods.buffers.log.tail import Tail, read
 from rods.errors import UserError
 from rods.files import BULK, DOCUMENT, LINE, bounded_lines, read_regular, unpacked_lines
+from tests import tables
 from tests.console.test_malformed import call
 from tests.faults.forge import Forge
 from tests.records import filled
@@ -92,13 +93,7 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
 
 def kinds() -> set[str]:
     """The files and folders of the table in docs/protocol.md."""
-    table = (
-        (ROOT / "docs" / "protocol.md")
-        .read_text()
-        .partition("| file | writer | what |")[2]
-        .partition("\n\n")[0]
-    )
-    names = (row.split("|")[1] for row in table.splitlines()[2:])
+    names = tables.rows((ROOT / "docs" / "protocol.md").read_text(), "file", "writer", "what")
     plain = (
         re.sub(r"\]\(.*?\)|\[", "", name).replace("&lt;", "<").replace("&gt;", ">")
         for name in names

@@ -6,14 +6,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from cyclopts import MissingArgumentError
 
 import rods
-from rods.console.main import OWN, application, programs, run, verbs
+from rods.console.main import application, programs, run, verbs
 from rods.console.verbs.dash import unpacked
 from tests.parts import GONE
 
@@ -68,7 +66,6 @@ EXPECTED = {
     ),
     "env admit": (["RUN", "NAME"], ["--why", "--json"]),
     "env check": (["NAME"], ["--tasks", "--seconds", "--json"]),
-    "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
         [
@@ -104,7 +101,6 @@ BROUGHT = {  # by parts that can be taken out
     "bfcl": ("data bfcl",),
     "tau2": ("data tau2",),
     "acebench": ("data acebench",),
-    "openenv": ("env serve",),
     "feedback": ("env feedback list", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),
     "export": ("data export",),
@@ -173,44 +169,13 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("word", "verb"),
-    [
-        *[
-            ("run", "up"),
-            ("show", "inspect"),
-            ("watch", "status RUN --follow"),
-            ("log", "status RUN --log"),
-        ],
-        *[
-            ("ls", "status"),
-            ("report", "dash RUN --export FOLDER"),
-            ("compare", "status RUN RUN"),
-            ("staus", "status"),
-        ],
-        *[
-            ("observe", "trainer observe"),
-            ("extend", "trainer extend"),
-            ("trian", "train"),
-            ("evn", "env"),
-        ],
-        *[("check", "data check"), ("check", "env check"), ("watc", "status RUN --follow")],
-    ],
+    ("word", "verb"), [("staus", "status"), ("evn", "env"), ("inpsect", "inspect")]
 )
 def test_an_unknown_verb_is_answered_with_what_may_be_meant(
     word: str, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([word, "runs/demo"]) == 2
-    assert (
-        f"`rods {verb}`" in capsys.readouterr().err.partition("Did you mean ")[2].partition("?")[0]
-    )
-
-
-def test_words_that_people_try_lead_to_verbs_that_are_there() -> None:
-    for word, named in OWN["meant"].items():
-        assert word not in verbs()
-        for verb in named:
-            with suppress(MissingArgumentError):  # only the verb
-                application().parse_args(verb.split(), exit_on_error=False, print_error=False)
+    assert f'Did you mean "{verb}"?' in capsys.readouterr().err
 
 
 @pytest.mark.sweep
@@ -302,7 +267,7 @@ def test_help_and_status_import_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_packages_of_the_user_with_plain_names_disturb_nothing(tmp_path: Path) -> None:
     for name in (
         "prompts",
@@ -346,7 +311,7 @@ PORTS = ("-1", "65536", "http")
         ["trainer", "merge", "a", "--epoch", "soon"],
         ["up", "a", "--config", "c.toml", "--steps", "3"],
     ]
-    + [[*verb, "--port", port] for verb in (["dash"], ["env", "serve", "desk"]) for port in PORTS]
+    + [["dash", "--port", port] for port in PORTS]
     + [["env", "generate", "w", "--worlds", "0"], ["env", "generate", "w", "--random-seed", "-1"]],
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(

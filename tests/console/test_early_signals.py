@@ -26,20 +26,20 @@ CASES = {  # program: (arguments, the code that the README gives a stopped one)
 
 def start(program: str, arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     """With both signals blocked until the program's first line, so that what comes earlier waits
-    for it."""
+    for it. They are blocked here, and the mask is inherited: with a `preexec_fn` Python would run
+    between fork and exec, as a copy of a process that has threads, where it may crash, and that
+    would look like the end of the program."""
     config = write_config(folder.with_suffix(".toml"), SLOW)
     given = [
         {"RUN": str(folder), "CONFIG": str(config)}.get(argument, argument)
         for argument in arguments
     ]
     command = [sys.executable, "-m", f"rods.{program}", *given]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_block
-    )
-
-
-def _block() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What became of each turn, as status, inspect, report and verify show it, of a policy that was
+"""What became of each turn, as status, inspect and verify show it, of a policy that was
 really played."""
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ import rods
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.console.report import figures, findings
 from rods.episode.engine import Message, Trace
 from rods.trainer.reporters import gauges
 from rods.turn_statistics import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
 from tests.console.dash.test_views import ask
-from tests.console.test_report import reader
 from tests.console.test_verbs import said, said_json
 
 CONFIG = """
@@ -92,7 +90,7 @@ def groups(folder: Path) -> list[Record]:
     return [record for step in RunState(rods.open_run(folder)).steps() for record in step.records]
 
 
-def test_shares_stand_in_status_report_and_inspect(
+def test_shares_stand_in_status_and_inspect(
     labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded = groups(labelled)
@@ -101,13 +99,6 @@ def test_shares_stand_in_status_report_and_inspect(
     assert said_json(capsys, "status", labelled)["labels"] == counts
     assert f"; of {sum(counts.values())} over the last ten steps" in said(
         capsys, "status", labelled
-    )
-    follower = reader(labelled)
-    numbers = figures(follower)
-    assert numbers["labels"] == counts
-    assert any(
-        line.startswith(f"What became of {sum(counts.values())} turns: ")
-        for line in findings(follower, numbers)
     )
     went = dynamics(recorded)
     assert (
@@ -120,7 +111,6 @@ def test_shares_stand_in_status_report_and_inspect(
         went.replies / went.turns,
     )
     assert f"  replies  {went.words()}; over the last ten steps" in said(capsys, "status", labelled)
-    assert numbers["calling"] == status["calling"]
     assert status["entropy"] is None and status["interface"] is None, "nobody has said"
     task = recorded[0]["task"]
     found = said_json(capsys, "inspect", labelled, task)["labels"]
@@ -142,7 +132,7 @@ def test_steps_that_a_start_drops_count_nowhere(
     done = rods_verb("trainer", "observe", labelled, "--from-step", "1")
     assert done.returncode == 0, done.stderr
     assert said_json(capsys, "status", labelled)["labels"] == first
-    assert figures(reader(labelled))["labels"] == first
+    assert ask(labelled, "steps")["labels"]["step"] == [1]
 
 
 def test_a_replay_derives_the_labels_again(
@@ -160,11 +150,10 @@ def test_a_replay_derives_the_labels_again(
     )
     verdict["verdict"] = {"state": True, "response": True}
     file.write_bytes(gzip.compress(b"\n".join(map(orjson.dumps, kept))))
-    (problem,) = said_json(capsys, "verify", labelled, "--replay", code=1)["problems"]
-    assert (
-        problem["where"].startswith("step 2 of attempt 1, group ")
-        and "its trace gives" in problem["what"]
-    )
+    earned, labels = said_json(capsys, "verify", labelled, "--replay", code=1)["problems"]
+    assert earned["where"] == labels["where"]
+    assert labels["where"].startswith("step 2 of attempt 1, group ")
+    assert "it resolved" in earned["what"] and "its trace gives" in labels["what"]
     file.write_bytes(file.read_bytes()[:-20])  # cut short: it was never synced
     found = said_json(capsys, "verify", labelled, "--replay")
     assert found["ok"] and any(file.name in note for note in found["notes"])
@@ -175,7 +164,6 @@ def test_a_run_without_labels_shows_none(
 ) -> None:
     assert said_json(capsys, "status", finished_run)["labels"] == {}
     assert "turns " not in said(capsys, "status", finished_run)
-    assert figures(reader(finished_run))["labels"] == {}
     assert ask(finished_run, "steps")["labels"]["step"] == []
 
 

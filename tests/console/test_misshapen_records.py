@@ -152,7 +152,7 @@ def test_a_sample_is_told_in_a_line(
     put_before(finished_run, forge, tmp_path, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(7200)
 def test_records_of_a_refilled_run_too(forge: Forge, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(

@@ -1,4 +1,4 @@
-"""The report: sentences and plots from a run's own records, in one page that fetches nothing."""
+"""The report: sentences and figures from a run's own records, in one page that fetches nothing."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from rods.buffers.state import RunState
 from rods.config import parse_config
 from rods.console.follower import Follower
 from rods.console.main import run
-from rods.console.report import figures, findings, heldout_sentence, landed, limits, plots
+from rods.console.report import figures, findings, heldout_sentence, landed, limits, report
 from rods.observations import Group
 from rods.rules.zones import ZONES, moments
 from tests.console.conftest import rods
@@ -128,39 +128,34 @@ def test_an_export_opens_with_the_report_and_has_all_views_inside(
     held = re.search(r'id="answers">(.*?)</script>', text)
     assert held is not None
     answers = json.loads(held[1])
-    report = answers["/api/copy/report"]
-    assert report["numbers"] == told["runs"]["copy"]
+    found = answers["/api/copy/report"]
+    assert found["numbers"] == told["runs"]["copy"]
     follower = reader(run_copy)
-    assert report["findings"] == findings(follower, figures(follower))
-    assert report["findings"][0].startswith("Held-out")
-    assert "no evidence that the method helps" in report["limits"][0] and report["simulated"]
-    assert {plot["name"] for plot in report["plots"]} == {"variance_by_zone", "first_reward"}
-    types = [answers[f"/api/copy/task?task={task}"]["task"]["type"] for task in report["examples"]]
+    assert found["findings"] == findings(follower, figures(follower))
+    assert found["findings"][0].startswith("Held-out")
+    assert "no evidence that the method helps" in found["limits"][0] and found["simulated"]
+    types = [answers[f"/api/copy/task?task={task}"]["task"]["type"] for task in found["examples"]]
     assert types and len({*types}) == len(types)
     # the other views
     assert {"/api/copy/status", "/api/copy/boundary", "/api/copy/funnel"} <= answers.keys()
     shown = said(capsys, "dash", run_copy, "--export", tmp_path / "site")
-    assert all(f"  {line}\n" in shown for line in report["findings"])
+    assert all(f"  {line}\n" in shown for line in found["findings"])
 
 
-def test_plots_show_every_group_and_every_first_reward(finished_run: Path) -> None:
+def test_every_variant_with_a_group_stands_among_those_that_landed(finished_run: Path) -> None:
     follower = reader(finished_run)
-    drawn = {plot.name: plot for plot in plots(follower)}
-    assert all(plot.caption and plot.source and plot.unit for plot in drawn.values())
-    counted = ~np.isnan(follower.groups["variance"])
-    assert sum(count for *_, count, _ in drawn["variance_by_zone"].dots or ()) == counted.sum()
-    bars = drawn["first_reward"]
-    (series,) = bars.series
-    assert bars.at == sorted(bars.at or ()) and len(bars.at) == len(series.values)
-    assert sum(series.values) == len(landed(follower).first)
+    bars = report(follower)["landing"]
+    assert bars["at"] == sorted(bars["at"]) and len(bars["at"]) == len(bars["variants"])
+    assert sum(bars["variants"]) == len(landed(follower).first)
 
 
 def test_a_run_without_a_step_has_a_report_too(finished_run: Path, tmp_path: Path) -> None:
     done = Run.open(finished_run)
     fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
     follower = reader(fresh.path)
-    assert list(plots(follower)) == []
-    assert findings(follower, figures(follower)) == ["Nothing to say yet: no step is recorded."]
+    assert sum(report(follower)["landing"]["variants"]) == 0
+    (line,) = findings(follower, figures(follower))
+    assert line.startswith("Nothing to say yet")
     assert run(["dash", str(fresh.path), "--export", str(tmp_path / "site")]) == 0
 
 

@@ -108,6 +108,7 @@ def test_either_process_may_be_killed_and_the_run_still_finishes(
     assert rods("verify", run).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(
     tmp_path: Path, config: Path
 ) -> None:

@@ -22,8 +22,8 @@ from rods.config import parse_config
 from rods.observations import Group, Role, Rollout
 from rods.rules.order import batch, steps_per_epoch
 from rods.tasks import AnyTask
-from rods.worlds import desk
 from tests import forked
+from tests.environments import desk_tasks
 
 IMPORTS = ("rods.daemon.main",)
 BATCH = 8
@@ -45,7 +45,7 @@ def make_run(
             values.setdefault(section, {}).update(keys)
         else:
             values[section] = keys
-    return create_run(path, parse_config(values, where="test"), tasks or desk.generate(7, 24, 8))
+    return create_run(path, parse_config(values, where="test"), tasks or desk_tasks(7, 24, 8))
 
 
 class Trainer:

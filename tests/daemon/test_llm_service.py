@@ -26,7 +26,6 @@ from rods.buffers.run.runfolder import POOL, usage
 from rods.console.main import run as rods
 from rods.daemon.writers import Writers
 from rods.gates.similarity import SimilarityIndex
-from rods.worlds import desk
 from tests.daemon.leaking import KEY
 from tests.daemon.pipelines import THREADS
 from tests.daemon.runs import (
@@ -40,6 +39,7 @@ from tests.daemon.runs import (
     until,
     variants,
 )
+from tests.environments import desk_tasks
 
 ROLES = "tests.daemon.authors.llm.early_roles:good"
 BASE = {"groups": [["base"]], "seeds_per_step": 8}
@@ -80,7 +80,7 @@ def operation(stub: Stub, **endpoint: Any) -> dict[str, Any]:
 
 
 def base_tasks() -> list[Any]:
-    return [task for task in desk.generate(7, 96, 8) if task.type == "base"][:26]
+    return [task for task in desk_tasks(7, 96, 8) if task.type == "base"][:26]
 
 
 def calls(path: Path) -> list[Record]:
@@ -291,7 +291,12 @@ def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
 
 
 @pytest.mark.parametrize(
-    "fault", ["401", *(pytest.param(why, marks=pytest.mark.slow) for why in ("", "500", "400"))]
+    "fault",
+    [
+        "401",
+        pytest.param("500", marks=pytest.mark.slow),
+        *(pytest.param(why, marks=pytest.mark.sweep) for why in ("", "400")),
+    ],
 )
 def test_a_planted_key_is_found_nowhere_in_the_run_folder(
     tmp_path: Path, stub: Stub, fault: str, monkeypatch: pytest.MonkeyPatch

@@ -44,6 +44,7 @@ from tests.environments import load
 ALL = ["base", "long_context", "miss_func", "miss_param"]
 
 
+@pytest.mark.slow
 def test_verify_finds_no_fault_beside_a_daemon_that_writes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     looks = 0
@@ -133,7 +134,7 @@ def test_a_second_daemon_is_refused(tmp_path: Path) -> None:
         assert str(first.process.pid) in errors and "Traceback" not in errors
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_within_seconds_and_what_was_in_flight_is_done_after_a_restart(
     tmp_path: Path, number: int
@@ -297,6 +298,7 @@ def test_it_says_that_no_task_is_a_seed(tmp_path: Path) -> None:
         assert "no seeds" in rods("status", run.path).stdout
 
 
+@pytest.mark.slow
 def test_stages_that_do_not_expand_are_considered_without_picks(tmp_path: Path) -> None:
     stages = [{"expand": False, "epochs": 1}, {"expand": True}]
     run = make_run(tmp_path / "run", {"sync": "lockstep", "curriculum": {"stages": stages}})
@@ -351,6 +353,7 @@ def boundary_of(run: Run, steps: int) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sync", ["lockstep", "free"])
 def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(
     tmp_path: Path, sync: str

@@ -16,10 +16,10 @@ from rods.evaluation.card import Card, card, different, lines, shown, template_o
 from rods.tasks import Task
 from rods.trainer.nano import model
 from rods.worlds import desk
-from tests.environments import load
+from tests.environments import Late, load
 
-TASKS = desk.generate(5, 4, 6)
-HELD_OUT = [task for task in TASKS if task.split != "train"]
+TASKS = Late(lambda: desk.generate(5, 4, 6))
+HELD_OUT = Late(lambda: [task for task in TASKS if task.split != "train"])
 
 
 def jobs(tasks: Sequence[Task], name: Any = "tags", prompt: Any = "plain") -> list[Job]:

@@ -95,16 +95,10 @@ class Breaking:
         monkeypatch.setattr(heldout, "roll_out", self.roll_out)
 
     def roll_out(
-        self,
-        config: Config,
-        policy: Path,
-        players: Players,
-        tasks: Sequence[AnyTask],
-        count: int,
-        only: frozenset[str] | None,
+        self, config: Config, policy: Path, players: Players, tasks: Sequence[AnyTask], count: int
     ) -> Iterator[tuple[AnyTask, list[Scored]]]:
         self.asked += 1
-        for task, found in self._roll_out(config, policy, players, tasks, count, only):
+        for task, found in self._roll_out(config, policy, players, tasks, count):
             self.played.append(tasks.index(task))
             yield (
                 task,
@@ -130,7 +124,7 @@ def copied(run: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_rollouts_that_the_machinery_broke_are_counted_and_repeated(
+def test_rollouts_that_the_machinery_broke_are_counted_and_in_no_mean(
     run: Path, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = Path(score_run(run, "end")["file"]).read_bytes()
@@ -138,41 +132,13 @@ def test_rollouts_that_the_machinery_broke_are_counted_and_repeated(
     engine.broken = lambda place, index: place < 3 or (place, index) == (5, 1)
     first = score_run(copied, "end")
     assert (first["progress"]["tasks"], first["broken"]) == (37, 3 * 4 + 1)
-    # what counts already is not lost again
-    engine.broken = lambda place, index: place == 2 or place == 7
-    second = score_run(copied, "end")
-    assert (second["progress"]["tasks"], second["broken"]) == (39, 4)
     engine.broken = lambda place, index: False
+    assert score_run(copied, "end") == first, "a checkpoint is scored once"
+    Path(first["file"]).unlink()
     whole = score_run(copied, "end")
     assert (whole["progress"]["tasks"], whole["broken"]) == (40, 0)
-    assert Path(whole["file"]).read_bytes() == expected
-    assert score_run(copied, "end") == whole
-    assert engine.asked == 3, "what is whole is not scored again"
-
-
-def test_a_rollout_that_always_breaks_is_played_a_few_times_and_nothing_else_with_it(
-    copied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = Breaking(monkeypatch)
-    engine.broken = lambda place, index: (place, index) == (5, 1)
-    for _ in range(6):
-        found = score_run(copied, "end")
-        assert (found["progress"]["tasks"], found["broken"]) == (40, 1)
-    assert engine.played == [*range(40), 5, 5] and engine.asked == heldout.TRIES
-
-
-def test_what_was_scored_under_another_card_is_scored_anew(
-    copied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = Breaking(monkeypatch)
-    engine.broken = lambda place, index: place == 5
-    file = Path(score_run(copied, "end")["file"])
-    *lines, last = [orjson.loads(line) for line in file.read_bytes().splitlines()]
-    other = {"card": {**last["card"], "random_seeds": {"rollouts": 99}}}
-    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [*lines, other]))
-    differs = compare(copied)["cards_differ"]
-    assert len(engine.played) == 40 + 40 + 40, "start, end, and the end again, whole"
-    assert differs == [] and score_run(copied, "end")["card"] == last["card"]
+    assert Path(whole["file"]).read_bytes() == expected, "with the same draws"
+    assert engine.asked == 2
 
 
 def test_ends_that_were_scored_under_different_cards_are_told(copied: Path) -> None:

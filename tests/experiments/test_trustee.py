@@ -149,4 +149,4 @@ def test_a_whole_run_asks_every_role_over_http_and_difficulty_rises(
     stages = {call["stage"] for call in read(opened.path / usage("trainer"))}
     assert stages == {"simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"}
     found = verify(opened.path, replay=True)
-    assert found.ok and found.counts["episodes played again"] == len(ends), list(found.lines())
+    assert found.ok and found.counts["judged episodes"] == len(ends), list(found.lines())

@@ -166,6 +166,7 @@ def test_random_seeds_are_drawn_from_all_active_tasks_whatever_they_earned(ablat
     assert any(one["task"] not in groups[one["step"]] for one in picks)
 
 
+@pytest.mark.sweep
 def test_variance_ranks_the_tasks_at_the_boundary(ablated: Any) -> None:
     run = ablated("variance instead of the proxy")
     picks = records(run, SEEDS, "picked")
@@ -175,6 +176,7 @@ def test_variance_ranks_the_tasks_at_the_boundary(ablated: Any) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_binary_accuracy_finds_the_boundary(ablated: Any) -> None:
     run = ablated("binary accuracy instead of progress")
     groups = played(run)
@@ -211,6 +213,7 @@ def test_a_static_pool_is_filled_once_and_then_frozen(ablated: Any) -> None:
     assert {one["step"] for one in records(run, SEEDS, "picked")} == {3}
 
 
+@pytest.mark.sweep
 def test_the_same_functions_are_called_as_by_the_seed(ablated: Any) -> None:
     found = functions(ablated("same functions"))
     assert found and all(variant == seed for variant, seed in found)

@@ -45,10 +45,11 @@ from rods.worlds import desk
 from rods.worlds.sources import load_tasks
 from tests.buffers.world import Players, SyncDaemonLog, make_run, originals
 from tests.daemon.pipelines import THREADS, Bench, author, failure, seed, spoil
+from tests.environments import Late
 from tests.parts import ROOT
 
 PAPER = parse_config({"preset": "rods-paper", "policy": {"kind": "simulated"}}, where="x")
-DESK = tuple(desk.generate(3, 12, 4))
+DESK = Late(lambda: desk.generate(3, 12, 4))
 
 
 def group(task: str, resolved: list[int]) -> Group:

@@ -11,13 +11,13 @@ import pytest
 from rods.errors import UserError
 from rods.trainer.conformance import Conformance, Job
 from tests.parts import ROOT
-from tests.trainer.forked_trainers import Forked
+from tests.trainer.forked_trainers import Whole
 
 pytestmark = pytest.mark.slow
 IMPORTS = ("rods.trainer.conformance", "tests.trainer.stream_trainers")
 
 
-class Given(Forked):
+class Given(Whole):
     imports = IMPORTS
     trainer = "tests.trainer.stream_trainers:train"
     ranks = 2

@@ -43,7 +43,8 @@ def test_a_finished_run_stays_finished(whole: Path) -> None:
     "last_word",
     [
         signal.SIGKILL,
-        *(pytest.param(word, marks=pytest.mark.slow) for word in (signal.SIGTERM, signal.SIGINT)),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, marks=pytest.mark.sweep),
     ],
 )
 def test_a_stopped_run_continues_as_if_nothing_had_happened(

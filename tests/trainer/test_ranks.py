@@ -245,6 +245,7 @@ def test_variants_reach_all_processes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_process_that_is_lost_ends_the_others_and_the_same_command_goes_on(
     tmp_path: Path, lost: int

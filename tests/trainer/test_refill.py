@@ -28,11 +28,12 @@ from rods.trainer.training_run import TrainingRun
 from rods.worlds import desk
 from rods.worlds.sources import load_tasks
 from tests.buffers.audit.test_verify import problems, rewrite
+from tests.environments import Late
 from tests.trainer.runs import live_steps
 
 SIZE = 6
 COUNT = 4
-TASKS = desk.generate(3, 24, 4)
+TASKS = Late(lambda: desk.generate(3, 24, 4))
 BATCH_SCALE = {"advantage_scale": "batch"}
 
 

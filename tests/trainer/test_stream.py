@@ -424,6 +424,7 @@ def test_what_a_stream_says_goes_where_its_program_has_sent_its_events(tmp_path:
     assert [each["event"] for each in told][-2:] == ["start", "closed"]
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_without_closing_its_stream_gives_the_run_back(tmp_path: Path) -> None:
     path = fresh(tmp_path)
     code = f"import rods; stream = rods.open_stream({str(path)!r}); stream.draw(1)"

@@ -17,14 +17,15 @@ from rods.buffers.run.runfolder import operation
 from rods.config import Config, parse_config
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
-from rods.tasks import AnyTask, Task
+from rods.tasks import AnyTask
 from rods.trainer import simulated, training_run
 from rods.trainer.policy import Batch, TrainingStopped
 from rods.trainer.simulated import SimulatedPolicy
 from rods.trainer.training_run import TrainingRun
 from rods.worlds import desk
+from tests.environments import Late
 
-TASKS: list[Task] = desk.generate(3, 12, 4)
+TASKS = Late(lambda: desk.generate(3, 12, 4))
 
 
 def make(folder: Path, **sections: Any) -> Run:

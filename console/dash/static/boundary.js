@@ -3,13 +3,13 @@
 import { address, el, legend, num, svg, ZONES } from "dom";
 import { ask, exported, path } from "source";
 
-export const WIDTH = 800, HEIGHT = 440;
+const WIDTH = 800, HEIGHT = 440;
 const LEFT = 76, BOTTOM = 66, TOP = 26, RIGHT = 34; // room for what a phone writes large, and for dots at the edges
 const MOST = 0.25; // variance of a reward in [0, 1]
 const RADIUS = 5;
 const STOPS = 60; // steps that are played, and that an export holds (export.py counts alike)
-export const x = (mean) => LEFT + mean * (WIDTH - LEFT - RIGHT);
-export const y = (variance) => HEIGHT - BOTTOM - (variance / MOST) * (HEIGHT - BOTTOM - TOP);
+const x = (mean) => LEFT + mean * (WIDTH - LEFT - RIGHT);
+const y = (variance) => HEIGHT - BOTTOM - (variance / MOST) * (HEIGHT - BOTTOM - TOP);
 
 export function view(root, { run, rest }) {
   const dots = new Map(); // task → [task, mean, variance, zone, variant, step]
@@ -113,7 +113,7 @@ export function view(root, { run, rest }) {
 }
 
 /** The axes of a picture of means against variances, with the bound of any reward in [0, 1]. */
-export function axes() {
+function axes() {
   const ink = { stroke: "var(--line)" };
   const made = [svg("line", { x1: x(0), x2: x(1), y1: y(0), y2: y(0), ...ink }), svg("line", { x1: x(0), x2: x(0), y1: y(0), y2: y(MOST), ...ink })];
   for (const mean of [0, 0.25, 0.5, 0.75, 1]) made.push(svg("text", { x: x(mean), y: y(0) + 34, "text-anchor": "middle" }, String(mean)));

@@ -4,7 +4,7 @@ import { el } from "dom";
 
 const ROWS = "#view :is(a[href], summary, button)"; // what j and k go through
 const KEYS = [
-  ["1 … 9", "a view, in the order of the menu"], ["[ and ]", "the view before, the view behind"],
+  ["1 … 8", "a view, in the order of the menu"], ["[ and ]", "the view before, the view behind"],
   ["j and k", "the next row or link, the one before"], ["Enter", "opens it"], [", and .", "a step back, a step on, where a view shows one step"],
   ["r", "the next run"], ["/", "the text to search for, in the logs"], ["?", "this list"], ["Esc", "closes it"],
 ];

@@ -5,7 +5,6 @@ import * as compare from "compare";
 import { address, el } from "dom";
 import * as funnel from "funnel";
 import { listen } from "keys";
-import * as lineage from "lineage";
 import * as logs from "logs";
 import * as models from "models";
 import * as pool from "pool";
@@ -14,8 +13,8 @@ import * as run from "run";
 import { ask, exported, follow } from "source";
 import * as task from "task";
 
-const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs, report };
-const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs", "report"]; // in the menu; tasks are reached by links
+const VIEWS = { run, boundary, pool, funnel, task, models, compare, logs, report };
+const SHOWN = ["run", "boundary", "pool", "funnel", "models", "compare", "logs", "report"]; // in the menu; tasks are reached by links
 const BEAT = 5000; // milliseconds after which a view is updated though nothing has moved: a process may have died
 const first = exported ? "report" : "run";
 const root = document.getElementById("view");

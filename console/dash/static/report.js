@@ -1,9 +1,8 @@
-// The report: what the run shows up to now, in sentences and plots, and what must not be concluded from it.
+// The report: what the run shows up to now, in sentences, and what must not be concluded from it.
 
-import { axes, HEIGHT, WIDTH, x, y } from "boundary";
 import { chart } from "chart";
 import { conversation } from "conversation";
-import { el, estimated, figure, legend, link, listing, num, shown, svg, ZONES } from "dom";
+import { el, estimated, figure, link, listing, num, shown } from "dom";
 import { curves } from "run";
 import { ask, exported, path } from "source";
 
@@ -13,7 +12,6 @@ const SOURCES = {
   refused: ["variants", "pool.jsonl: refused"], revived: ["variants", "pool.jsonl: revived"], attempts: ["of the trainer", "observations.jsonl: start records"],
 };
 const MEASURES = { progress: "progress reward", binary: "all turns resolved", official: "the benchmark's own verdict" };
-const LARGEST = 160; // area of a dot, in units of the picture, that stands for the commonest place
 
 export function view(root, { run }) {
   const place = el("div");
@@ -36,10 +34,10 @@ export function view(root, { run }) {
       el("h2", {}, "What it does not claim"), el("ul", {}, got.limits.map((line) => el("li", {}, line.split("`").map((part, place) => (place % 2 ? el("code", {}, part) : shown(part)))))),
       got.numbers.heldout ? heldout(got.numbers.heldout) : "",
       charts.node,
-      el("div", { class: "charts" }, got.plots.map((plot) => el("section", { "data-name": plot.name }, el("div", { class: "plot" }), el("p", { class: "faint" }, shown(plot.caption))))),
+      got.numbers.first_reward.variants ? el("section", {}, el("div", { class: "plot" }), el("p", { class: "faint" }, `Mean reward of a variant's first group after its injection. A variant between the dotted lines, in the boundary zone (${got.landing.bounds.join(" to ")}), is about as hard as its seed was.`)) : "",
       got.numbers.steps ? "" : el("p", { class: "faint" }, "No step is recorded yet, so there is nothing to draw."),
       ...tasks.filter((one) => one?.line.length > 1).map((one) => example(run, one)));
-    place.querySelectorAll(".plot").forEach((there, index) => drawn(there, got.plots[index])); // once it has a width
+    place.querySelectorAll(".plot").forEach((there) => drawn(there, got.landing)); // once it has a width
     await charts.update();
   }
 
@@ -50,22 +48,11 @@ export function view(root, { run }) {
   };
 }
 
-function drawn(there, plot) {
-  if (plot.kind === "cloud") return there.replaceWith(cloud(plot));
-  const curve = chart({ title: plot.title, unit: plot.unit, source: plot.source, x: plot.x, stacked: true,
-    marks: Object.entries(plot.marks ?? {}), series: plot.series });
+function drawn(there, landing) {
+  const curve = chart({ title: "Where variants land", unit: "variants", source: "observations.jsonl: first group of each variant; pool.jsonl: injected", x: "mean reward of the first group, 0 to 1", stacked: true,
+    marks: [["mean", [landing.mean]], ["bounds of the boundary zone", landing.bounds]], series: [{ label: "variants", colour: "second" }] });
   there.replaceWith(curve.node);
-  curve.draw(plot.at, plot.series.map((one) => one.values));
-}
-
-/** Groups by mean and variance; a dot's area says how many share the place. */
-function cloud(plot) {
-  const most = Math.max(...plot.dots.map(([, , count]) => count));
-  return el("section", { class: "chart", title: plot.source }, el("h2", {}, plot.title),
-    svg("svg", { class: "boundary", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "mean reward of groups against their variance" }, ...axes(),
-      ...plot.dots.map(([mean, variance, count, zone]) => svg("circle", { cx: x(mean), cy: y(variance), r: 2 + Math.sqrt((LARGEST * count) / most), fill: `var(--${zone})`, opacity: 0.7 },
-        svg("title", {}, `mean ${num(mean, 3)}, variance ${num(variance, 3)}: ${num(count)} groups, ${zone.replace("_", " ")}`)))),
-    legend(ZONES.filter((name) => plot.dots.some((dot) => dot[3] === name)).map((name) => [name])));
+  curve.draw(landing.at, [landing.variants]);
 }
 
 function heldout({ start, end, difference, left_out: left }) {
@@ -82,6 +69,6 @@ function heldout({ start, end, difference, left_out: left }) {
 function example(run, { line, history }) {
   const [variant, seed] = line.toReversed(), injected = history.find((one) => one.event === "injected");
   const when = `${injected ? `injected after step ${num(injected.step)}, ` : ""}generation ${line.length - 1}`;
-  return el("section", {}, el("h2", {}, `Seed and variant, ${variant.type}: ${when}; `, link(run, "lineage", [variant.id], "all of its lineage")),
+  return el("section", {}, el("h2", {}, `Seed and variant, ${variant.type}: ${when}; `, link(run, "task", [variant.id], variant.id.slice(0, 8))),
     el("div", { class: "two" }, conversation(seed, variant, "the seed"), conversation(variant, seed, "the variant")));
 }

@@ -30,17 +30,15 @@ async def test_a_seed_of_a_class_without_recipes_ends_as_no_prompts() -> None:
 
 async def test_most_seeds_become_variants_with_other_calls_other_words_and_another_world() -> None:
     roots = [task for task in tasks() if task.split == "train"]
+    returns = {
+        text for task in tasks() for turn, text in enumerate(task.script) if turn in task.held_out
+    }
     bench = Bench()
     written = [(root, await bench.variant(root, pick=f"1-{root.id}")) for root in roots]
     assert len({variant.id for _, variant in written}) == len(roots)
     for root, variant in written:
-        assert variant.state != root.state and not set(variant.script) & set(root.script) - RETURNS
+        assert variant.state != root.state and not set(variant.script) & set(root.script) - returns
         assert sorted(call.name for turn in variant.calls for call in turn) != sorted(
             call.name for turn in root.calls for call in turn
         )
         assert [bool(turn) for turn in variant.calls] == [bool(turn) for turn in root.calls]
-
-
-RETURNS = {
-    text for task in tasks() for turn, text in enumerate(task.script) if turn in task.held_out
-}

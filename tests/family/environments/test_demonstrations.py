@@ -4,7 +4,6 @@ says."""
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -42,8 +41,10 @@ def test_every_list_of_demonstrations_mixes_all_worlds() -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs("sandbox")
-def test_a_skipped_look_up_passes_the_label_and_is_refused(tmp_path: Path) -> None:
-    with drawn(tmp_path) as (environment, tasks):
+def test_a_skipped_look_up_passes_the_label_and_is_refused(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with drawn(tmp_path_factory) as (environment, tasks):
         errors: list[str | None] = []
         for number, task in enumerate(tasks):
             scenario = scenario_of(task)

@@ -14,6 +14,7 @@ from rods.family.environments.procedural.operations import documentation, operat
 from rods.family.environments.procedural.skeletons import draw_skeleton
 from rods.family.environments.world_selection import likeness, select
 from rods.tasks import AnyTask, OpenTask, read_tasks, task_lines
+from tests.environments import Late
 
 
 def task(number: int, place: int, held_out: bool) -> OpenTask:
@@ -38,8 +39,10 @@ def task(number: int, place: int, held_out: bool) -> OpenTask:
     return found
 
 
-TASKS = [task(number, place, number >= 36) for number in range(40) for place in range(4)]
-HELD_OUT = [one for one in TASKS if one.split == "test"]
+TASKS = Late(
+    lambda: [task(number, place, number >= 36) for number in range(40) for place in range(4)]
+)
+HELD_OUT = Late(lambda: [one for one in TASKS if one.split == "test"])
 
 
 def names(tasks: Sequence[AnyTask]) -> set[str]:
@@ -51,7 +54,7 @@ def test_fewer_worlds_are_among_more_and_what_is_held_out_stays() -> None:
     assert [len(names(one)) for one in found] == [5, 10, 20]
     assert names(found[0]) < names(found[1]) < names(found[2]) < names(select(TASKS))
     for one in found:
-        assert [each for each in one if each.split == "test"] == HELD_OUT
+        assert [each for each in one if each.split == "test"] == list(HELD_OUT)
         assert len(one) == 4 * len(names(one)) + len(HELD_OUT)  # each world with all of its tasks
     assert names(select(TASKS, worlds=5, random_seed=1)) != names(found[0])
 
@@ -84,7 +87,7 @@ def test_a_mode_keeps_the_worlds_and_leaves_out_the_other_tasks() -> None:
     for found, kind in ((told, True), (asked, False)):
         users = [one.user for one in found if one.split == "train" and isinstance(one, OpenTask)]
         assert all(isinstance(user, Script) == kind for user in users)
-        assert [one for one in found if one.split == "test"] == HELD_OUT
+        assert [one for one in found if one.split == "test"] == list(HELD_OUT)
 
 
 def test_the_verb_writes_the_selection(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

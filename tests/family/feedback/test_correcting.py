@@ -30,6 +30,7 @@ from rods.observations import Group, Role
 from rods.tasks import Task
 from rods.worlds import desk
 from tests.daemon.runs import Daemon, Trainer, idle, make_run, until
+from tests.environments import Late
 from tests.family.feedback.disguises import LEAKS
 from tests.json_server import json_server
 
@@ -57,7 +58,7 @@ GOOD = {
     "actionability": True,
     "hint_quality": True,
 }
-TASKS = desk.generate(7, 160, 8)
+TASKS = Late(lambda: desk.generate(7, 160, 8))
 
 # template and its fields → the fields of the answer, or a status
 Answers = Callable[[str, dict[str, str]], Any]

@@ -24,11 +24,11 @@ from rods.interfaces.remedies import misuses
 from rods.tasks import Task
 from rods.worlds import bfcl as bfcl_environment
 from rods.worlds import desk
-from tests.environments import load
+from tests.environments import Late, load
 from tests.rods.interfaces.careless import play
 
 TOY = "tests.rods.toy_environment:environment"
-DESK = tuple(desk.generate(5, 40, 0, "full"))
+DESK = Late(lambda: desk.generate(5, 40, 0, "full"))
 
 
 @pytest.fixture(scope="session")

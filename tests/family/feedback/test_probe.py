@@ -4,6 +4,7 @@ tried."""
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,13 +15,13 @@ from rods.family.feedback.gates import DOCUMENTED, RefusedCall, Remedy, mends, w
 from rods.tasks import Task
 from rods.worlds import bfcl as bfcl_environment
 from rods.worlds import desk
-from tests.environments import load
+from tests.environments import Late, load
 
-DESK = [task for task in desk.generate(7, 120, 0) if task.split == "train"]
+DESK = Late(lambda: desk.generate(7, 120, 0))
 
 
 def met(
-    environment: str, tasks: list[Task], tool: str, words: str, **shapes: str
+    environment: str, tasks: Sequence[Task], tool: str, words: str, **shapes: str
 ) -> list[RefusedCall]:
     world = load(environment)
     return witnesses(

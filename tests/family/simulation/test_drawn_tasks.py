@@ -145,7 +145,7 @@ def test_a_run_without_a_pool_opens_an_epoch_every_so_many_steps(tmp_path: Path)
 
 def test_conversations_of_drawn_tasks_are_really_played(tmp_path: Path) -> None:
     """By a policy that is told what is expected, and is as good as its skill: its traces come to
-    the same when they are played again, and a better one earns more."""
+    what is on record, and a better one earns more."""
     told: dict[str, Any] = {
         "policy.plays": True,
         "policy.dialect": "tags",
@@ -157,7 +157,7 @@ def test_conversations_of_drawn_tasks_are_really_played(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         run = played(tmp_path / name, told, **{"policy.skill": skill})
         found = verify(run, replay=True)
-        assert found.ok and found.counts["episodes played again"] == 2 * 8 * 4, list(found.lines())
+        assert found.ok and found.counts["judged episodes"] == 2 * 8 * 4, list(found.lines())
         groups = [group for _, _, groups in live_steps(run) for group in groups]
         assert {tuple(group["reward"]["range"]) for group in groups} == {(-1.0, 1.0)}
         earned.append([one["reward"] for group in groups for one in group["rollouts"]])

@@ -20,8 +20,7 @@ from rods.calls import Call
 from rods.config import Budgets, Endpoint, parse_config
 from rods.conversations import Persona, Rubric
 from rods.conversations import Script as Scripted
-from rods.episode.drivers import played_again
-from rods.episode.engine import Outcome, Trace
+from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError
 from rods.family.simulation.difficulty import Levels
@@ -341,28 +340,6 @@ def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
         ):
             draw(wanted[:1])
         assert stub.counts()["requests"] == 12  # over three sets of tools
-
-
-def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played_again(
-    stub: Stub,
-) -> None:
-    kept: list[tuple[OpenTask, Trace]] = []
-    with models(stub) as players:
-        for task in drawn()[::10]:
-            kept.append((task, play(players, task, witness(task))))
-    for task, trace in kept:
-        read = Trace.from_json(json.loads(json.dumps(trace.as_json())))
-        again = players.again(task, TAGS, read, max_steps=8)
-        assert played_again(again, trace).as_json() == trace.as_json()
-    with models(stub) as players:
-        silent = play(players, TASK, [DONE])
-    flattered = replace(silent, outcome=Outcome(2, 2, ("met: all of 5",)))
-    assert (
-        played_again(players.again(TASK, TAGS, flattered, max_steps=8), flattered).outcome
-        == silent.outcome
-    )
-    with pytest.raises(UserError, match="no line to them"):
-        play(simulating(), kept[0][0], witness(kept[0][0]))
 
 
 def test_a_script_may_be_judged_by_a_model(stub: Stub) -> None:

@@ -105,7 +105,7 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
         window is not None and window.count == 2 and window.zone == "boundary" for window in windows
     )
     found = verify(run.path, replay=True)
-    assert not found.problems and found.counts["episodes played again"] == 8
+    assert not found.problems and found.counts["judged episodes"] == 8
     played = costs(run.path).played
     assert rods(["inspect", "--cost", str(run.path)]) == 0
     shown = capsys.readouterr().out

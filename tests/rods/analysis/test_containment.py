@@ -158,6 +158,7 @@ def test_a_result_says_every_value_that_it_holds(value: Any) -> None:
     assert Text.shown(orjson.dumps(value).decode()).contains_exact(value)
 
 
+@pytest.mark.slow
 @given(st.text(), JSON)
 def test_what_is_said_is_told_too_and_nothing_raises(text: str, value: Any) -> None:
     found = Text.of(text)

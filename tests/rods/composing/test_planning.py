@@ -18,9 +18,10 @@ from rods.composing.records import ComposeError, Plan
 from rods.config import Gates
 from rods.tasks import Task
 from rods.worlds import desk as desk_environment
+from tests.environments import Late
 from tests.rods.composing.drafts import DESK, desk, made, planned
 
-SEEDS = desk_environment.generate(21, 60, 0)
+SEEDS = Late(lambda: desk_environment.generate(21, 60, 0))
 
 
 def _plan(

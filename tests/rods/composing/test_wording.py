@@ -12,10 +12,13 @@ from rods.analysis.containment import Text
 from rods.composing import wording
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.worlds import desk as desk_environment
+from tests.environments import Late
 from tests.rods.composing.drafts import DESK, STORY, desk, drafted, planned
 
 PLAN = planned(["plan_event"], ["room_for_it", "see_balance"], ["take_in"])
-FRESH = [draft for _, draft in itertools.islice(desk_environment.fresh_tasks(5, "wording"), 80)]
+FRESH = Late(
+    lambda: [draft for _, draft in itertools.islice(desk_environment.fresh_tasks(5, "wording"), 80)]
+)
 
 
 def _word(draft: Draft, seed: int) -> tuple[str, ...]:

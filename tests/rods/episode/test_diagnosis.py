@@ -182,24 +182,6 @@ def test_a_turn_that_does_what_is_due_in_a_spoilt_state_passes() -> None:
     assert told((LOOK,), (), (MOVE, FIND))[2] == "missing_tool_call"
 
 
-def test_by_the_letter_whatever_was_wrong_counts_in_the_order_of_table_5() -> None:
-    def read(*turns: Turn) -> tuple[Label, ...]:
-        return diagnose(played(*turns), TASK, DESK, "letter")
-
-    assert read((LOOK, MOVE, MOVE), (), (FIND, PAY)) == (
-        "state_mismatch",
-        "correct_abstention",
-        "state_mismatch",
-    )
-    assert read((LOOK,), (), (FIND, PAY))[0] == "state_mismatch"
-    assert read((UNKNOWN, LOOK), (), (FIND, PAY))[0] == "invalid_tool_call"
-    assert read((Call("get_balance", {}), LOOK), (), (FIND, PAY))[0] == "argument_mismatch"
-    assert read((LOOK, move(source="taxes", amount=5)), (), (FIND, PAY))[0] == "state_mismatch"
-    assert read((LOOK, NOWHERE), (), ())[0] == "state_mismatch"
-    assert read((NOWHERE,), (), ())[0] == "recovery_failure"
-    assert read((UNKNOWN, LOOK, MOVE), (), (FIND, PAY))[0] == "pass"
-
-
 def test_a_target_is_known_from_whatever_was_shown() -> None:
     """i13 stands in no text; a bill of that id is there."""
     bills = {**BILLS, "i13": {"vendor": "titan", "amount": 9, "paid": False}}

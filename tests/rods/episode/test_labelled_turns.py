@@ -58,19 +58,3 @@ def test_there_are_turns_of_every_label(episodes: Mapping[str, Any]) -> None:
 def test_the_papers_worked_case(case: str, episodes: Mapping[str, Any]) -> None:
     (episode,) = (one for one in episodes["bfcl"] if one.name == case)
     assert episode.told(load("bfcl")) == CASES[case]
-
-
-def test_the_other_reading_of_the_paper_is_the_letter_of_its_tables(
-    episodes: Mapping[str, Any],
-) -> None:
-    """Where 002 leaves two readings that differ by what a turn failed by."""
-    by_letter = {"A1", "A2", "A14", "A18", "A23", "A25"}
-    told = {
-        (episode.name, turn): (label, episode.told(load(world), "letter")[turn])
-        for world, some in episodes.items()
-        for episode in some
-        for turn, (code, label) in episode.other.items()
-        if code in by_letter
-    }
-    assert len(told) == 24
-    assert not {place: both for place, both in told.items() if both[0] != both[1]}

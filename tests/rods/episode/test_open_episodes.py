@@ -14,7 +14,7 @@ from rods import dialects
 from rods.calls import Call
 from rods.conversations import Checks, Limits, Persona, Rubric, Script
 from rods.environments.base import Instance, Result, reference
-from rods.episode.drivers import Job, played_again, run_episode, run_lockstep
+from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, NeedText, Outcome, Reply, Trace
 from rods.episode.goals import FinalState, goal_of
 from rods.episode.rewards import score
@@ -108,12 +108,12 @@ def test_a_script_is_walked_to_its_end_and_judged_once() -> None:
 @pytest.mark.parametrize(
     "texts", [GOOD, [ASK, FIND, WHICH, WRONG, DONE], [ASK, FIND, PAY, FIND, FIND], ["!"] * 4]
 )
-def test_an_episode_played_again_is_the_same(texts: list[str]) -> None:
+def test_an_episode_of_the_same_replies_is_the_same(texts: list[str]) -> None:
     trace = played(texts)
     kept = Trace.from_json(trace.as_json())
-    assert played_again(job(), kept).as_json() == trace.as_json() == kept.as_json()
+    assert played(texts).as_json() == trace.as_json() == kept.as_json()
     other = replace(TASK, goal=Checks(PAID.calls[:1]), id="")
-    assert played_again(job(other), kept).outcome != trace.outcome
+    assert played(texts, other).outcome != trace.outcome
 
 
 def test_a_user_is_bounded_by_its_turns() -> None:
@@ -159,7 +159,7 @@ def test_a_conversation_that_reaches_a_limit_ends_there_and_is_judged(
     assert (len(steps), sum(len(step.results) for step in steps)) == (replies, carried_out)
     assert trace.end == ("finished" if texts is GOOD else "step_limit")
     assert trace.outcome == goal_outcome(task, trace)
-    assert played_again(job(task), trace) == trace
+    assert played(texts, task) == trace
 
 
 def goal_outcome(task: OpenTask, trace: Trace) -> Outcome:

@@ -12,8 +12,7 @@ from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.tasks import Task
-from rods.worlds import desk
-from tests.environments import load
+from tests.environments import desk_tasks, load
 from tests.worlds.bfcl import writing
 
 ENVIRONMENTS = ("desk", pytest.param("bfcl", marks=pytest.mark.slow))  # its variants take a minute
@@ -26,13 +25,13 @@ def accepted(name: str) -> Sequence[Task]:
     """Variants of BFCL tasks, and tasks that desk's generator composed and judged."""
     if name == "bfcl":
         return [made for _, made in writing.variants()]
-    return [task for task in desk.generate(5, 48, 0) if not objections(load("desk"), task)]
+    return [task for task in desk_tasks(5, 48, 0) if not objections(load("desk"), task)]
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_untouched_tasks_pass(name: str) -> None:
-    tasks = accepted("bfcl") if name == "bfcl" else desk.generate(5, 48, 0)
+    tasks = accepted("bfcl") if name == "bfcl" else desk_tasks(5, 48, 0)
     refused = [
         objections(load(name), task, catalogue_for(load(name))) - {"missing"} for task in tasks
     ]

@@ -195,6 +195,7 @@ def test_an_index_answers_in_another_process_whose_hashes_have_another_seed():
 
 
 @pytest.mark.slow
+@pytest.mark.few(1)
 @pytest.mark.parametrize("random_seed", range(3))
 def test_the_index_agrees_with_comparing_every_pair(random_seed):
     rng = random.Random(random_seed)

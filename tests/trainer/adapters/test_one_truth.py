@@ -12,19 +12,21 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 import pytest
 
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
-from rods.trainer.conformance import Conformance, Job, run_beside_daemon
+from rods.trainer.conformance import Job, run_beside_daemon
+from tests import forked
 from tests.trainer.adapters.interfaces import stand_in
+from tests.trainer.forked_trainers import Forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 STEPS = 6  # the third and the last one open an epoch
@@ -93,13 +95,17 @@ def train(job: Job) -> None:
     trained(job)
 
 
-class Way(Conformance):
+class Way(Forked):
+    imports: tuple[str, ...] = ("rods.trainer.conformance", __name__)
     trainer = f"{__name__}:train"
 
     def __init__(self, name: str) -> None:
         self.name = name
+        target, library, _ = WAYS[name]
+        if library is None:  # else its stand-in is made first, by the process itself
+            self.imports = (*self.imports, target.partition(":")[0])
 
-    def process(self, job: Job, env: Any, said: Any) -> Any:
+    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> forked.Process:
         return super().process(
             job, {**env, "RODS_WAY": self.name, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}, said
         )

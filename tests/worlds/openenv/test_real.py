@@ -1,4 +1,4 @@
-"""Against OpenEnv's own package, both ways: `make openenv` fetches it and runs this. Importing it
+"""Against OpenEnv's own package: `make openenv` fetches it and runs this. Importing it
 takes a while."""
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from typing import Any
 
 import pytest
 
-from bench.openenv_transcripts import serving
 from rods.calls import Call
 from rods.console.main import run
 from rods.environments.base import Environment, Result, reference
 from rods.environments.loading import Environments
 from rods.tasks import Task, task_lines
-from rods.worlds.desk.generator import generate
-from tests.environments import load
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("RODS_OPENENV"), reason="needs OpenEnv's package: make openenv"
@@ -101,36 +98,3 @@ def test_in_process_and_behind_its_own_server_it_is_the_same(
             )
             Path("tasks.jsonl").write_bytes(task_lines([task]))
             assert run(["env", "check", f"{name}.openenv.json", "--tasks", "tasks.jsonl"]) == 0
-
-
-def test_its_clients_play_desk() -> None:
-    from openenv.core.env_server.mcp_types import CallToolAction
-    from openenv.core.generic_client import GenericEnvClient
-    from openenv.core.mcp_client import MCPToolClient
-
-    desk = load("desk")
-    tasks = generate(0, 8, 0)
-    with serving(desk) as address:
-        for task in tasks:
-            with MCPToolClient(base_url=address).sync() as client:
-                assert {tool.name for tool in client.list_tools()} == desk.tools().keys()
-                client.reset(state=dict(task.state or {}))
-                world = desk.reset(task.state)
-                for call in (each for turn in task.calls for each in turn):
-                    told = client.step(
-                        CallToolAction(tool_name=call.name, arguments=dict(call.arguments))
-                    )
-                    assert told.observation.result == world.call(call).text
-                refusal = world.call(Call("no_such_tool")).text
-                with pytest.raises(RuntimeError, match="tool_not_found") as refused:
-                    client.call_tool("no_such_tool")
-                assert refusal in str(refused.value)
-        with GenericEnvClient(base_url=address).sync() as client:
-            client.reset(state=dict(tasks[0].state or {}), episode_id="mine")
-            state = client.state()
-            assert (
-                state["episode_id"] == "mine"
-                and state["world"] == desk.reset(tasks[0].state).snapshot()
-            )
-            with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
-                client.reset(state={"nothing": 1})

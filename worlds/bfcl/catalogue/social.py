@@ -59,7 +59,7 @@ def make_timeline(request: scenario.ScenarioRequest) -> dict[str, Any]:
     }
     return {
         "username": me,
-        "password": request.fresh(_TICKETS.domains["ticket_password"])[0],
+        "password": request.fresh([*map(str, _TICKETS.domains["ticket_password"])])[0],
         "authenticated": not request.calls("authenticate_twitter"),
         "tweets": tweets,
         "comments": {},

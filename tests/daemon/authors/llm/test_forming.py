@@ -20,13 +20,12 @@ from rods.composing.records import BoundCall, ComposeError, Draft, Plan, Planned
 from rods.daemon.authors.llm import forming
 from rods.errors import UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
-from rods.worlds import desk
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.tasks import tasks as bfcl_tasks
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
 from tests.daemon.pipelines import seed, steady, tells
-from tests.environments import load
+from tests.environments import desk_tasks, load
 
 pytestmark = pytest.mark.slow
 
@@ -180,7 +179,7 @@ async def test_a_look_up_that_is_asked_for_by_itself_goes_with_what_it_prepares(
 @pytest.fixture(scope="module")
 def two_to_choose_from() -> tuple[Task, list[str]]:
     """A seed with two functions of which one is to be taken away, the first of them search_mail."""
-    for task in desk.generate(5, 120, 0):
+    for task in desk_tasks(5, 120, 0):
         with contextlib.suppress(LookupError):
             if task.type != "miss_func":
                 continue
@@ -210,7 +209,7 @@ async def test_a_value_left_open_is_gone_and_the_others_stay(
 def one_call_of_two_values() -> Task:
     """A miss_param seed whose variant has a call of two said values in the turn that is asked for
     in vain, alone."""
-    for task in desk.generate(5, 120, 0):
+    for task in desk_tasks(5, 120, 0):
         with contextlib.suppress(LookupError):
             if task.type == "miss_param" and tells(
                 asyncio.run(steady(task)).draft, values=2, calls=1
@@ -236,7 +235,7 @@ async def test_a_request_that_asks_for_more_than_needs_the_value_is_refused_and_
 
 async def two_requests() -> Task:
     """A miss_param seed whose variant asks for two things that do not depend on each other."""
-    for task in desk.generate(5, 120, 0):
+    for task in desk_tasks(5, 120, 0):
         with contextlib.suppress(ComposeError, LookupError):
             if task.type == "miss_param":
                 draft = (await steady(task)).draft

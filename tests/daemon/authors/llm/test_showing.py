@@ -11,7 +11,7 @@ from rods.config import Roles
 from rods.daemon.authors.llm import showing
 from rods.tasks import Task
 from rods.worlds import bfcl
-from tests.environments import load
+from tests.environments import Late, load
 
 
 def drafted(task: Task) -> Draft:
@@ -30,8 +30,7 @@ def drafted(task: Task) -> Draft:
     )
 
 
-LONG = [task for task in bfcl.tasks() if task.type == "long_context"][::5]
-DRAFTS = [drafted(task) for task in LONG]
+DRAFTS = Late(lambda: [drafted(task) for task in bfcl.tasks() if task.type == "long_context"][::5])
 
 
 def lengths(draft: Draft) -> list[int]:

@@ -277,7 +277,7 @@ def test_an_endpoint_that_fails_is_nobody_s_failure(
     leaves_out_what_an_endpoint_breaks(stub, broken, tmp_path / "e", told, said, 5, capsys)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_killed_evaluation_goes_on_and_ends_with_the_same_table(
     stub: Stub, tmp_path: Path
 ) -> None:

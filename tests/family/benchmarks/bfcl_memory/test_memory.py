@@ -289,7 +289,7 @@ def test_an_encoder_that_fails_is_nobody_s_failure(
         assert evaluate("run", tmp_path / "e", *told)["complete"]
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_killed_evaluation_goes_on_with_the_vectors_that_were_left(
     stub: Stub, tmp_path: Path
 ) -> None:

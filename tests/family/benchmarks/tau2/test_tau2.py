@@ -101,7 +101,7 @@ def test_the_items_are_the_package_s(benchmark: Tau2) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["prompt", "native"])
-@pytest.mark.parametrize("each", [3, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [3, pytest.param(0, marks=pytest.mark.sweep)])
 def test_known_policies_get_what_is_due(benchmark: Tau2, form: Form, each: int) -> None:
     settings = Settings(
         {}, part="all", types=tuple(benchmark.kinds), tasks_per_type=each, form=form
@@ -127,7 +127,7 @@ def test_known_policies_get_what_is_due(benchmark: Tau2, form: Form, each: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", [1, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [1, pytest.param(12, marks=pytest.mark.sweep)])
 def test_conversations_ends_and_rewards_are_the_package_s(benchmark: Tau2, each: int) -> None:
     compared = compare(each, dict.fromkeys(benchmark.kinds, 1))
     assert compared.different == [] and compared.made.total() == 2 * each

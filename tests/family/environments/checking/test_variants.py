@@ -27,7 +27,7 @@ Sample = tuple[Environment, OpenTask, OpenTask]
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
-    with drawn(tmp_path_factory.mktemp("world"), 10) as (environment, tasks):
+    with drawn(tmp_path_factory) as (environment, tasks):
         told = [task for task in tasks if isinstance(task.user, Script)]
         task = next(
             task

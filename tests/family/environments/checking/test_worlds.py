@@ -166,7 +166,8 @@ HIDDEN = {
 }  # fmt: skip
 
 
-@pytest.mark.few(1, others="slow")
+@pytest.mark.slow
+@pytest.mark.few(2)
 @pytest.mark.parametrize("where", HIDDEN)
 def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_every_call(
     where: str, tmp_path: Path
@@ -177,7 +178,8 @@ def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_ev
     assert any("restored right before it" in what for what in told), report.lines()
 
 
-@pytest.mark.few("listed", others="slow")
+@pytest.mark.slow
+@pytest.mark.few("listed", "in a message", "kept")
 @pytest.mark.needs("sandbox")
 @pytest.mark.parametrize("how", SETS)
 def test_a_set_whose_order_is_seen_is_found_in_processes_that_order_it_otherwise(

@@ -65,7 +65,7 @@ def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.sweep)])
 @pytest.mark.needs("sandbox")
 async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(
     whole: bool, tmp_path: Path
@@ -130,13 +130,7 @@ RAISES = FILL.replace(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "control"),
-    [
-        (LOST, "loads"),
-        *(
-            pytest.param(*more, marks=pytest.mark.slow)
-            for more in ((TYPELESS, "loads"), (RAISES, "errors"))
-        ),
-    ],
+    [(LOST, "loads"), pytest.param(TYPELESS, "loads", marks=pytest.mark.sweep), (RAISES, "errors")],
 )
 @pytest.mark.needs("sandbox")
 async def test_a_tool_that_fails_is_named_and_asked_for_again_alone(
@@ -162,12 +156,10 @@ def test_a_program_that_does_not_parse_is_refused_with_its_line() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "before", ["", "import math\n", "from math import floor\nfrom collections import Counter\n"]
-)
 @pytest.mark.needs("sandbox")
-async def test_an_import_before_a_tool_stays_before_what_registers_it(before: str) -> None:
+async def test_imports_before_a_tool_stay_before_what_registers_it() -> None:
     authors = Answering()
+    before = "from math import floor\nfrom collections import Counter\n"
 
     def read(question: Question[Any]) -> str:
         return f"# What it needs.\n{before}\n\n{FILL}"
