@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Generic, TypeVar, cast
 
@@ -55,9 +54,14 @@ def _modules() -> Mapping[str, ModuleType]:
     except ModuleNotFoundError:
         folders = []
     for folder in pkgutil.iter_modules(folders):
-        name = f"{FAMILY}.{folder.name}.extension"
-        if folder.ispkg and find_spec(name):
-            modules[folder.name] = import_module(name)
+        name = f"{FAMILY}.{folder.name}"
+        if not folder.ispkg:
+            continue
+        try:
+            modules[folder.name] = import_module(f"{name}.extension")
+        except ModuleNotFoundError as error:
+            if error.name not in (name, f"{name}.extension"):  # what it needs is missing, not it
+                raise
     for point in entry_points(group=GROUP):
         modules[point.name] = point.load()
     return dict(sorted(modules.items(), key=lambda item: (getattr(item[1], "ORDER", 0), item[0])))
