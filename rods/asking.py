@@ -55,17 +55,26 @@ class Unreadable(ValueError):
 class AnswerForm:
     """`fields` in the order in which they are written; `optional` ones may be left out. The schemas
     of `guiding` ones bind a constrained answer only: whoever reads the answer says better what is
-    wrong with them."""
+    wrong with them. `bound`, if there is one: a field, and the field (an enum) and value with which
+    it has to stand; with others it need not."""
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = frozenset()
     guiding: frozenset[str] = frozenset()
+    bound: tuple[str, str, str] | None = None
 
     def schema(self, reason: int) -> dict[str, Any]:
         """JSON Schema of the constrained answer, with so many characters of thinking before the
         fields."""
         fields = {"reason": {"type": "string", "maxLength": reason}, **self.fields}
-        return obj(fields, optional=self.optional)
+        if self.bound is None:
+            return obj(fields, optional=self.optional)
+        name, field, value = self.bound
+        others = [other for other in self.fields[field]["enum"] if other != value]
+        without = {**fields, field: {"type": "string", "enum": others}}
+        del without[name]
+        forms = ({**fields, field: {"const": value}}, without)
+        return {"anyOf": [obj(form, optional=self.optional) for form in forms]}
 
     def read(self, text: str, *, constrained: bool) -> dict[str, Any]:
         """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
@@ -73,9 +82,12 @@ class AnswerForm:
         if len(text) > LONGEST:
             raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
         answer = self._in_object(text) if constrained else self._in_tags(text)
+        bound, field, value = self.bound or ("", "", "")
         for name, schema in self.fields.items():
             if name not in answer:
-                if name not in self.optional:
+                if name == bound and answer.get(field) == value:
+                    raise Unreadable(f'{name} is missing, which "{value}" needs')
+                if name not in self.optional and name != bound:
                     raise Unreadable(f"{name} is missing")
             elif name not in self.guiding and (what := Checker(schema).fault(answer[name])):
                 raise Unreadable(f"{name} {what}")

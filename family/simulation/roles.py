@@ -161,8 +161,9 @@ def ask_tool(
             "result": result,
             "message": {"type": "string", "maxLength": 400},
         },
-        optional=frozenset({"message", "result"}),
+        optional=frozenset({"message"}),
         guiding=frozenset({"result"}),
+        bound=("result", "status", "ok"),
     )
     fields, sections = _briefed("simulated_tool", task, tools, past, hidden)
     named = [leaf for _, leaf in leaves(dict(call.arguments))]
@@ -174,8 +175,6 @@ def ask_tool(
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
         if answer["status"] != "ok":
             return ToolAnswer(answer["status"], message=answer.get("message", "").strip())
-        if "result" not in answer:
-            raise Unreadable('result is missing, which "ok" needs')
         if fault := Checker(result).fault(answer["result"]):
             raise Unreadable(f"result {fault}")
         return ToolAnswer("ok", answer["result"])

@@ -129,10 +129,6 @@ def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
         "base, drawn, train" in said
         and f"drawn (slot {slot}, difficulty {difficulty}, mean " in said
     )
-    assert rods(["dash", str(shared), "--export", str(shared / "report"), "--json"]) == EXIT_OK
-    (numbers,) = orjson.loads(capsys.readouterr().out)["runs"].values()
-    assert numbers["difficulty"] == [1, course[STEPS]]
-    shutil.rmtree(shared / "report")
 
 
 def test_a_run_without_a_pool_opens_an_epoch_every_so_many_steps(tmp_path: Path) -> None:
