@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from rods.episode.engine import Message
 from rods.errors import UserError
-from rods.trainer.plan import no_model
+from rods.trainer.prerequisites import no_model
 from rods.trainer.weight_files import check_texts
 
 transformers_logging.disable_progress_bar()

@@ -30,8 +30,8 @@ from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.extension import Door
 from rods.logs import log
 from rods.signals import StopRequest, ignore
-from rods.trainer.plan import split
 from rods.trainer.policy import TrainingStopped
+from rods.trainer.prerequisites import split
 from rods.trainer.reporters import Reporters
 from rods.trainer.training_run import TrainingRun
 

@@ -22,8 +22,8 @@ from rods.buffers.run.run import Run
 from rods.trainer import sharding, torch_settings
 from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
 from rods.trainer.engines.local import LocalEngine
-from rods.trainer.plan import split
 from rods.trainer.policy_weights import Weights
+from rods.trainer.prerequisites import split
 from rods.trainer.ranks import Ranks
 from rods.trainer.token_scores import OwnTokenLoss
 from rods.trainer.training_run import TrainingRun

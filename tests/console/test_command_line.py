@@ -105,6 +105,7 @@ BROUGHT = {  # by parts that can be taken out
     "environments": ("data select", "env generate", "env write"),
     "export": ("data export",),
     "new_world": ("init",),
+    "planning": ("plan",),
     "trials": ("doctor",),
 }
 for part in GONE:

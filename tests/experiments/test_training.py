@@ -15,11 +15,11 @@ import tomli_w
 from rods.config import identity_diff, parse_config, read_config
 from rods.console.main import run as rods
 from rods.errors import EXIT_OK, UserError
+from rods.family.planning import plan
+from rods.family.planning.plan import launched
 from rods.family.seal import weights
 from rods.family.seal.settings import CUES
-from rods.trainer import plan
 from rods.trainer.advantages import load_hook
-from rods.trainer.plan import launched
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
 FILES = sorted(FOLDER.glob("*.toml"))

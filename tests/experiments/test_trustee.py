@@ -21,10 +21,10 @@ from rods.buffers.state import RunState
 from rods.config import identity_diff, parse_config, read_config
 from rods.console.main import run as rods
 from rods.errors import EXIT_OK
+from rods.family.planning import plan
+from rods.family.planning.plan import launched
 from rods.family.simulation.settings import DRAWN
-from rods.trainer import plan
 from rods.trainer.main import run
-from rods.trainer.plan import launched
 from tests.experiments.test_training import FOLDER as TRAINING
 from tests.experiments.test_training import GPU, KEYS, ROOM
 from tests.family.simulation.conversations import ABLATIONS

@@ -306,7 +306,7 @@ UPDATES = "trainer/test_updates.py::test_each_setting_of_the_algorithm_changes_t
 EACH_GATE = f"{PIPELINE}::test_each_gate_rejects_and_each_can_be_switched_off"
 GATE = "rods/gates/test_gates.py::test_every_gate_has_a_switch"
 HELD = {  # rows that a test elsewhere holds, under tests/
-    "policy.kind": "trainer/test_plan.py::"
+    "policy.kind": "family/planning/test_plan.py::"
     "test_a_plan_needs_no_weights_and_without_a_model_says_what_needs_none",
     "training.learning_rate": "trainer/test_adopted.py::"
     "test_a_fork_takes_its_first_step_with_its_own_learning_rate",

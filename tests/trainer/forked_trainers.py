@@ -16,7 +16,7 @@ from typing import IO, ClassVar
 import orjson
 import pytest
 
-from rods.trainer.conformance import Conformance, Job, run_beside_daemon
+from rods.trainer.adapters.conformance import Conformance, Job, run_beside_daemon
 from tests import forked
 
 
@@ -30,7 +30,11 @@ class Forked(Conformance):
             files = (nothing, said, said)
             given = {**env, **self.settings}
             return forked.Process(
-                "rods.trainer.conformance", [self.trainer, told], self.imports, files, env=given
+                "rods.trainer.adapters.conformance",
+                [self.trainer, told],
+                self.imports,
+                files,
+                env=given,
             )
 
     def test_a_kill_before_and_behind_a_call_changes_nothing(self, tmp_path: Path) -> None:

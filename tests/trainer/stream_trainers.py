@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.errors import RefusedError
-from rods.trainer.conformance import Job
+from rods.trainer.adapters.conformance import Job
 from rods.trainer.stream import open_stream
 
 

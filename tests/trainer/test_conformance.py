@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from rods.errors import UserError
-from rods.trainer.conformance import Conformance, Job
+from rods.trainer.adapters.conformance import Conformance, Job
 from tests.parts import ROOT
 from tests.trainer.forked_trainers import Whole
 
 pytestmark = pytest.mark.slow
-IMPORTS = ("rods.trainer.conformance", "tests.trainer.stream_trainers")
+IMPORTS = ("rods.trainer.adapters.conformance", "tests.trainer.stream_trainers")
 
 
 class Given(Whole):

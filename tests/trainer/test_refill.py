@@ -22,7 +22,7 @@ from rods.console.foreign_trainer import merge, observe
 from rods.errors import RefusedError, UserError
 from rods.observations import Group, Rollout
 from rods.trainer import batches, simulated, trl_grpo, trl_start
-from rods.trainer.plan import split
+from rods.trainer.prerequisites import split
 from rods.trainer.simulated import SimulatedPolicy
 from rods.trainer.training_run import TrainingRun
 from rods.worlds import desk

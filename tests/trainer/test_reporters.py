@@ -17,7 +17,7 @@ import pytest
 
 from rods.errors import UserError
 from rods.trainer import reporters
-from rods.trainer.conformance import CONFIG
+from rods.trainer.adapters.conformance import CONFIG
 from rods.trainer.stream import open_stream
 
 REPORTED = ("tensorboard", "wandb", "mlflow", "trackio")

@@ -26,8 +26,8 @@ from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group, Rollout
 from rods.rules.order import batch as batch_of
 from rods.rules.order import steps_per_epoch
-from rods.trainer import conformance
-from rods.trainer.conformance import CARRIED, run_beside_daemon
+from rods.trainer.adapters import conformance
+from rods.trainer.adapters.conformance import CARRIED, run_beside_daemon
 from rods.trainer.stream import DrawnTask, open_stream
 from tests.parts import ROOT
 

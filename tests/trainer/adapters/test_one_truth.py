@@ -23,7 +23,7 @@ import pytest
 
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL
-from rods.trainer.conformance import Job, run_beside_daemon
+from rods.trainer.adapters.conformance import Job, run_beside_daemon
 from tests import forked
 from tests.trainer.adapters.interfaces import stand_in
 from tests.trainer.forked_trainers import Forked
@@ -96,7 +96,7 @@ def train(job: Job) -> None:
 
 
 class Way(Forked):
-    imports: tuple[str, ...] = ("rods.trainer.conformance", __name__)
+    imports: tuple[str, ...] = ("rods.trainer.adapters.conformance", __name__)
     trainer = f"{__name__}:train"
 
     def __init__(self, name: str) -> None:

@@ -15,11 +15,11 @@ import pytest
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.errors import RefusedError
-from rods.trainer.conformance import CONFIG, Job
+from rods.trainer.adapters.conformance import CONFIG, Job
 from tests.trainer.forked_trainers import Forked
 
 pytestmark = pytest.mark.needs("adapters")
-IMPORTS = ("rods.trainer.conformance", "tests.trainer.adapters.test_slime_source")
+IMPORTS = ("rods.trainer.adapters.conformance", "tests.trainer.adapters.test_slime_source")
 
 
 class Status(enum.Enum):

@@ -17,7 +17,7 @@ pytestmark = [
         find_spec("tinker_cookbook") is None, reason="needs the Tinker cookbook: make tinker"
     ),
 ]
-IMPORTS = ("rods.trainer.conformance", "tests.trainer.adapters.tinker_given")
+IMPORTS = ("rods.trainer.adapters.conformance", "tests.trainer.adapters.tinker_given")
 
 
 class TestTinker(Forked):

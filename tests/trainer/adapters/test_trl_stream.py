@@ -21,14 +21,14 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.buffers.state import RunState, read_state
 from rods.errors import UserError
-from rods.trainer.conformance import CONFIG, Job
+from rods.trainer.adapters.conformance import CONFIG, Job
 from tests.parts import ROOT
 from tests.trainer.forked_trainers import Forked
 from tests.trainer.nano_parts import saved
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 IMPORTS = (
-    "rods.trainer.conformance",
+    "rods.trainer.adapters.conformance",
     "rods.trainer.adapters.trl_stream",
     "transformers.models.llama",
     "tests.trainer.nano_parts",

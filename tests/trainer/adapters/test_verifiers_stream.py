@@ -21,7 +21,7 @@ import pytest
 from rods.buffers.audit.verify import verify
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.trainer.conformance import CONFIG, Job
+from rods.trainer.adapters.conformance import CONFIG, Job
 from tests.parts import ROOT
 from tests.trainer.forked_trainers import Forked
 
@@ -31,7 +31,7 @@ vf: Any = pytest.importorskip(
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("adapters")]
 IMPORTS = (
-    "rods.trainer.conformance",
+    "rods.trainer.adapters.conformance",
     "rods.trainer.adapters.verifiers_stream",
     "verifiers.v1.episode",
 )

@@ -16,7 +16,7 @@ import pytest
 
 from rods.calls import Call
 from rods.tasks import task_lines
-from rods.trainer.conformance import CONFIG
+from rods.trainer.adapters.conformance import CONFIG
 from tests.environments import load
 from tests.trainer.adapters.scripted import Line, moves, ours, tasks
 

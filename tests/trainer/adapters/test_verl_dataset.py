@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rods.trainer.conformance import Job
+from rods.trainer.adapters.conformance import Job
 from tests.trainer.forked_trainers import Forked
 from tests.trainer.nano_parts import saved
 
@@ -24,7 +24,7 @@ pytestmark = [
     ),
 ]
 IMPORTS = (
-    "rods.trainer.conformance",
+    "rods.trainer.adapters.conformance",
     "rods.trainer.adapters.verl_dataset",
     "tests.trainer.adapters.test_verl_dataset",
 )

@@ -12,8 +12,8 @@ import tinker
 from tinker_cookbook.rl.rollouts import do_group_rollout_and_filter_constant_reward as rolled_out
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, StepResult
 
+from rods.trainer.adapters.conformance import Job
 from rods.trainer.adapters.tinker_dataset import RunDataset
-from rods.trainer.conformance import Job
 
 SHOWN = tinker.ModelInput.from_ints([1])
 

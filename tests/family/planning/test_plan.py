@@ -13,9 +13,9 @@ import tomli_w
 from rods.config import parse_config
 from rods.console.main import run
 from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER
+from rods.family.planning.plan import Launch, plan
 from rods.trainer.main import run as train_main
 from rods.trainer.nano import model as network
-from rods.trainer.plan import Launch, plan
 from rods.worlds.sources import load_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import BRIEF, train, write_config

@@ -17,10 +17,11 @@ from rods.console.events import Events
 from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.family.planning.plan import Launch, Rates, launched
+from rods.family.planning.plan import plan as planned
 from rods.files import read_toml
 from rods.players import Players
-from rods.trainer.plan import Launch, Rates, launched, no_model
-from rods.trainer.plan import plan as planned
+from rods.trainer.prerequisites import no_model
 from rods.worlds.sources import beside, load_tasks
 
 # What a trainer of weights logs of a step, beside its rewards; tokens are those of all rollouts

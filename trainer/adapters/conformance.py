@@ -1,7 +1,7 @@
 """What a trainer has to hold that takes part in a run by a stream (docs/trainers.md), as tests that
 pytest collects:
 
-    from rods.trainer.conformance import Conformance
+    from rods.trainer.adapters.conformance import Conformance
 
     class TestMine(Conformance):
         trainer = "my_module:train"
