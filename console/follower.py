@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rods.buffers.log.parts import Lookup
 from rods.buffers.log.record_bytes import Record, believed, group_of
 from rods.buffers.run.heartbeat import read_heartbeat
-from rods.buffers.run.runfolder import ADMITTED, EXPANDED, POOL, usage
+from rods.buffers.run.runfolder import EXPANDED, POOL, usage
 from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
 from rods.console.columns import Columns, Latest
@@ -115,8 +115,6 @@ class Follower(Progress):
             self.number(task_id)
         self._pool = self.state.follow(POOL)
         self._expanded = self.state.follow(EXPANDED)
-        self._admissions = Tail(self.path / ADMITTED)
-        self.admitted: list[Record] = []  # environments, in order
         self._usages: dict[str, Tail] = {}  # by process
         self._events = Events(self.path)
         self.errors: deque[Event] = deque(maxlen=ERRORS)  # the latest grave events
@@ -258,7 +256,6 @@ class Follower(Progress):
 
     def _read_on(self) -> None:
         """Takes what is new in the logs that `Progress` does not hand on."""
-        self.admitted += self._admissions.poll()
         self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
         self._append_update()
         _, pool, expanded = (tail.seq for tail in self.state.tails())

@@ -82,9 +82,7 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
     with follower.whole():
         task = follower.named(prefix)
         number = follower.number(task.id)
-        known = {
-            world["name"]: world for world in follower.run.environment_records(follower.admitted)
-        }
+        environments = {world["name"]: world for world in follower.run.environment_records()}
         groups = list(follower.records(OBSERVATIONS, follower.rolled_out(number)))
         table = follower.variants
         rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
@@ -94,7 +92,7 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
         return TaskHistory(
             task,
             # of a variant that was refused for it, nothing is known
-            known.get(task.environment.name, {}),
+            environments.get(task.environment.name, {}),
             _lineage(follower, task),
             [follower.ids[variant] for variant in variants],
             list(follower.state.tracker.windows(task.id)),

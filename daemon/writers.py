@@ -191,8 +191,7 @@ class Writers:
         """For the log of starts: the synthesis model, and the prompt hashes of all environments
         that it writes for."""
         hashes = {}
-        for name in self.run.named():
-            # of one that was admitted for variants: what wrote these stands with them
+        for name in self.run.manifest["environments"]:
             tasks = [task for task in self.run.tasks if task.environment.name == name]
             load = partial(self.run.environments.load, name)
             try:

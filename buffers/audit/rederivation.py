@@ -114,7 +114,6 @@ class Rederivation:
         # lost records of pool.jsonl that the rules give, by seq
         self.restored: dict[int, Record] = {}
         self.fixed: dict[int, Record] = {}
-        self._admitted = run.admissions
         self._previous = 0
         # of features, as they stood before the step that is looked at
         self._folds = new_folds(run.config)
@@ -160,10 +159,6 @@ class Rederivation:
         if closing["expanded_seq"] > self.staging.seq:
             self._problem_merge(
                 closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist"
-            )
-        if fixed["admissions"] > self._admitted:
-            self._problem_merge(
-                closing, f"read admissions up to {fixed['admissions']}, {self._admitted} exist"
             )
         at = {name: closing[name] for name in ("attempt", "epoch", "stage", "step", "expanded_seq")}
         tracker = self.observations.tracker

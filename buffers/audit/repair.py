@@ -147,8 +147,8 @@ def losses(folder: Path) -> list[Record]:
 
 def _broken(run: Run) -> list[Repair]:
     """What is to be done in logs."""
-    copied = (runfolder.EXTENSIONS, runfolder.ADMITTED)  # these are put back from a copy
-    mendable = (log for log in logs(run.path) if log.name not in copied)
+    # extensions are put back from a copy
+    mendable = (log for log in logs(run.path) if log.name != runfolder.EXTENSIONS)
     return [repair for log in mendable for repair in (*_damage(run, log), *_torn(log))]
 
 

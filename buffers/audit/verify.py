@@ -60,7 +60,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
         for longer in extended_records(path):
             ends = f"{longer['steps']} steps, {len(longer['stages'])} stages"
             findings.notes.append(f"extended at step {longer['step']} to {ends}")
-        for where, what in chain(truncations(run), damaged(run.named(), run.path)):
+        for where, what in chain(truncations(run), damaged(run.manifest["environments"], run.path)):
             findings.problem(where, what)
         for audit in AUDITS.providers().values():
             audit(run, findings, replay)

@@ -27,7 +27,7 @@ from rods.tasks import AnyTask, TaskType
 # number fixes it, also when a later start has dropped that record: the epoch merged again decides
 # by the same.
 LOOK = 0.1  # seconds between looks at what the daemon has written
-FIXED = ("expanded_seq", "admissions")  # and the fields of extensions
+FIXED = ("expanded_seq",)  # and the fields of extensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +292,9 @@ def initial(run: Run) -> list[Member]:
 
 def fix(fixed: dict[int, Record], closing: Record) -> None:
     """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the
-    first time. A record without `admissions` has read none, which is fixed too."""
+    first time."""
     names = (*FIXED, *(name for names in EPOCH_FIELDS.providers().values() for name in names))
-    fields = {"admissions": 0} | {name: closing[name] for name in names if name in closing}
+    fields = {name: closing[name] for name in names if name in closing}
     fixed[closing["epoch"]] = fields | fixed.get(closing["epoch"], {})
 
 

@@ -132,14 +132,10 @@ class Merger:
             self._pool = state.pool
             self._admission = Admission(self.run, state.pool.injected, state.variants())
         admission = self._admission
-        # behind the variants: what they name was admitted before them
-        if "admissions" not in fixed:
-            fixed["admissions"] = self.run.admissions
         named = max((fields["expanded_seq"] for fields in state.fixed.values()), default=0)
         state.staging.sync_behind(named)
         for note in self._notes.values():
             self.run.sync(*note.files())
-        self.run.sync(*self.run.admission_files())
         for note in self._notes.values():
             note.poll()
         # made anew unless all of this succeeds: deriving teaches it what was admitted
@@ -204,19 +200,15 @@ def merge_records(
 ) -> list[Record]:
     """The records of the merge that opens an epoch `at` (as for `derive`): its decisions, and the
     `epoch` record that closes them. `notes`: what features say in it; `fixed`: what the epoch's
-    first record has fixed, and how many environments are read (`admissions`), which is named where
-    there are any."""
-    admitted = fixed["admissions"]
+    first record has fixed."""
     config = admission.run.config
-    admission.environments = admission.run.named(admitted)
     candidates = staging.candidates(at["expanded_seq"], by_pick=config.sync == "lockstep")
     decided, fields, *_ = derive(config, pool, tracker, candidates, admission, **at)
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
-    extent = {"admissions": admitted} if admitted else {}
     common: Record = {"attempt": attempt}
     decisions = (record(**(common | decision)) for decision in decided)
-    return [*decisions, record("epoch", **common, **fields, **extent)]
+    return [*decisions, record("epoch", **common, **fields)]
 
 
 def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:

@@ -46,8 +46,6 @@ class Admission:
         """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones
         that are active or may be revived."""
         self.run = run
-        # hashes by name, with those admitted so far
-        self.environments: dict[str, str] = run.manifest["environments"]
         self._pool = SimilarityIndex(run.training.values())
         self._held_out = held_out_index(run.guarded)
         self._given = {task.id for task in run.tasks}
@@ -72,7 +70,7 @@ class Admission:
             )
         if task.split != "train":
             return Refusal("split", f"its split is {task.split!r}, its seed's is 'train'")
-        if self.environments.get(task.environment.name) != task.environment.hash:
+        if self.run.manifest["environments"].get(task.environment.name) != task.environment.hash:
             return Refusal(
                 "unknown_environment", f"{task.environment.name} {task.environment.hash}"
             )

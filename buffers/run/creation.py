@@ -4,10 +4,6 @@ processes that create the same run, the slower one finds the folder in place and
 The files of generated worlds come along: environments/<address>/world.py, immutable, there before a
 task or a record names the world. So a run goes on wherever it is started from, and its folder may
 be moved whole.
-
-Environments may join a run while it goes on (`admit`): a task may name one that the manifest lacks
-only behind its admission, which says what the manifest says of the others, and who admitted it, and
-why. A merge's closing record says how far it has read admissions.
 """
 
 import errno
@@ -19,7 +15,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +25,7 @@ import tomli_w
 import rods
 from rods import interfaces
 from rods.buffers.log.disk import refusals, sync_folder, write
-from rods.buffers.log.record_bytes import Record, record
-from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
-from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run, guard_hash, guarded_by
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
@@ -42,7 +35,7 @@ from rods.environments import addressed
 from rods.environments.base import Environment, parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
-from rods.errors import RefusedError, UserError, disk_error
+from rods.errors import UserError, disk_error
 from rods.extension import Door
 from rods.faults import Reason
 from rods.gates.ground_truth import replay, unjudgeable
@@ -51,7 +44,6 @@ from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, OpenTask, Task, task_lines
 from rods.worlds.sources import beside, load_tasks
 
-PROCESS = "admission"
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # what a rename says where another process was faster
 FEW = 4  # rollouts on which no variant should be judged
 
@@ -254,10 +246,10 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     return warnings
 
 
-def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
+def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> None:
     """Copies the files of those environments in `names` that are generated worlds, looked for below
     `folders` and then from the current folder, below `target`: each durable and whole when it has
-    its name. How many worlds. Raises UserError for a file that is missing or another one than its
+    its name. Raises UserError for a file that is missing or another one than its
     address says."""
     worlds = {
         address: name for name in names if (address := addressed.address_of(name)) is not None
@@ -278,7 +270,6 @@ def bring(names: Iterable[str], folders: Sequence[Path], target: Path) -> int:
         if worlds:
             sync_folder(place)
             sync_folder(target)
-    return len(worlds)
 
 
 @contextmanager
@@ -311,25 +302,3 @@ def damaged(names: Iterable[str], folder: Path) -> Iterator[tuple[str, str]]:
             addressed.source_of(name, [folder])
         except UserError as error:
             yield where, error.what
-
-
-def admit(run: Run, name: str, *, by: str, why: str = "") -> Record:
-    """Lets tasks of `run` name the environment that is called `name` from the current folder; of a
-    generated world the file is brought into the run before. Raises RefusedError for one that the
-    run knows already, in whatever version, and UserError where there is none."""
-    with Ownership(run.path, runfolder.ADMITTED, PROCESS):
-        environment = run.environments.load(name)
-        version = run.named().get(environment.name)
-        if version is not None:
-            what = f"environment {environment.name!r} is known already, in version {version}"
-            raise RefusedError(what, where=str(run.path))
-        bring([name], run.environments.folders, run.path)
-        fields = {
-            "name": environment.name,
-            "hash": environment.hash,
-            "parameters": parameters(environment),
-        }
-        entry = record("admitted", **fields, by=by, why=why, time=round(time.time(), 3))
-        with closing(LogWriter(run.path / runfolder.ADMITTED)) as writer:
-            writer.append([entry])
-        return entry

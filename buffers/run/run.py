@@ -264,41 +264,19 @@ class Run:
             why = "the run was extended while this process started"
             raise RefusedError(why, where=str(self.path), remedy="start the same command again")
 
-    def named(self, upto: int | None = None) -> dict[str, str]:
-        """The environments that its tasks may name, with their hashes: those of the manifest, and
-        those that were admitted since (up to that seq)."""
-        environments: dict[str, str] = self.manifest["environments"]
-        later = admitted_of(self.path)
-        return environments | {
-            entry["name"]: entry["hash"] for entry in later if upto is None or entry["seq"] <= upto
-        }
-
-    def admission_files(self) -> list[Path]:
-        return segments(self.path / runfolder.ADMITTED)
-
-    @property
-    def admissions(self) -> int:
-        """How many environments were admitted so far."""
-        return max((admission["seq"] for admission in admitted_of(self.path)), default=0)
-
-    def environment_records(self, admitted: list[Record] | None = None) -> list[Record]:
-        """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was
-        admitted `by`, `why` and `time`. `admitted`: the records of admissions, for who follows
-        them; read here otherwise."""
+    def environment_records(self) -> list[dict[str, Any]]:
+        """What is on record of each environment: `name`, `hash`, `parameters`."""
         parameters: dict[str, Any] = self.manifest.get("parameters", {})
-        entries = [
+        return [
             {"name": name, "hash": version, "parameters": parameters.get(name, {})}
             for name, version in self.manifest["environments"].items()
         ]
-        names = ("name", "hash", "parameters", "by", "why", "time")
-        later = admitted_of(self.path) if admitted is None else admitted
-        return entries + [{key: entry[key] for key in names} for entry in later]
 
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was
         created with. The file of a generated world is looked at, and no process started: its
         address covers all that it is."""
-        for name, recorded in self.named().items():
+        for name, recorded in self.manifest["environments"].items():
             if addressed.address_of(name) is not None:
                 addressed.source_of(name, self.environments.folders)
                 continue
@@ -352,11 +330,6 @@ def extended_records(path: Path) -> list[Record]:
         raise UserError(
             f"cannot be read ({error.what})", where=where, remedy="restore it from a copy"
         ) from error
-
-
-def admitted_of(path: Path) -> list[Record]:
-    """The admissions on record of the run at `path`, in order. Raises CorruptLogError."""
-    return list(read(path / runfolder.ADMITTED))
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -16,10 +16,9 @@ SEEDS = "seeds.jsonl"
 EXPANDED = "expanded_epoch_*.jsonl"
 REJECTED = "rejected.jsonl"
 EXTENSIONS = "extensions.jsonl"
-ADMITTED = "admitted.jsonl"  # environments that the manifest does not name
 POOL = "pool.jsonl"
 LOSSES = "losses.jsonl"  # what `rods verify` found after repairs that a person agreed to
-RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, ADMITTED, LOSSES)
+RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, LOSSES)
 
 LOCKS = "locks"  # ownership files
 RECOVERED = "recovered"  # what `rods recover` has moved aside

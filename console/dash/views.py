@@ -49,7 +49,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
         notes = progress.notes()
         versions = progress.versions.shown[-VERSIONS:]
         errors = list(follower.errors)
-        environments = progress.run.environment_records(follower.admitted)[-VERSIONS:]
+        environments = progress.run.environment_records()[-VERSIONS:]
         costs = {
             name: sum(getattr(spent, name) for spent in follower.spent.values()) for name in SPENT
         }

@@ -9,10 +9,8 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveFloat
 
 from rods.buffers.log.disk import replace as write_whole
-from rods.buffers.run.creation import admit
-from rods.buffers.run.run import Run
 from rods.commands import Json
-from rods.console.output import RunFolder, print_checked, print_result
+from rods.console.output import print_checked, print_result
 from rods.deadlines import WORLD_CHECKED
 from rods.environments import registry
 from rods.environments.loading import Environments
@@ -177,25 +175,6 @@ def add_environment(
         f"  change nothing: {', '.join(pinned.reads) or 'none says so (--reads)'}",
         f"  {state}",
         f"  `rods env check {path}` tries whether all this holds",
-    )
-
-
-def admit_environment(
-    run: RunFolder,
-    name: Annotated[str, Parameter(help=f"{NAMES} Looked for from the current folder.")],
-    /,
-    *,
-    why: Annotated[str, Parameter(help="The reason, which is kept on record.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Let variants of a run be in one more environment, from the next merge on (docs/protocol.md).
-    The file of a generated world is copied into the run."""
-    made = admit(Run.open(run), name, by="rods env admit", why=why)
-    facts = {key: value for key, value in made.items() if key not in ("seq", "id", "crc", "kind")}
-    print_result(
-        as_json,
-        facts,
-        f"{made['name']} ({made['hash']}) may be named by tasks of {run} from now on",
     )
 
 

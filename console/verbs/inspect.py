@@ -107,13 +107,8 @@ def _lines(known: TaskHistory) -> list[str]:
             key: " ".join(value) if isinstance(value, list) else value
             for key, value in world["parameters"].items()
         }
-        made = ", ".join(f"{key} {text}" for key, text in texts.items() if text)
-        since = (
-            f"; admitted by {world['by']}: {world['why'] or 'no reason given'}"
-            if "by" in world
-            else ""
-        )
-        lines.append(f"world     {made or 'of unknown kind'}; hash {world['hash']}{since}")
+        facts = ", ".join(f"{key} {text}" for key, text in texts.items() if text)
+        lines.append(f"world     {facts or 'of unknown kind'}; hash {world['hash']}")
     if len(known.lineage) > 1:
         lines.append("lineage   " + " → ".join(ancestor.id for ancestor in known.lineage))
     if known.variants:

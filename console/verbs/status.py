@@ -92,7 +92,6 @@ def _stand(run: Path, follow: bool, as_json: bool) -> None:
 
 def _worlds(environments: list[dict[str, Any]]) -> str:
     """The line about environments: how many of which kind, by name where they are few."""
-    admitted = sum("by" in world for world in environments)
     kinds = [world["parameters"].get("kind") for world in environments]
     if len(environments) <= FEW:
         names = [
@@ -103,7 +102,7 @@ def _worlds(environments: list[dict[str, Any]]) -> str:
         names = [
             f"{count} {kind or 'of unknown kind'}" for kind, count in Counter(kinds).most_common()
         ]
-    return ", ".join(names) + (f"; {admitted} of them admitted since the start" if admitted else "")
+    return ", ".join(names)
 
 
 def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:

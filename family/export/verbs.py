@@ -72,7 +72,7 @@ def export(
                 name: _write(part / f"{name}.jsonl", getattr(tables, name)()) for name in TABLES
             }
             (part / "README.md").write_text(_card(tables, counts), encoding="utf-8")
-            bring(tables.run.named(), [tables.run.path], part)
+            bring(tables.run.manifest["environments"], [tables.run.path], part)
     text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
     print_result(as_json, {"folder": folder, "format": format, "rows": counts}, text)
 
@@ -200,6 +200,7 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     """The data card, with the header by which `datasets` finds the tables."""
     run = tables.run
     config = tables.run.config
+    hashes = run.manifest["environments"]
     licences = registry.licences()
     unknown = "not known here: say it before you pass this on"
     facts = [
@@ -207,7 +208,7 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     ]
     facts += [("tasks given", f"{len(run.tasks)}, from `{config.data.tasks}`")]
     facts += [
-        ("environment", f"{name} ({run.named()[name]}); licence {licences.get(name, unknown)}")
+        ("environment", f"{name} ({hashes[name]}); licence {licences.get(name, unknown)}")
         for name in sorted({task.environment.name for task in run.tasks})
     ]
     facts += [("author", config.pipeline.author)]

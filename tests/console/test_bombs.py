@@ -57,7 +57,6 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "feedback.jsonl": (Bomb("feedback.jsonl"),),
     "dropped.jsonl": (Bomb("dropped.jsonl"),),
     "extensions.jsonl": (Bomb("extensions.jsonl"),),
-    "admitted.jsonl": (Bomb("admitted.jsonl"),),
     "losses.jsonl": (Bomb("losses.jsonl"),),
     "operation.<process>.jsonl": (Bomb("operation.trainer.jsonl", ("console", "recover", "RUN")),),
     "usage.<process>.jsonl": (Bomb("usage.daemon.jsonl", ("console", "inspect", "--cost", "RUN")),),

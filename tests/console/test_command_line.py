@@ -64,7 +64,6 @@ EXPECTED = {
             *("--without", "--replace", "--json"),
         ],
     ),
-    "env admit": (["RUN", "NAME"], ["--why", "--json"]),
     "env check": (["NAME"], ["--tasks", "--seconds", "--json"]),
     "env generate": (
         ["FOLDER"],

@@ -60,7 +60,7 @@ def _promise(item: str) -> None:
 def _log(folder: Path, items: Iterable[str], promise: Promise) -> None:
     writer = LogWriter(folder / "items.jsonl")
     for item in items:
-        writer.append([record("admitted", name=item, hash="", parameters={}, padding=PADDING)])
+        writer.append([record("loss", where=item, what=PADDING)])
         promise(item)
     writer.close()
 
@@ -83,7 +83,7 @@ def _plain(folder: Path, items: Iterable[str], promise: Promise) -> None:
 
 
 def _read_log(folder: Path) -> tuple[list[str], list[str]]:
-    return [found["name"] for found in read(folder / "items.jsonl")], []
+    return [entry["where"] for entry in read(folder / "items.jsonl")], []
 
 
 def _read_sqlite(folder: Path) -> tuple[list[str], list[str]]:

@@ -167,8 +167,8 @@ function listed(now) {
       Object.entries(now.labels).sort((a, b) => b[1] - a[1]).map(([name, count]) => [name.replaceAll("_", " "), count, `${num(100 * count / turns, 1)} %`])),
     listing("Versions of what the policy is shown, the latest first", `${OBSERVATIONS}: interface and evolved`, ["from step", "stage", "version", "more", "less", "why"],
       now.versions.length < 2 ? [] : now.versions.toReversed().map((one) => [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)])),
-    listing("Environments", "manifest.json: environments; admitted.jsonl", ["environment", "made from", "version", "since", "admitted by", "why"],
-      now.environments.map((one) => [shown(one.name), shown(one.parameters?.kind ?? "–"), shown(one.hash), one.time ? moment(new Date(1000 * one.time).toISOString()) : "the start", shown(one.by ?? "–"), shown(one.why ?? "–")])),
+    listing("Environments", "manifest.json: environments", ["environment", "made from", "version"],
+      now.environments.map((one) => [shown(one.name), shown(one.parameters?.kind ?? "–"), shown(one.hash)])),
     listing("Last warnings and errors", "logs/trainer.jsonl, logs/daemon.jsonl", ["time", "process", "level", "event"],
       now.errors.map((event) => [moment(event.timestamp), shown(event.process), shown(event.level), shown(event.event)])),
   ].filter(Boolean);
