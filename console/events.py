@@ -1,4 +1,4 @@
-"""What both processes have said (logs/*.jsonl), for `rods status` and the page: how the files end,
+"""What both processes have said (logs/*.jsonl), for `rods status --follow` and the page: how the files end,
 then what is new."""
 
 from collections.abc import Iterator

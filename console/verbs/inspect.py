@@ -1,9 +1,8 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what the
-policy was shown; what variants cost."""
+"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what
+variants cost."""
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -13,7 +12,6 @@ from rods.buffers.usage import Costs, Spent, costs
 from rods.commands import Json
 from rods.console.follower import Follower
 from rods.console.output import RunFolder, print_result
-from rods.console.progress import InterfaceVersion
 from rods.console.task_history import TaskHistory, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
@@ -29,9 +27,6 @@ Listed = Annotated[
         "none lists all."
     ),
 ]
-Versions = Annotated[
-    bool, Parameter(negative="", help="Show the versions of what the policy was shown, and why.")
-]
 Cost = Annotated[
     bool,
     Parameter(negative="", help="Show what variants cost in calls of language models, by stage."),
@@ -39,23 +34,17 @@ Cost = Annotated[
 
 
 def inspect(
-    run: RunFolder,
-    task: Listed = None,
-    /,
-    *,
-    interface: Versions = False,
-    cost: Cost = False,
-    as_json: Json = False,
+    run: RunFolder, task: Listed = None, /, *, cost: Cost = False, as_json: Json = False
 ) -> None:
     """Show one task: conversation, ground truth, what became of each turn, lineage from seed to
-    variant, windows of rewards, and its history; or what the policy was shown, version by version;
-    or calls, tokens and time for each accepted variant, with what failed and without.
+    variant, windows of rewards, and its history; or calls, tokens and time for each accepted
+    variant, with what failed and without.
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is
     active. The page has the episodes of a task.
     """
-    if (task is not None) + interface + cost > 1:
-        remedy = f"`rods inspect {run} TASK`, or without a task --interface or --cost"
+    if task is not None and cost:
+        remedy = f"`rods inspect {run} TASK`, or without a task --cost"
         raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
     if cost:
         Run.open(run)
@@ -63,12 +52,7 @@ def inspect(
         print_result(as_json, spent.as_json(), cost_lines(spent))
         return
     follower = Follower(run)
-    if interface:
-        with follower.whole():
-            versions = follower.versions.shown
-        lines = (line for version in versions for line in _version_lines(version))
-        print_result(as_json, {"versions": list(map(asdict, versions))}, lines)
-    elif task is None or task in ("variants", "originals"):
+    if task is None or task in ("variants", "originals"):
         listed = [
             row
             for row in task_list(follower)
@@ -80,15 +64,6 @@ def inspect(
         print_result(as_json, history.as_json(), _lines(history))
 
 
-def _version_lines(version: InterfaceVersion) -> list[str]:
-    lines = [f"step {version.step:<6} stage {version.stage}  {version.version}"]
-    for sign, names in (("+", version.added), ("-", version.removed)):
-        lines += [f"  {sign} {name}: {what}" for name, what in names.items()]
-    if version.reason:
-        lines.append(f"  {version.reason}")
-    return lines
-
-
 def _list_line(task: dict[str, Any]) -> str:
     now = "active" if task["active"] else "not active"
     return (
@@ -97,22 +72,24 @@ def _list_line(task: dict[str, Any]) -> str:
     )
 
 
-def _lines(known: TaskHistory) -> list[str]:
-    task = known.task
-    made = "original" if len(known.lineage) == 1 and "seed" not in task.provenance else "variant"
-    made = "drawn" if any(event["event"] == "drawn" for event in known.history) else made
-    lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]
-    if world := known.environment:
+def _lines(history: TaskHistory) -> list[str]:
+    task = history.task
+    origin = (
+        "original" if len(history.lineage) == 1 and "seed" not in task.provenance else "variant"
+    )
+    origin = "drawn" if any(event["event"] == "drawn" for event in history.history) else origin
+    lines = [f"{task.id}  {task.type}, {origin}, {task.split}, environment {task.environment.name}"]
+    if world := history.environment:
         texts = {
             key: " ".join(value) if isinstance(value, list) else value
             for key, value in world["parameters"].items()
         }
         facts = ", ".join(f"{key} {text}" for key, text in texts.items() if text)
         lines.append(f"world     {facts or 'of unknown kind'}; hash {world['hash']}")
-    if len(known.lineage) > 1:
-        lines.append("lineage   " + " → ".join(ancestor.id for ancestor in known.lineage))
-    if known.variants:
-        lines.append("variants  " + ", ".join(known.variants))
+    if len(history.lineage) > 1:
+        lines.append("lineage   " + " → ".join(ancestor.id for ancestor in history.lineage))
+    if history.variants:
+        lines.append("variants  " + ", ".join(history.variants))
     lines.append(f"tools     {', '.join(task.tools)}")
     lines += [f"system    {task.system}"] if task.system else []
     lines.append("")
@@ -125,33 +102,33 @@ def _lines(known: TaskHistory) -> list[str]:
                 f"        truth: {call}" for call in task.calls[turn] or ["no call is right here"]
             ]
         recent: Counter[str] = sum(
-            (Counter(group["turns"][turn]) for group in known.labels[-RECENT:]), Counter()
+            (Counter(group["turns"][turn]) for group in history.labels[-RECENT:]), Counter()
         )
         if recent:
             lines.append(
                 f"        {shares(recent)}; of {recent.total()} rollouts in its last groups"
             )
-    went = sum((Dynamics(**group["went"]) for group in known.labels[-RECENT:]), Dynamics())
+    went = sum((Dynamics(**group["went"]) for group in history.labels[-RECENT:]), Dynamics())
     if went.turns:
         lines.append(f"replies   {went.words()} in its last groups")
     if isinstance(task, OpenTask):
         lines += _open_lines(task)
     lines.append("")
-    for window in known.windows:
+    for window in history.windows:
         lines.append(
             f"window    {window.reward}: mean {window.mean:.3f}, variance {window.variance:.3f} "
             f"over {window.count} of "
             f"{window.groups} groups; zone {window.zone or 'none'}, last step {window.last_step}, "
             f"trend {window.trend:+.3f}"
         )
-    for event in known.history:
-        told = {key: value for key, value in event.items() if key not in ("step", "event")}
+    for event in history.history:
+        own = {key: value for key, value in event.items() if key not in ("step", "event")}
         brief = mapped(
-            told, lambda value: float(f"{value:.4g}") if isinstance(value, float) else value
+            own, lambda value: float(f"{value:.4g}") if isinstance(value, float) else value
         )
         facts = ", ".join(f"{key} {value}" for key, value in brief.items())
         lines.append(f"step {event['step']:<5} {event['event']}" + (f" ({facts})" if facts else ""))
-    if not known.windows and not known.history:
+    if not history.windows and not history.history:
         lines.append("never rolled out, never picked")
     return lines
 

@@ -1,4 +1,4 @@
-"""`rods status`: where runs stand and what their processes have said, from their files alone."""
+"""`rods status`: where runs stand, from their files alone."""
 
 import time
 from collections import Counter
@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from rods.buffers.run.heartbeat import local_time
-from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EVALUATION
 from rods.commands import Json
 from rods.console.events import GRAVE, PROCESSES, Events, event_line
@@ -20,39 +19,25 @@ from rods.errors import RodsError, UserError
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
-Log = Annotated[
-    bool, Parameter(negative="", help="Show what trainer and daemon have said, in order of time.")
-]
 Follow = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        help="A line whenever it has moved, until it is finished; with --log until Ctrl-C.",
-    ),
+    bool, Parameter(negative="", help="A line whenever it has moved, until it is finished.")
 ]
 
 
-def status(
-    runs: FoldersOfRuns = None,
-    /,
-    *,
-    follow: Follow = False,
-    log: Log = False,
-    as_json: Json = False,
-) -> None:
-    """Say where a run stands: progress, zones, pool, staging, and which processes live; or what
-    these have said: when, who, how grave, what, and its facts. Reads files only.
+def status(runs: FoldersOfRuns = None, /, *, follow: Follow = False, as_json: Json = False) -> None:
+    """Say where a run stands: progress, zones, pool, staging, and which processes live. Reads files
+    only.
 
     Lists several runs, the latest first: state, last step, reward over the last ten steps, pool,
     variants; and held-out progress at start and end with the paired difference (95 % intervals),
     where `rods trainer score` has scored both.
     """
     if runs and len(runs) == 1 and not holds_runs(runs[0]):
-        _log(runs[0], follow, as_json) if log else _stand(runs[0], follow, as_json)
+        _stand(runs[0], follow, as_json)
         return
-    if follow or log:
+    if follow:
         raise UserError(
-            "--follow and --log are of one run", where="rods status", remedy="name its folder alone"
+            "--follow is of one run", where="rods status", remedy="name its folder alone"
         )
     listed = [_run_facts(name, path) for name, path in find_runs(runs or [Path("runs")]).items()]
     none = "there is no run → `rods up RUN --config FILE` makes one"
@@ -153,7 +138,7 @@ def _follow(progress: Progress, as_json: bool) -> None:
     shown = LiveView(progress, as_json)
     events = Events(progress.run.path)
     state = ""
-    events.poll()  # what was said before is in `rods status --log`
+    events.poll()  # what was said before is in logs/
     while state != "finished":
         now = shown.look()
         for event in events.poll():
@@ -164,17 +149,6 @@ def _follow(progress: Progress, as_json: bool) -> None:
             if state == "finished":
                 shown.look(finished=True)
             shown.say(f"the run is {state}")
-        time.sleep(SECONDS)
-
-
-def _log(run: Path, follow: bool, as_json: bool) -> None:
-    Run.open(run)
-    events = Events(run)
-    while True:
-        for event in events.poll():
-            print_result(as_json, event, event_line(event))
-        if not follow:
-            return
         time.sleep(SECONDS)
 
 

@@ -85,7 +85,11 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "eval/": (
         Bomb("eval/step_00000000.jsonl", ("console", "trainer", "score", "RUN"), told=False),
     ),
-    "logs/": (Bomb("logs/trainer.jsonl", ("console", "status", "--log", "RUN"), told=False),),
+    "logs/": (
+        Bomb(
+            "logs/trainer.jsonl", ("console", "dash", "RUN", "--export", "RUN/report"), told=False
+        ),
+    ),
     "environments/": (Bomb(f"environments/{'a' * 20}/world.py", told=False),),
 }
 
