@@ -1,5 +1,5 @@
-"""What both processes have said (logs/*.jsonl), for `rods status --follow` and the page: how the files end,
-then what is new."""
+"""What both processes have said (logs/*.jsonl), for `rods status --follow` and the page: how the
+files end, then what is new."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -46,23 +46,6 @@ class RolloutView:
     tokens: int
     replies: tuple[tuple[int, int], ...] = ()
 
-    @property
-    def errors(self) -> tuple[tuple[str, ...], ...]:
-        """What went wrong in each turn, in order: `format` for malformed text, else the error of a
-        call (rods.faults.CallError)."""
-        return tuple(
-            tuple(
-                kind
-                for step in turn.steps
-                for kind in (
-                    "format" if step.error else None,
-                    *(result.error for result in step.results),
-                )
-                if kind
-            )
-            for turn in self.trace.turns
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class AdvantageEstimate:
@@ -153,16 +136,15 @@ def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Gr
     """The groups with each rollout's advantage as it is trained on, the mean over its tokens; 0 in
     groups that were replaced. `earned` lists all rollouts of the others."""
     means = (rounded(float(values.mean())) for values in earned)
-    told = [[0.0 if group.replaced else next(means) for _ in group.rollouts] for group in groups]
-    return [
-        replace(
-            group,
-            rollouts=tuple(
-                map(lambda one, told: replace(one, advantage=told), group.rollouts, values)
-            ),
+
+    def of_group(group: Group) -> Group:
+        rollouts = (
+            replace(rollout, advantage=0.0 if group.replaced else next(means))
+            for rollout in group.rollouts
         )
-        for group, values in zip(groups, told, strict=True)
-    ]
+        return replace(group, rollouts=tuple(rollouts))
+
+    return list(map(of_group, groups))
 
 
 def turn_spans(trace: Trace, replies: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

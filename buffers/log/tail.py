@@ -82,12 +82,9 @@ class Tail:
         *,
         strict: bool = False,
         raw: bool = False,
-        after: int = 0,
-        skip: Container[str] = frozenset(),
         newest: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Begins behind the record `after`, with which the parts named in `skip` end
-        (rods.buffers.folds.snapshots). `newest`: of a log with a part an epoch, says before each
+        """`newest`: of a log with a part an epoch, says before each
         read the highest epoch that a part can be of, so that the next part is looked for by its
         number; None: the folder is listed."""
         self.path = path
@@ -99,10 +96,11 @@ class Tail:
         self._part: Path | None = None  # where the position lies
         self._offset = 0  # bytes of that part that are done
         self._inode = 0
-        self.begin_behind(after, skip)
+        self.begin_behind(0, frozenset())
 
     def begin_behind(self, after: int, skip: Container[str]) -> None:
-        """Begins there after all: for who has read nothing yet."""
+        """Begins behind the record `after`, with which the parts named in `skip` end
+        (rods.buffers.folds.snapshots): for who has read nothing yet."""
         assert self._part is None
         self.seq = after  # the last record before the position
         self._skip = skip

@@ -49,10 +49,6 @@ class Node:
             )
         )
 
-    def as_json(self) -> dict[str, Any]:
-        flows = {argument: flow.as_json() for argument, flow in self.flows.items()}
-        return {"tool": self.tool, "class": self.group, "flows": flows}
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -153,21 +149,6 @@ class Profile:
         )
         return Counter[Any](groups.values()) + Counter[Any](wires)
 
-    def as_json(self) -> dict[str, Any]:
-        counts = {
-            "depth": self.depth,
-            "classes": list(self.classes),
-            "tools": self.tools,
-            "sources": self.sources,
-        }
-        turns = [[node.as_json() for node in turn] for turn in self.turns]
-        return {
-            "type": self.type,
-            "calls_per_turn": list(self.calls_per_turn),
-            **counts,
-            "turns": turns,
-        }
-
 
 def profile(environment: Environment, task: Task, results: Results | None = None) -> Profile:
     """The profile of `task`; its ground truth is replayed in a fresh instance where no `results`
@@ -248,7 +229,9 @@ def isomorphic(root: Profile, variant: Profile, limits: Gates) -> list[str]:
         if abs(old - new) > 1:
             reasons.append(f"turn {turn} has {new} calls instead of {old}, more than one apart")
     if edges_apart(root.links, variant.links) > limits.profile_edges:
-        reasons.append(f"results flow {_told(variant.links)} instead of {_told(root.links)}")
+        reasons.append(
+            f"results flow {_links_text(variant.links)} instead of {_links_text(root.links)}"
+        )
     if root.classes != variant.classes:
         reasons.append(
             f"calls the classes {', '.join(variant.classes)} instead of {', '.join(root.classes)}"
@@ -271,7 +254,7 @@ def topology_apart(a: Profile, b: Profile) -> float:
     return rounded(_unlike(a.topology, b.topology))
 
 
-def _told(links: Counter[tuple[int, int]]) -> str:
+def _links_text(links: Counter[tuple[int, int]]) -> str:
     return ", ".join(f"{a} → {b}" for a, b in sorted(links.elements())) or "nowhere"
 
 

@@ -88,9 +88,9 @@ def _cut(path: Path, data: bytes, whole: list[Record], scratch: Path) -> Verdict
         writer = LogWriter(copy)
         seq = writer.append([record("start", attempt=99, from_step=0)])
         writer.close()
-        found = list(
-            Tail(copy, strict=True, raw=True, after=whole[0]["seq"] - 1 if whole else 0).records()
-        )
+        tail = Tail(copy, strict=True, raw=True)
+        tail.begin_behind(whole[0]["seq"] - 1 if whole else 0, frozenset())
+        found = list(tail.records())
         if found[:-1] != whole or seq != (whole[-1]["seq"] if whole else 0) + 1:
             return Verdict(
                 lost=len([one for one in whole if one not in found]),

@@ -1,11 +1,8 @@
 """Advantage estimators, and the hook that may reweight them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from rods.environments.base import Result
 from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.errors import UserError
 from rods.observations import Rollout
@@ -120,17 +117,3 @@ def test_turn_spans_cover_the_replies_of_each_turn():
     steps = (StepTrace("a"), StepTrace("b"))
     trace = Trace("t", (TurnTrace(steps), TurnTrace(steps[:1]), TurnTrace(steps[:1])), "context", 3)
     assert turn_spans(trace, [(0, 4), (9, 12), (20, 25)]) == ((0, 12), (20, 25), (25, 25))
-
-
-def test_errors_say_what_went_wrong_in_each_turn():
-    refused, unknown, good = (Result("x", error=kind) for kind in ("tool", "unknown_tool", None))
-    steps = (
-        StepTrace("a", results=(good, refused)),
-        StepTrace("b", error="bad"),
-        StepTrace("c", results=(unknown,)),
-    )
-    trace = Trace(
-        "t", (TurnTrace(steps), TurnTrace((StepTrace("d", results=(good,)),))), "finished", 2
-    )
-    seen = replace(_seen(3), trace=trace)
-    assert seen.errors == (("tool", "format", "unknown_tool"), ())
