@@ -336,43 +336,6 @@ class PlanSample:
             )
         return total
 
-    def unplanned(self, recipes: Sequence[Recipe]) -> str:
-        """What the shape wanted, and the nearest recipe for the fullest turn with what keeps it
-        out. `recipes` are those that might come."""
-        text = ""
-        classes_of = self.shape.classes
-        if classes_of is not None:
-            wanted = (
-                ", ".join(f"{count} {name}" for name, count in sorted(turn.items()))
-                for turn in classes_of
-            )
-            text = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
-        if not self.catalogue.recipes:
-            return text
-        turn = max(range(len(self.shape.counts)), key=self.shape.counts.__getitem__)
-
-        def apart(recipe: Recipe) -> tuple[int, bool]:
-            classes = Counter(self.groups[tool] for tool in recipe.tools)
-            wanted = Counter(classes_of[turn]) if classes_of is not None else classes
-            away = ((classes - wanted) + (wanted - classes)).total() + abs(
-                len(recipe.steps) - self.shape.counts[turn]
-            )
-            return away, recipe not in recipes
-
-        nearest = min(self.catalogue.recipes.values(), key=apart)
-        own = [tool for tool in dict.fromkeys(nearest.tools) if tool in self.avoid]
-        if nearest not in recipes:
-            fault = "is blocked, short in a long context, or calls a class that the seed does not"
-        elif len(nearest.steps) > self.shape.counts[turn] + 1:
-            fault = f"has {len(nearest.steps)} calls"
-        elif own:
-            fault = f"calls the seed's own {', '.join(own)}: write one of other tools"
-        elif nearest.needs and not turn:
-            fault = f"takes up {', '.join(sorted(nearest.needs))}, which nothing gives before"
-        else:
-            fault = "does not bring the depth and the edges alone"
-        return f"{text}; nearest for turn {turn} is the recipe {nearest.name}, which {fault}"
-
     def same(self, wanted: Sequence[tuple[str, ...]], blocked: frozenset[str]) -> list[Turn]:
         """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges
         as may be."""

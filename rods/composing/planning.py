@@ -147,7 +147,12 @@ def plan(
         if cost == 0 and root is None:
             break
     if not fitting:
-        why = sample().unplanned(recipes)
-        what = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
+        what = f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}"
+        if shape.classes is not None:
+            turns = (
+                ", ".join(f"{count} {name}" for name, count in sorted(turn.items()))
+                for turn in shape.classes
+            )
+            what += f", by API class {' | '.join(turn or 'none' for turn in turns)}"
         raise ComposeError("no_pattern", what)
     return sample().planned(min(fitting)[2], narrative)

@@ -20,7 +20,7 @@ from rods.analysis.schemas import Checker, limits, options
 from rods.calls import Call
 from rods.environments.base import Environment, Result, kept
 from rods.episode.engine import Trace, TurnTrace
-from rods.faults import SUCCESSES, WRONG_ARGUMENTS, Label
+from rods.faults import WRONG_ARGUMENTS, Label
 from rods.tasks import Task
 
 NOT_THERE = frozenset({"unknown_tool", "hidden_tool"})
@@ -31,24 +31,6 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
     """One label for each turn that the policy finished, in order: those with a verdict, and the one
     that ran into the limit of steps. A turn that was cut by length, broken by the machinery or
     never reached says nothing about it."""
-    return tuple(label for label, _ in _diagnosed(trace, task, environment))
-
-
-def failed(trace: Trace, task: Task, environment: Environment) -> tuple[frozenset[str], ...]:
-    """By which functions of the ground truth each turn with a label failed, in order; none where it
-    went well. Those of the calls that were lacking; where none was, as when a further call spoilt
-    the state, all of the turn."""
-    return tuple(
-        frozenset(
-            call.name for call in (() if label in SUCCESSES else turn.lacking or turn.expected)
-        )
-        for label, turn in _diagnosed(trace, task, environment)
-    )
-
-
-def _diagnosed(
-    trace: Trace, task: Task, environment: Environment
-) -> "Iterator[tuple[Label, _Played]]":
     targets = _Targets(task, environment)
     shown = _Shown(trace)
     turns: list[_Played] = []
@@ -58,7 +40,7 @@ def _diagnosed(
         turns.append(
             _Played(turn, task.calls[number], targets, shown, turns[-1] if turns else None)
         )
-    return ((turn.label(turns[number:]), turn) for number, turn in enumerate(turns, start=1))
+    return tuple(turn.label(turns[number:]) for number, turn in enumerate(turns, start=1))
 
 
 class _Played:
