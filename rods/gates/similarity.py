@@ -1,6 +1,6 @@
 """When two tasks are near duplicates (docs/gates.md), an index that finds them, and the gates that
-ask: `duplicates` against pool and staging, `contamination` against held-out tasks, `repeats` among
-the turns of one task.
+ask: `contamination` against held-out tasks, `repeats` among the turns of one task; pool and staging
+are asked at admission (`DuplicateIndex`).
 
 A query under 8 words has no 8-gram: it matches only an equal query (after normalisation) with equal
 calls in its turn, or an equal goal. What a played user says later is not known, so only its first
@@ -226,13 +226,6 @@ class SimilarityIndex:
         return chain.from_iterable(pack.exact(key) for pack in self._packs)
 
 
-def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
-    """The first task of `pool` that `task` nearly repeats (itself does not count), as a reason;
-    empty for none."""
-    match = pool.find(task)
-    return [] if match is None else [Reason(str(match))]
-
-
 def held_out_index(tasks: Iterable[AnyTask]) -> SimilarityIndex:
     """An index of those of `tasks` that belong to a held-out split. An item of a benchmark is
     called as its provenance does."""
@@ -451,8 +444,8 @@ class DuplicateIndex:
         from now on."""
         if task.id in self._originals or task.id in self._generated:
             return [f"it is task {task.id} itself"]
-        reasons = duplicates(task, self._originals) or duplicates(task, self._generated)
-        if self._staging and not reasons:
+        match = self._originals.find(task) or self._generated.find(task)
+        if self._staging and match is None:
             self.add(task)
             self._admitted[task.id] = task
-        return [str(reason) for reason in reasons]
+        return [] if match is None else [str(match)]

@@ -17,7 +17,6 @@ from rods.gates.similarity import (
     Match,
     SimilarityIndex,
     contamination,
-    duplicates,
     held_out_index,
     overlaps,
     repeats,
@@ -243,8 +242,8 @@ def test_gates_tell_which_task_and_why():
         Reason(f"held out: its query of turn 1 nearly repeats one of task {held.id}")
     ]
     assert contamination(task([LONG]), index) == [Reason(f"it is the held-out task {held.id}")]
-    assert duplicates(task(["nothing like it"]), index) == []
-    assert duplicates(held, index) == []
+    assert index.find(task(["nothing like it"])) is None
+    assert index.find(held) is None
 
 
 def test_overlaps_of_given_splits_are_listed_from_the_training_side():
