@@ -3,7 +3,7 @@ question at a time. What no try brings an answer to, and what the endpoint break
 InfrastructureError: nobody has failed. What a question is asked with, its random seeds included,
 follows from task and conversation alone."""
 
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -20,8 +20,8 @@ from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.family.simulation import roles
 from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
 from rods.family.simulation.ledger import Ledger
-from rods.family.simulation.roles import TOLD, Past, Role, without_asking
-from rods.family.simulation.settings import Information, SimulationSettings
+from rods.family.simulation.roles import Past, without_asking
+from rods.family.simulation.settings import SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
 from rods.llm import Account, Client
 from rods.logs import log
@@ -30,7 +30,6 @@ from rods.transcripts import LONGEST, line
 from rods.worlds.pinned import OnlyCalled
 
 T = TypeVar("T")
-Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
 
 
@@ -59,36 +58,21 @@ class Models:
             )
         return self.line.ask(question)
 
-    def answer(self, account: str, question: Question[T], check: Check[T] = lambda answer: ()) -> T:
-        """What the model says. With what `check` says against an answer, it is asked again. Raises
-        InfrastructureError where no try can be used, and UserError where a budget is spent."""
-        return self.put(partial(self.ask, account=account, question=question, check=check))
+    def answer(self, account: str, question: Question[T]) -> T:
+        """What the model says. Raises InfrastructureError where no try can be used, and UserError
+        where a budget is spent."""
+        return self.put(lambda client: self.ask(client, account, question))
 
-    async def ask(self, client: Client, account: str, question: Question[T], check: Check[T]) -> T:
+    async def ask(self, client: Client, account: str, question: Question[T]) -> T:
         """The same in the client's loop."""
-        fields = {name: text for name, text in question.fields.items() if name != "problem"}
-        key = content_id([question.template, account, fields])
-
-        def read(answer: dict[str, Any]) -> T:
-            meant = question.read(answer)
-            if objections := check(meant):
-                # they name what a call has said
-                raise Unreadable(line({"objections": "; ".join(objections)}, LONGEST))
-            return meant
-
+        key = content_id([question.template, account, dict(question.fields)])
         backbone = client.draw(keyed_random(self.random_seed, "player", account))
         asker = Questioner(
             client, backbone, Account(account), self.settings.tries, roles=self.roles
         )
         try:
             return await asker.ask(
-                replace(
-                    question,
-                    fields=fields,
-                    read=read,
-                    mend="mend" if "problem" in question.fields else "",
-                ),
-                lambda number: keyed_random(self.random_seed, key, number).getrandbits(31),
+                question, lambda number: keyed_random(self.random_seed, key, number).getrandbits(31)
             )
         except Unanswered as failed:
             log.warning(
@@ -107,14 +91,16 @@ class Models:
                 str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy
             ) from spent
 
-    def hidden(self, role: Role) -> Collection[Information]:
-        """What this role is not told."""
-        keys = {
-            "simulated_tool": "tools_told",
-            "simulated_user": "user_told",
-            "simulated_verifier": "verifier_told",
-        }
-        return set(TOLD[role]).difference(getattr(self.settings, keys[role]))
+
+def unobjected(check: Callable[[T], Sequence[str]]) -> Callable[[T], Awaitable[None]]:
+    """The `check` of a question: with what is said against an answer, it is asked again."""
+
+    async def checked(answer: T) -> None:
+        if objections := check(answer):
+            # they name what a call has said
+            raise Unreadable(line({"objections": "; ".join(objections)}, LONGEST))
+
+    return checked
 
 
 class ModelWorld(OnlyCalled):
@@ -153,12 +139,12 @@ class ModelWorld(OnlyCalled):
                 past,
                 call,
                 known=() if ledger is None else ledger.things(),
-                hidden=self.models.hidden("simulated_tool"),
+                information=self.models.settings.tools_told,
             )
-            against = (
-                (lambda answer: ()) if ledger is None else partial(ledger.contradictions, call)
-            )
-            answer = self.models.answer(self.task.id, question, against)
+            if ledger is not None:
+                objections = unobjected(partial(ledger.contradictions, call))
+                question = replace(question, check=objections)
+            answer = self.models.answer(self.task.id, question)
         if ledger is not None:
             ledger.record(call, answer)
         return answer.result()
@@ -173,8 +159,9 @@ class ModelUser:
     tools: Sequence[Tool]
 
     def __call__(self, persona: Persona, said: Exchange) -> str:
-        hidden = self.models.hidden("simulated_user")
-        question = roles.ask_user(Errand.of(self.task), self.tools, Past(said), hidden)
+        question = roles.ask_user(
+            Errand.of(self.task), self.tools, Past(said), self.models.settings.user_told
+        )
         return self.models.answer(self.task.id, question)
 
 
@@ -191,7 +178,6 @@ class ModelVerifier:
         if (clear := without_asking(need)) is not None:
             return clear
         errand = Errand.of(self.task)
-        hidden = self.models.hidden("simulated_verifier")
         steps = [
             (number, step) for number, turn in enumerate(need.turns, start=1) for step in turn.steps
         ]
@@ -200,7 +186,9 @@ class ModelVerifier:
             for turn, step in steps
             for pair in zip(step.calls, step.results, strict=True)
         ]
-        question = roles.ask_verifier(errand, self.tools, Past(need.said, calls), hidden)
+        question = roles.ask_verifier(
+            errand, self.tools, Past(need.said, calls), self.models.settings.verifier_told
+        )
         opinion = self.models.answer(self.task.id, question)
         met = f"met: {', '.join(opinion.met) or 'none'} of {len(errand.criteria)}"
         partly = f"partly: {', '.join(opinion.partly)}" if opinion.partly else ""
@@ -234,10 +222,9 @@ class ModelGenerator:
             tools = [entry.tool for entry in offered(self.repository, asked.levels.tools, rng)]
             account = f"step {asked.step} slot {asked.slot}"
             question = roles.ask_for_task(self.repository, tools, asked.levels)
+            question = replace(question, check=unobjected(self._fault))
             try:
-                return open_task(
-                    await self.models.ask(client, account, question, self._fault), self.named
-                )
+                return open_task(await self.models.ask(client, account, question), self.named)
             except Unusable as error:
                 last = error
         raise last

@@ -1,7 +1,6 @@
 """The questions to models that play a simulated environment (001 §2.2, Appendix A), each with the
-form of its answer and what is made of it. Each role is told what equations 3, 7, 8 and 10 say;
-`hidden` takes parts of that away (§4.2), and what is hidden from a role stands nowhere in its
-question."""
+form of its answer and what is made of it. Each role reads what equations 3, 7, 8 and 10 say,
+or less (§4.2: `information`), and what it may not read stands nowhere in its question."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from rods.family.simulation.settings import Information
 from rods.transcripts import ROOM, line, transcript
 
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
-# What each role is told of the task beside tools and conversation (001 eq. 7, 8, 10).
-TOLD: Mapping[Role, tuple[Information, ...]] = {
+# What each role may read of the task beside tools and conversation (001 eq. 7, 8, 10).
+INFORMATION: Mapping[Role, tuple[Information, ...]] = {
     "simulated_tool": ("intent",),
     "simulated_user": ("intent", "persona"),
     "simulated_verifier": ("intent", "persona", "expected"),
@@ -108,7 +107,6 @@ def ask_for_task(
             name: said(f"{name}_{min(2, getattr(levels, name))}")
             for name in ("turns", "persona", "ambiguity")
         },
-        "problem": "",
     }
 
     def read(answer: Mapping[str, Any]) -> DrawnTask:
@@ -139,7 +137,7 @@ def ask_for_task(
             criteria=CRITERIA[: levels.criteria + 1],
         )
 
-    return Question("simulated_task", fields, form, read)
+    return Question("simulated_task", fields, form, read, mend="mend")
 
 
 def ask_tool(
@@ -149,7 +147,7 @@ def ask_tool(
     call: Call,
     *,
     known: Sequence[Mapping[str, Any]] = (),
-    hidden: Collection[Information] = (),
+    information: Collection[Information] = INFORMATION["simulated_tool"],
 ) -> Question[ToolAnswer]:
     """What `call` returns. `known` is what was shown before (`Ledger.things`), empty for the
     paper's stateless tools. Raises KeyError for a call of none of `tools`."""
@@ -165,12 +163,12 @@ def ask_tool(
         guiding=frozenset({"result"}),
         bound=("result", "status", "ok"),
     )
-    fields, sections = _briefed("simulated_tool", task, tools, past, hidden)
+    fields, sections = _briefed("simulated_tool", task, tools, past, information)
     named = [leaf for _, leaf in leaves(dict(call.arguments))]
     # what it asks for
     things = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
     fields |= {"calls": past.calls(), "known": transcript(things, ROOM // 4)}
-    fields |= {"call": line(call.as_json()), "result": _json(result), "problem": ""}
+    fields |= {"call": line(call.as_json()), "result": _json(result)}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
         if answer["status"] != "ok":
@@ -180,15 +178,18 @@ def ask_tool(
         return ToolAnswer("ok", answer["result"])
 
     added = (*sections, "known") if known else sections
-    return Question("simulated_tool", fields, form, read, sections=added)
+    return Question("simulated_tool", fields, form, read, sections=added, mend="mend")
 
 
 def ask_user(
-    task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = ()
+    task: Errand,
+    tools: Sequence[Tool],
+    past: Past,
+    information: Collection[Information] = INFORMATION["simulated_user"],
 ) -> Question[str]:
     """What the user says next; "" ends the conversation. It is shown what it has heard: no
     calls."""
-    fields, sections = _briefed("simulated_user", task, tools, past, hidden)
+    fields, sections = _briefed("simulated_user", task, tools, past, information)
     form = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
 
     def read(answer: Mapping[str, Any]) -> str:
@@ -198,7 +199,10 @@ def ask_user(
 
 
 def ask_verifier(
-    task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information] = ()
+    task: Errand,
+    tools: Sequence[Tool],
+    past: Past,
+    information: Collection[Information] = INFORMATION["simulated_verifier"],
 ) -> Question[Assessment]:
     """Which of the task's criteria the whole conversation meets. One that is none of `CRITERIA` is
     asked in its own words."""
@@ -211,7 +215,7 @@ def ask_verifier(
     form = AnswerForm(
         {**dict.fromkeys(words, MET), "severe": {"type": "string", "enum": ["yes", "no"]}}
     )
-    fields, sections = _briefed("simulated_verifier", task, tools, past, hidden)
+    fields, sections = _briefed("simulated_verifier", task, tools, past, information)
     fields |= {
         "calls": past.calls(),
         "criteria": "\n".join(f"{name}: {text}" for name, text in words.items()),
@@ -252,11 +256,15 @@ def without_asking(need: NeedOutcome) -> Outcome | None:
 
 
 def _briefed(
-    role: Role, task: Errand, tools: Sequence[Tool], past: Past, hidden: Collection[Information]
+    role: Role,
+    task: Errand,
+    tools: Sequence[Tool],
+    past: Past,
+    information: Collection[Information],
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The fields that roles share, and the sections that say what this one is told. What it is not
-    told is left out of the fields, too."""
-    sections = tuple(section for section in TOLD[role] if section not in hidden)
+    """The fields that roles share, and the sections for what this one may read. What it may not is
+    left out of the fields, too."""
+    sections = tuple(section for section in INFORMATION[role] if section in information)
     # the wish in its details
     knows = {"knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())}
     every = {
@@ -265,7 +273,7 @@ def _briefed(
         "expected": {"expected": "\n".join(_json(call.as_json()) for call in task.calls)},
     }
     fields = {"tools": _documents(tools), "conversation": past.conversation()}
-    for name in TOLD[role]:
+    for name in INFORMATION[role]:
         fields |= every[name] if name in sections else dict.fromkeys(every[name], "")
     return fields, sections
 

@@ -15,7 +15,8 @@ from rods.prompts import load
 
 def messages(question: Question[Any], *, constrained: bool) -> list[dict[str, str]]:
     """What is sent of a role's question: for an answer held to a schema, or for one in tags."""
-    rendered = load(question.template).render_sections(**question.fields)
+    fields = {**({"problem": ""} if question.mend else {}), **question.fields}
+    rendered = load(question.template).render_sections(**fields)
     parts = ("user", *question.sections, "constrained" if constrained else "tagged")
     asked = "\n\n".join(rendered[part] for part in parts)
     return [{"role": "system", "content": rendered["system"]}, {"role": "user", "content": asked}]

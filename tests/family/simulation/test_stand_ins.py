@@ -122,7 +122,7 @@ def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(
     talk = Past([(task.first_query, f"What about the {topic}?")])
     assert words in ask(roles.ask_user(task, tools(task), talk), constrained=constrained)
     assert words not in ask(
-        roles.ask_user(task, tools(task), talk, hidden=["intent"]), constrained=constrained
+        roles.ask_user(task, tools(task), talk, information=["persona"]), constrained=constrained
     )
     told = replace(talk, said=[*talk.said, (words, "Done.")])
     assert ask(roles.ask_user(task, tools(task), told), constrained=constrained) == ""
