@@ -11,13 +11,13 @@ from typing import Any
 from rods.asking import AnswerForm, Question, Unanswered, together
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.daemon.authors.llm.showing import compact
+from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
 from rods.family.environments.written.building import BuiltWorld, Dropped
-from rods.family.environments.written.record import FORMS, CachedQuestioner, beginning
+from rods.family.environments.written.record import FORMS, CachedQuestioner
 
 WANTED = (
     "one that ought to succeed",
@@ -82,7 +82,7 @@ async def _chain(
         fields = {
             "documentation": plan.documentation,
             "tools": documents,
-            "state": beginning(compact(before), SHOWN),
+            "state": excerpt(compact(before), SHOWN),
             "recent": "\n".join(recent[-RECENT:]) or "(none yet)",
             "wanted": rng.choice(WANTED),
         }
@@ -97,7 +97,7 @@ async def _chain(
         except InfrastructureError:
             instance = await asyncio.to_thread(environment.reset, before)
             continue
-        recent.append(f"{compact(call.as_json())} → {beginning(result, 300)}")
+        recent.append(f"{compact(call.as_json())} → {excerpt(result, 300)}")
         if raised:
             verdicts.append(f"{call}: {raised}")
             instance = await asyncio.to_thread(environment.reset, before)
@@ -107,7 +107,7 @@ async def _chain(
             "source": f"{program.state}\n\n{program.tools[call.name]}",
             "call": compact(call.as_json()),
             "result": result,
-            "changes": beginning("\n".join(changes(before, after)), SHOWN) or "(nothing)",
+            "changes": excerpt("\n".join(changes(before, after)), SHOWN) or "(nothing)",
         }
         try:
             asked = Question("world_checker", evidence, FORMS["world_checker"], dict)
@@ -132,7 +132,7 @@ def _tried(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
             return "", f"raised {str(error.__cause__)[:200]}", {}
         raise
     return (
-        beginning(f"refused: {result.text}" if result.error else result.text, SHOWN),
+        excerpt(f"refused: {result.text}" if result.error else result.text, SHOWN),
         "",
         instance.snapshot(),
     )

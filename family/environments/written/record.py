@@ -30,16 +30,6 @@ T = TypeVar("T")
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 
 
-def beginning(text: str, room: int) -> str:
-    """The first `room` characters of `text`; where that is not all, it says how many are left
-    out."""
-    return (
-        text
-        if len(text) <= room
-        else f"{text[:room]} ({len(text) - room} more characters are left out)"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class CachedQuestioner:
     """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of

@@ -13,7 +13,7 @@ from rods.analysis.containment import Text, leaves
 from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.conversations import Persona, Script
-from rods.daemon.authors.llm.showing import compact
+from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
@@ -23,7 +23,7 @@ from rods.family.environments.checking.worlds import OFFERED_TEXT
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
-from rods.family.environments.written.record import FORMS, CachedQuestioner, beginning
+from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
 
@@ -321,7 +321,7 @@ async def _solved(
         result = await asyncio.to_thread(scenarios.carried_out, instance, call)
         history.append(
             f"{compact(call.as_json())} → "
-            f"{'refused: ' if result.error else ''}{beginning(result.text, SHOWN)}"
+            f"{'refused: ' if result.error else ''}{excerpt(result.text, SHOWN)}"
         )
         if result.error is None:
             calls.append(call)

@@ -14,13 +14,14 @@ from typing import Any
 from rods.asking import Question, Unanswered, Unreadable, together
 from rods.canonical import content_id
 from rods.config import Sandbox
+from rods.daemon.authors.llm.showing import excerpt
 from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
-from rods.family.environments.written.record import FORMS, CachedQuestioner, T, beginning
+from rods.family.environments.written.record import FORMS, CachedQuestioner, T
 from rods.family.environments.written.scenarios import (
     DoneScenario,
     WrittenScenario,
@@ -216,7 +217,7 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
 
     async def infer(number: int, text: str) -> str | None:
         about = f"text {number}"
-        fields = {"task": beginning(text, SHOWN)}
+        fields = {"task": excerpt(text, SHOWN)}
         try:
             forms = FORMS["topic_filter"], FORMS["topic_inference"]
             if await authors.ask(
