@@ -25,9 +25,7 @@ class Scenarios:
 
     def replayed(self, environment: "Environment", task: "AnyTask") -> "Sequence[Reason]":
         from rods.family.environments.kind import replayed_scenario
-        from rods.tasks import OpenTask
 
-        assert isinstance(task, OpenTask)
         return replayed_scenario(environment, task)
 
     def held(self, task: "AnyTask") -> int:

@@ -99,10 +99,10 @@ class ScenarioKind(TaskKind[OpenTask]):
         self, asking: Asking, environment: Callable[[], Environment], seed: OpenTask
     ) -> Mapping[str, str]:
         """Worlds may be many: none is started for this."""
-        return ProceduralScenarios(asking.threads).hashes
+        return ProceduralScenarios.hashes
 
 
-def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:
+def replayed_scenario(environment: Environment, task: AnyTask) -> list[Reason]:
     """Why an admitted variant does not hold any more; empty when it does: it passes all controls
     again, and its witness gives the results on record. Raises InfrastructureError where the world
     broke."""
@@ -136,7 +136,7 @@ def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Re
     ]
 
 
-def _scenario(task: OpenTask) -> Scenario:
+def _scenario(task: AnyTask) -> Scenario:
     scenario = scenario_of(task)
     assert scenario is not None, f"task {task.id} has no witness"
     return scenario
@@ -166,12 +166,10 @@ class ProceduralScenarios:
     """The author without a model."""
 
     name = "procedural"
+    hashes: Mapping[str, str] = {"topics": content_id(TOPICS.read_text(encoding="utf-8"))[:12]}
 
     def __init__(self, threads: Executor) -> None:
         self.threads = threads
-        self.hashes: Mapping[str, str] = {
-            "topics": content_id(TOPICS.read_text(encoding="utf-8"))[:12]
-        }
 
     async def write(self, environment: Environment, assignment: Assignment[OpenTask]) -> OpenTask:
         return await in_thread(self.threads, self._drawn, environment, assignment)
