@@ -87,10 +87,7 @@ def _episode_fields(trace: "Trace", config: "Config", stage: int) -> "Mapping[st
 
     if not mines(config, stage):
         return {}
-    steps = (step for turn in trace.turns for step in turn.steps)
-    failures = failed_calls(
-        pair for step in steps for pair in zip(step.calls, step.results, strict=True)
-    )
+    failures = failed_calls(pair for turn in trace.turns for pair in turn.pairs)
     return {"failures": failures} if failures else {}
 
 

@@ -178,13 +178,10 @@ class ModelVerifier:
         if (clear := without_asking(need)) is not None:
             return clear
         errand = Errand.of(self.task)
-        steps = [
-            (number, step) for number, turn in enumerate(need.turns, start=1) for step in turn.steps
-        ]
         calls = [
-            (turn, *pair)
-            for turn, step in steps
-            for pair in zip(step.calls, step.results, strict=True)
+            (number, *pair)
+            for number, turn in enumerate(need.turns, start=1)
+            for pair in turn.pairs
         ]
         question = roles.ask_verifier(
             errand, self.tools, Past(need.said, calls), self.models.settings.verifier_told

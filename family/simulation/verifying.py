@@ -44,8 +44,7 @@ class ByRule:
         assert isinstance(self.task.goal, Rubric)
         criteria = self.task.goal.criteria
         expected = self.task.goal.calls
-        steps = [step for turn in need.turns for step in turn.steps]
-        pairs = [pair for step in steps for pair in zip(step.calls, step.results, strict=True)]
+        pairs = [pair for turn in need.turns for pair in turn.pairs]
         objections = dict(self._objections(expected, pairs, [text for text, _ in need.said]))
         missed = [name for name in criteria if objections[name]]
         severe = self._severe(expected, pairs)

@@ -60,9 +60,7 @@ class _Played:
         self.targets = targets
         self.shown = shown
         self.last = last
-        self.calls = [
-            pair for step in turn.steps for pair in zip(step.calls, step.results, strict=True)
-        ]
+        self.calls = turn.pairs
         # for each call, how much had been shown before its reply
         self.before = [
             known for step, known in zip(turn.steps, shown.before, strict=False) for _ in step.calls

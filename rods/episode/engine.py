@@ -161,6 +161,11 @@ class TurnTrace:
     steps: tuple[StepTrace, ...]
     verdict: Verdict | None = None
 
+    @property
+    def pairs(self) -> list[tuple[Call, Result]]:
+        """Its calls, each with its result."""
+        return [pair for step in self.steps for pair in zip(step.calls, step.results, strict=True)]
+
     def as_json(self) -> dict[str, Any]:
         verdict = None if self.verdict is None else asdict(self.verdict)
         return {"verdict": verdict, "steps": [step.as_json() for step in self.steps]}
