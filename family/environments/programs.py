@@ -2,14 +2,14 @@
 for each tool and check, whoever writes its parts; and the plan of one whose parts models write."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rods.environments import addressed
+from rods.files import read_toml
 
-HEAD, FOOT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).values()
+HEAD, FOOT = read_toml(Path(__file__).with_suffix(".toml")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"
 
 

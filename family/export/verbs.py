@@ -6,7 +6,6 @@ what the run has on record: as an object the free form of states and arguments w
 column's type.
 """
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,13 +24,13 @@ from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
 from rods.errors import RefusedError, UserError
-from rods.files import made_whole, unpacked_lines
+from rods.files import made_whole, read_toml, unpacked_lines
 from rods.functions import named_function
 from rods.tasks import read_tasks
 
 Row = dict[str, Any]
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
-TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
+TABLES = read_toml(Path(__file__).with_name("tables.toml"))
 FORMATS = "jsonl" + "".join(
     f", {name} (the pool in that benchmark's own)" for name in registry.having("format")
 )

@@ -5,7 +5,6 @@ known to it. A task is a pure function of repository, levels, random seed, step 
 
 import random
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -26,10 +25,11 @@ from rods.environments.base import Tool
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import SimulatedTool, ToolRepository
+from rods.files import read_toml
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 
-_SAID = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8"))
+_SAID = read_toml(Path(__file__).with_name("phrases.toml"))
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
 SHARED = 0.7  # share of the identifiers that a call has in common with an earlier one of the task
 TRIES = 20  # drawings of tools until one of them can be called

@@ -9,7 +9,6 @@ every tool succeeds once; checks answer true or false; no call runs away."""
 import ast
 import copy
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from rods.environments import addressed
 from rods.environments.base import Environment, Tool, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
+from rods.files import read_toml
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, differs, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
@@ -221,7 +221,7 @@ def _runaways(probe: Probe) -> None:
 
 
 LONGEST_FILE = 200_000  # characters of a source
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 OFFERED: dict[str, list[str]] = {
     module: names.split() for module, names in _TABLES["offered"].items()
 }

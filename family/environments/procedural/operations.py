@@ -6,7 +6,6 @@ operations.toml, filled by a skeleton. Every change refuses before it has change
 every one that succeeds changes something. Checks know things by their labels, never by keys that a
 world made: whoever made them in another order has earned as much."""
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +27,7 @@ from rods.family.environments.procedural.skeletons import (
     words,
 )
 from rods.family.environments.programs import assemble, check, tool
+from rods.files import read_toml
 
 ENTRIES = 200  # of one table
 Role = Literal[
@@ -190,7 +190,7 @@ def _tables(skeleton: Skeleton) -> tuple[Kind | Linking, ...]:
 
 @cache
 def _templates() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return read_toml(Path(__file__).with_suffix(".toml"))
 
 
 def _filled(paragraph: str, values: Values) -> str:

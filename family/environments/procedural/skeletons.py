@@ -3,7 +3,6 @@ can begin. A topic (topics.toml) says what there may be; a skeleton is one choic
 attributes, tools and rules, with which numbers, and what the tools are called."""
 
 import random
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.canonical import keyed_random
+from rods.files import read_toml
 
 TOPICS = Path(__file__).parent / "topics.toml"
 STOCK = (0, 30)  # of an item, at least and at most
@@ -145,7 +145,7 @@ def plural(noun: str) -> str:
 @cache
 def topics() -> Mapping[str, Any]:
     """The topics, and what all of them share under `words` and `verbs`."""
-    return tomllib.loads(TOPICS.read_text(encoding="utf-8"))
+    return read_toml(TOPICS)
 
 
 def topic_names() -> list[str]:
