@@ -29,7 +29,7 @@ from rods.files import read_toml
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 
-_SAID = read_toml(Path(__file__).with_name("phrases.toml"))
+PHRASES = read_toml(Path(__file__).with_name("phrases.toml"))
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
 SHARED = 0.7  # share of the identifiers that a call has in common with an earlier one of the task
 TRIES = 20  # drawings of tools until one of them can be called
@@ -259,9 +259,9 @@ def _with_user(
         for part in np.array_split(range(len(calls)), min(len(calls), levels.expected_turns))
     ]
     about = repository.categories[by_name[calls[0].name].group].rstrip(".")
-    greeting, who, doing = (rng.choice(choices) for choices in _SAID["context"].values())
+    greeting, who, doing = (rng.choice(choices) for choices in PHRASES["context"].values())
     context = f"{greeting} {who if greeting.endswith(',') else who[:1].upper() + who[1:]} {doing}."
-    opening = rng.choice(_SAID["openings"][levels.persona]["clear"])
+    opening = rng.choice(PHRASES["openings"][levels.persona]["clear"])
     first = turns[0]
     # the facts of each call that the first query says: all, or half when it is somewhat ambiguous
     first_facts = [list(of_call) for of_call in facts[: len(first)]]
@@ -285,7 +285,7 @@ def _with_user(
 
     if levels.ambiguity == 2:
         first_facts = [[] for _ in first]
-        hint, wish, close = (rng.choice(choices) for choices in _SAID["vague"].values())
+        hint, wish, close = (rng.choice(choices) for choices in PHRASES["vague"].values())
         text = f"{context} {hint.format(area=about[:1].lower() + about[1:])}, {wish} {close}"
     else:
         text = query()
@@ -299,8 +299,8 @@ def _with_user(
         ", and then ".join(_said(requests[call], facts[call]) for call in turn)
         for turn in turns[1:]
     ]
-    further = [rng.choice(_SAID["further"]["clear"]).format(request=request) for request in later]
-    manner = _SAID["manner"][levels.persona]
+    further = [rng.choice(PHRASES["further"]["clear"]).format(request=request) for request in later]
+    manner = PHRASES["manner"][levels.persona]
     wanted = "; ".join(requests)
     intent = "; ".join(
         _said(request, of_call) for request, of_call in zip(requests, facts, strict=True)
@@ -315,7 +315,7 @@ def _with_user(
         further=tuple(further),
         knows={WANTED: wanted, **{fact.topic: fact.text for of_call in facts for fact in of_call}},
         hidden=(WANTED, *hidden) if levels.ambiguity == 2 else tuple(hidden),
-        manner=f"The user is {rng.choice(_SAID['people'])}. {manner['who']} The user "
+        manner=f"The user is {rng.choice(PHRASES['people'])}. {manner['who']} The user "
         f"{rng.choice(manner['talks'])}.",
         criteria=CRITERIA[: levels.criteria + 1],
     )

@@ -116,15 +116,15 @@ class ModelWorld(OnlyCalled):
         tools = documents.tools()
         self.tools = [tools[name] for name in task.tools]
         self.ledger = Ledger(documents.repository.tools) if models.settings.ledger else None
-        self.made: list[tuple[int, Call, Result]] = []
+        self.history: list[tuple[int, Call, Result]] = []
 
     def results(self, need: NeedCalls) -> list[Result]:
         """Raises InfrastructureError where no answer can be had."""
         return [self.call(call, need.said) for call in need.calls]
 
     def call(self, call: Call, said: Exchange = ()) -> Result:
-        result = self._result(call, Past(said, self.made))
-        self.made.append((len(said), call, result))
+        result = self._result(call, Past(said, self.history))
+        self.history.append((len(said), call, result))
         return result
 
     def _result(self, call: Call, past: Past) -> Result:

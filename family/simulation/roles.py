@@ -38,13 +38,13 @@ class Past:
     """What has happened in an episode: what user and policy said to each other, and the calls, each
     with its turn from 1 and its result."""
 
-    said: Exchange = ()
-    made: Sequence[tuple[int, Call, Result]] = ()
+    talk: Exchange = ()
+    history: Sequence[tuple[int, Call, Result]] = ()
 
     def conversation(self) -> str:
         messages = [
             {"turn": number, who: text}
-            for number, texts in enumerate(self.said, start=1)
+            for number, texts in enumerate(self.talk, start=1)
             for who, text in zip(("user", "assistant"), texts, strict=True)
             if text
         ]
@@ -59,7 +59,7 @@ class Past:
                 "arguments": dict(call.arguments),
                 "result": result.text,
             }
-            for turn, call, result in self.made
+            for turn, call, result in self.history
         ]
         return transcript(records) or "(none)"
 
