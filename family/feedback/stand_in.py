@@ -5,6 +5,7 @@ import json
 import re
 
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
+from rods.family.feedback.gates import VERDICTS
 
 # a refusal of a value
 ABSENT = re.compile(r"\bno\b|not found|invalid|unknown|does not exist", re.IGNORECASE)
@@ -44,13 +45,7 @@ def feedback(asked: Asked) -> Answer:
 
 
 def judge_feedback(asked: Asked) -> Answer:
-    good = {
-        "solution_leakage": False,
-        "exploration_constraint": False,
-        "actionability": True,
-        "hint_quality": True,
-    }
-    return {**good, "approved": True, "suggestion": ""}
+    return {**VERDICTS, "approved": True, "suggestion": ""}
 
 
 ROLES: dict[str, Role] = {"feedback": feedback, "feedback_judge": judge_feedback}
