@@ -22,20 +22,15 @@ class Environments(AbstractContextManager["Environments"]):
     Those that `sandbox` names, and generated ones (`addressed`, looked for below `folders`, then
     from the current one), run in confined worker processes (docs/sandbox.md), of which there are no
     more at a time than `sandbox` says: the environment that was asked the longest ago gives up its
-    own. As a context manager it ends their processes. `hash_seed` is that of Python in them.
+    own. As a context manager it ends their processes.
     Without `trust`, an environment whose code or command would run with all rights of this user is
     refused: a file of tasks may come from anywhere, and name any."""
 
     def __init__(
-        self,
-        sandbox: "Sandbox | None" = None,
-        *folders: Path,
-        hash_seed: int = 0,
-        trust: bool = True,
+        self, sandbox: "Sandbox | None" = None, *folders: Path, trust: bool = True
     ) -> None:
         self.sandbox = sandbox
         self.folders = folders
-        self._hash_seed = hash_seed
         self._trust = trust
         self._confiner: Any = None  # runs environments in processes that can do no harm
         self._made: dict[str, Environment] = {}
@@ -124,8 +119,6 @@ class Environments(AbstractContextManager["Environments"]):
                 raise UserError(
                     "nothing here can confine an environment", where=where, remedy=remedy
                 )
-            self._confiner = named_function(confiners[0], where=where)(
-                self.sandbox or Sandbox(), self._hash_seed
-            )
+            self._confiner = named_function(confiners[0], where=where)(self.sandbox or Sandbox())
         confined: Environment = self._confiner.confine(factory, source)
         return confined

@@ -52,9 +52,8 @@ class Confiner:
     """Confines the environments of one program or run as `settings` say; their processes share one
     pool."""
 
-    def __init__(self, settings: Sandbox, hash_seed: int = 0) -> None:
+    def __init__(self, settings: Sandbox) -> None:
         self._settings = settings
-        self._hash_seed = hash_seed
         self._pool = Pool(settings.processes)
         # for generated worlds, whichever is next
         self._spares = Spares(settings.workers, self._pool, ahead=True)
@@ -62,9 +61,7 @@ class Confiner:
     def confine(self, factory: str, source: str | None = None) -> Sandboxed:
         """See `confined`; a `source` is the text of a generated world."""
         spares = Spares(self._settings.workers, self._pool) if source is None else self._spares
-        return confined(
-            factory, self._settings, source=source, spares=spares, hash_seed=self._hash_seed
-        )
+        return confined(factory, self._settings, source=source, spares=spares)
 
 
 def confined(
@@ -74,12 +71,11 @@ def confined(
     source: str | None = None,
     spares: Spares | None = None,
     tier: Tier | None = None,
-    hash_seed: int = 0,
 ) -> Sandboxed:
     """The environment made by `factory` ("package.module:function"), locked in as well as this
     machine can, or just as well as `tier` says. With `source`, the text of its file, no such file
-    is read. `hash_seed`: as in Confinement. Raises UserError when the tier is below the lowest of
-    the `settings`, or there is no such module."""
+    is read. Raises UserError when the tier is below the lowest of the `settings`, or there is no
+    such module."""
     offer = offered()
     tier = tier or offer.tier
     if not reaches(tier, settings.lowest_tier):
@@ -95,9 +91,7 @@ def confined(
         kept_in = replace(
             kept_in, command=(*memory_group.joining(_together(settings)), *kept_in.command)
         )
-    return Sandboxed(
-        factory, replace(kept_in, hash_seed=hash_seed), settings, source=source, spares=spares
-    )
+    return Sandboxed(factory, kept_in, settings, source=source, spares=spares)
 
 
 def _together(settings: Sandbox) -> int:

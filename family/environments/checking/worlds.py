@@ -7,7 +7,6 @@ reading changes nothing and a change that succeeds changes something; it refuses
 every tool succeeds once; checks answer true or false; no call runs away."""
 
 import ast
-import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,18 +16,16 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, tool_faults
 from rods.canonical import canonical, keyed_random
 from rods.environments import addressed
-from rods.environments.base import Environment, Tool, checks
+from rods.environments.base import Tool, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.files import read_toml
 from rods.worlds.checking import CheckReport, Fault
-from rods.worlds.checking.environments import Probe, differs, probe_state, script
+from rods.worlds.checking.environments import Probe, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state
 GROWING = 30  # calls of each tool that changes something, after which the state is still small
-HASH_SEEDS = (1, 2, 3, 4)  # of other processes, which are to answer the same
-SETS = 30  # sampled calls a tool in every state that they are asked
 REACH = 100  # further calls of a tool that has not succeeded yet
 
 
@@ -78,11 +75,6 @@ def check_world(
         with probe.guarded(name, "reset"):
             calls = script(probe, state, random_seed=random_seed + number, rounds=ROUNDS)
             probe_state(probe, state, calls)
-    for hash_seed in HASH_SEEDS if probe.comparable else ():
-        others = Environments(environments.sandbox, *environments.folders, hash_seed=hash_seed)
-        with others, probe.guarded(name):
-            for state in (None, *states):
-                _set_order(probe, others.load(name), state, hash_seed)
     for state in states:
         with probe.guarded(name):
             _checks(probe, state, random_seed)
@@ -104,32 +96,6 @@ def check_world(
         "calls": probe.calls,
     }
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
-
-
-def _set_order(
-    probe: Probe, other: Environment, state: Mapping[str, Any] | None, hash_seed: int
-) -> None:
-    """The same calls give the same results, messages and state where Python goes through its sets
-    in another order."""
-    probe.control = "set_order"
-    remedy = "sort sets before their order is seen, or keep a dict or list instead"
-    calls = script(probe, state, random_seed=hash_seed, rounds=SETS)
-    here = probe.fresh(state)
-    there = other.reset(copy.deepcopy(state))
-    first = probe.replies(here, calls)
-    second = probe.replies(there, calls)
-    # each once, by its first example
-    tools = {fault.where for fault in probe.faults if fault.control == "set_order"}
-    if (at := differs(first, second)) is not None:
-        if calls[at].name in tools:
-            return
-        what = (
-            f"gave {first[at][0][:80]!r}, and {second[at][0][:80]!r} in a process with another "
-            f"order of sets"
-        )
-        probe.fault(calls[at].name, "", what, remedy)
-    elif canonical(here.snapshot()) != canonical(there.snapshot()):
-        probe.fault("snapshot", "", "differs in a process with another order of sets", remedy)
 
 
 def _signatures(

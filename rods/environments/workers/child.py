@@ -47,14 +47,13 @@ class Confinement:
     """How a child is confined: the command in front of its own (empty: none), the entries of its
     `sys.path`, and the files for the function `by` ("package.module:function"), which takes its
     rights away (None: only limits). `handover` makes, for each child, a socket that `by` gets as
-    "threads". `hash_seed`: its PYTHONHASHSEED."""
+    "threads"."""
 
     command: tuple[str, ...]
     path: tuple[str, ...]
     files: Mapping[str, Sequence[str]] | None
     by: str = ""
     handover: Callable[[], socket.socket] | None = None
-    hash_seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +96,9 @@ class Child:
                 **confinement.files,
                 "threads": handed[0].fileno(),
             }
-        hash_seed = str(confinement.hash_seed if confinement else 0)
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
-            "PYTHONHASHSEED": hash_seed,
+            "PYTHONHASHSEED": "0",
             "LANG": "C.UTF-8",
         }
         if confinement is None:

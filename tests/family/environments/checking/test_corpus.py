@@ -14,7 +14,7 @@ import pytest
 from rods.family.environments.checking.worlds import program_faults
 from tests.conftest import WHOLE
 from tests.family.environments.checking.small_world import checked, spoilt
-from tests.family.environments.checking.test_worlds import HIDDEN, RUNNING, SETS, STATIC, STATIC_TOO
+from tests.family.environments.checking.test_worlds import HIDDEN, RUNNING, STATIC, STATIC_TOO
 
 SEEDS = range(10)
 SHARE = 8  # one in so many is tried where not all are
@@ -26,7 +26,6 @@ DEFECTS = {
 }
 DEFECTS |= {f"running: {name}": ({name, "errors"}, change) for name, change in RUNNING.items()}
 DEFECTS |= {f"hidden: {name}": ({"snapshots"}, changes) for name, changes in HIDDEN.items()}
-DEFECTS |= {f"a set: {name}": ({"set_order"}, changes) for name, changes in SETS.items()}
 DEFECTS = {
     name: (told, [given] if isinstance(given[0], str) else given)
     for name, (told, given) in DEFECTS.items()
@@ -43,8 +42,8 @@ def some(names: Iterable[str]) -> list[tuple[str, int]]:
     return [(name, at % len(SEEDS)) for at, name in enumerate(names) if at % SHARE == 0]
 
 
-def test_seventy_defects_are_seen_as_the_world_runs_and_forty_worlds_are_sound() -> None:
-    assert len(DEFECTS) >= 70 and len(STATIC) + len(STATIC_TOO) >= 19 and len(SOUND) >= 40
+def test_sixty_defects_are_seen_as_the_world_runs_and_forty_worlds_are_sound() -> None:
+    assert len(DEFECTS) >= 60 and len(STATIC) + len(STATIC_TOO) >= 19 and len(SOUND) >= 40
 
 
 def test_the_source_of_a_sound_world_shows_nothing() -> None:

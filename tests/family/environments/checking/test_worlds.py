@@ -41,34 +41,6 @@ STATIC_TOO = [
     ("builtins", LIST, "type = 'plums'\n    return [str(type(db))]"),
     ("builtins", LIST, "shown = '{0.jars}'.format\n    return [shown(db)]"),
 ]
-SET_LOG = (
-    "    log: list[str] = field(default_factory=list)",
-    "    log: set[str] = field(default_factory=set)",
-)
-SETS = {
-    "listed": [(LIST, "return list(set(db.jars))")],
-    "gone through": [
-        (LIST, "found = {each for each in db.jars}\n    return [each for each in found]")
-    ],
-    "of keys": [(LIST, "return [each for each in db.jars.keys() - {'plums'}]")],
-    "joined": [(LIST, "return ','.join(set(db.jars)).split(',')")],
-    "added up": [
-        (LIST, "found = ''\n    for jar in set(db.jars):\n        found += jar\n    return [found]")
-    ],
-    "taken one of": [(LIST, "return [set(db.jars).pop()] if db.jars else []")],
-    "by a helper": [
-        (LIST, "return ordered(db.jars)"),
-        (CLASS, f"def ordered(names):\n    return [*frozenset(names)]\n\n\n@dataclass\n{CLASS}"),
-        ("@dataclass\ndef", "def"),
-    ],
-    "in a message": [
-        (
-            'raise ToolError("no such jar")\n    return',
-            "raise ToolError(f'one of {set(db.jars)}')\n    return",
-        )
-    ],
-    "kept in the state": [SET_LOG, (FILL, f"{FILL}    db.log.add(jar)\n")],
-}
 # The control, and the change of the source that it is to find.
 RUNNING = {
     "getters": (SUM, f"db.log.append(jar)\n    {SUM}"),
@@ -176,19 +148,6 @@ def test_what_is_remembered_outside_of_the_state_is_found_by_restoring_before_ev
     report = checked(source, tmp_path)
     told = [fault.what for fault in report.faults if fault.control == "snapshots"]
     assert any("restored right before it" in what for what in told), report.lines()
-
-
-@pytest.mark.slow
-@pytest.mark.few("listed", "in a message", "kept")
-@pytest.mark.needs("sandbox")
-@pytest.mark.parametrize("how", SETS)
-def test_a_set_whose_order_is_seen_is_found_in_processes_that_order_it_otherwise(
-    how: str, tmp_path: Path
-) -> None:
-    source = spoilt(*SETS[how])
-    assert program_faults(source, "world.py") == []
-    report = checked(source, tmp_path)
-    assert [fault.control for fault in report.faults] == ["set_order"], report.lines()
 
 
 @pytest.mark.few("errors", others="slow")
