@@ -26,6 +26,9 @@ from rods.worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state
 GROWING = 30  # calls of each tool that changes something, after which the state is still small
+# further draws of calls, which show what happens seldom, and the sampled calls a tool of each
+SEEDS = (1, 2, 3, 4)
+MORE = 30
 REACH = 100  # further calls of a tool that has not succeeded yet
 
 
@@ -75,6 +78,12 @@ def check_world(
         with probe.guarded(name, "reset"):
             calls = script(probe, state, random_seed=random_seed + number, rounds=ROUNDS)
             probe_state(probe, state, calls)
+    probe.control = "errors"
+    for seed in SEEDS if probe.comparable else ():
+        with probe.guarded(name):
+            for state in (None, *states):
+                calls = script(probe, state, random_seed=seed, rounds=MORE)
+                probe.replies(probe.fresh(state), calls)
     for state in states:
         with probe.guarded(name):
             _checks(probe, state, random_seed)
