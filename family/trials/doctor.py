@@ -1,5 +1,4 @@
-"""`rods doctor`: checks the installation, the file system of a run, and the language models of a
-configuration.
+"""`rods doctor`: checks the installation and the language models of a configuration.
 
 An endpoint is asked whether it is fit for work: address, key, model, room for prompts, constrained
 answers, speed; a rollout server whether it gives token ids with log-probabilities and takes
@@ -34,7 +33,6 @@ from rods.config import Config, Endpoint, Operation, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError, say
-from rods.family.trials.filesystem import check_folder
 from rods.functions import named_function
 from rods.llm.client import Client
 from rods.llm.connections import Key, read_key, read_reply, reason
@@ -58,10 +56,6 @@ SCHEMA = obj(
     {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}}
 )
 
-RunFolder = Annotated[
-    Path | None,
-    Parameter(help="A folder whose file system is tried out, that of a run for instance."),
-]
 Writer = Annotated[
     tuple[str, str] | None,
     Parameter(
@@ -88,8 +82,6 @@ Keep = Annotated[
 
 
 def doctor(
-    run: RunFolder = None,
-    /,
     *,
     config: ConfigFile = None,
     synthesis: Writer = None,
@@ -98,8 +90,7 @@ def doctor(
     rate: Rated = None,
     as_json: Json = False,
 ) -> int:
-    """Check the installation, the file system of a run folder and, with a configuration, its model
-    servers.
+    """Check the installation and, with a configuration, its model servers.
 
     Exits 1 when something needs mending. With --synthesis a language model writes variants, which
     takes a while: exits 1 when the model is not fit to be asked, or none of its variants was
@@ -116,14 +107,6 @@ def doctor(
         )
 
     parts = {"installation": installation()}
-    if run is not None:
-        if not run.is_dir():
-            raise UserError(
-                "is no folder",
-                where=str(run),
-                remedy="give a run folder, or the one that will hold it",
-            )
-        parts[f"run folder {run}"] = check_folder(run)
     if config is not None:
         wanted = read_config(config)
         parts |= check_endpoints(wanted)

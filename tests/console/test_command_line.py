@@ -36,7 +36,7 @@ EXPECTED = {
     "trainer score": (["RUN"], ["--step", "--json"]),
     "env feedback list": (["RUN"], ["--json"]),
     "env feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
-    "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--rate", "--json"]),
+    "doctor": ([], ["--config", "--synthesis", "--seeds", "--keep", "--rate", "--json"]),
     "data check": (["FILE"], ["--against", "--trust", "--json"]),
     "data rehash": (["FILE"], ["--out", "--trust", "--json"]),
     "data select": (
