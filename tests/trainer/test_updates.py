@@ -161,12 +161,9 @@ def test_a_hook_sees_rewards_advantages_spans_and_errors(home: Path) -> None:
         group["task"] for group in groups for _ in range(ROLLOUTS)
     ]
     for seen in estimate.rollouts:
-        assert len(seen.turns) == len(seen.errors) == len(seen.trace.turns)
+        assert len(seen.turns) == len(seen.trace.turns)
         ends = [end for _, end in seen.turns]
         assert ends == sorted(ends) and ends[-1] <= seen.tokens
-        errors = [kind for turn in seen.errors for kind in turn]
-        malformed = sum(step.error is not None for turn in seen.trace.turns for step in turn.steps)
-        assert errors.count("format") == malformed
 
 
 @pytest.mark.slow

@@ -124,8 +124,8 @@ def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(
     assert words not in ask(
         roles.ask_user(task, tools(task), talk, information=["persona"]), constrained=constrained
     )
-    told = replace(talk, said=[*talk.said, (words, "Done.")])
-    assert ask(roles.ask_user(task, tools(task), told), constrained=constrained) == ""
+    answered = replace(talk, talk=[*talk.talk, (words, "Done.")])
+    assert ask(roles.ask_user(task, tools(task), answered), constrained=constrained) == ""
     assert ask(
         roles.ask_user(task, tools(task), Past([("Please.", "Done.")])), answer=faulty.endless
     )
@@ -150,9 +150,9 @@ def test_its_user_makes_one_request_after_the_other() -> None:
 
 
 @WAYS
-@pytest.mark.parametrize("hidden", [[], ["expected"]])
+@pytest.mark.parametrize("information", [["intent", "persona", "expected"], ["intent", "persona"]])
 def test_its_verifier_holds_what_was_done_against_what_was_wished_for(
-    constrained: bool, hidden: Any
+    constrained: bool, information: Any
 ) -> None:
     for number in range(12):
         task = drawn(number)
@@ -163,14 +163,15 @@ def test_its_verifier_holds_what_was_done_against_what_was_wished_for(
                 ("", "Done."),
             ]
             past = Past(said, [(1, call, Result("{}")) for call in calls])
-            return ask(roles.ask_verifier(task, tools(task), past, hidden), constrained=constrained)
+            question = roles.ask_verifier(task, tools(task), past, information)
+            return ask(question, constrained=constrained)
 
         assert judged(task.calls).verdict == 1
         invented = tuple(
             Call(call.name, dict.fromkeys(call.arguments, "zebra 77")) for call in task.calls
         )
         assert judged(invented).verdict == -1 and "no_hallucination" not in judged(invented).met
-        if not hidden:
+        if "expected" in information:
             assert judged(task.calls[1:]).verdict == -1
             assert "no_redundancy" not in judged((*task.calls, task.calls[0])).met
 
