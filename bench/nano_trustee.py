@@ -78,6 +78,9 @@ WORDS = (
 DONE = "done"
 FLAWS = ("idle", "short", "guess")
 ENTRIES = 1_500  # of the tokenizer, at most
+# Its words: identifiers are cut into theirs, and keys into letters and digits, so that tools that
+# were never shown have known words.
+PARTS = r" ?[A-Za-z_]+=(?= |$)| ?_?[A-Za-z]+|\d| ?[^\w\s]|_|\s"
 # share of the steps of the warm start whose demonstrations have no flaw; they come first
 CAREFUL = 0.6
 
@@ -194,6 +197,8 @@ def warm_start(values: Values, folder: Path) -> None:
     """Makes the policy with which every run begins, as nano's other warm starts are made, where it
     is not there."""
     steps: int = values["policy"]["warm_start_steps"]
+    from tokenizers import Regex
+
     from rods.trainer import torch_settings  # torch, which a look at the table does not need
     from rods.trainer.chat import Chat
     from rods.trainer.nano import model as network
@@ -224,7 +229,7 @@ def warm_start(values: Values, folder: Path) -> None:
             for trace in traces
             for message in trace.messages
         ]
-        chat = Chat(network.build_tokenizer(texts, network.PARTS, ENTRIES), folder)
+        chat = Chat(network.build_tokenizer(texts, Regex(PARTS), ENTRIES), folder)
         encoded = [[encode(chat, trace) for trace in traces] for traces in shown]
         fresh = network.fresh(chat.tokenizer, 0)
         batches = in_batches(chat.pad, encoded, recipe.SEQUENCES, keyed_random(0, "batches"))

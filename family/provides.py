@@ -64,4 +64,3 @@ class Provides(TypedDict, total=False):
     task_sources: Callable[[Run, bool], TaskSource]
     training_verbs: Mapping[str, tuple[str, str]]
     verbs: Mapping[str, tuple[str, ...]]
-    warm_starts: Mapping[str, str]

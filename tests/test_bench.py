@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench import nano_feedback, nano_loop, nano_personas, nano_worlds
+from bench import nano_feedback, nano_loop, nano_personas
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
-from rods.family.environments import demonstrations as shown_worlds
-from rods.family.environments.procedural.operations import assembled
-from rods.family.environments.procedural.skeletons import draw_skeleton
 from tests import tables
 
 CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
@@ -127,36 +124,6 @@ def test_users_who_know_nothing_are_all_that_the_control_of_the_persona_study_ch
     assert changed == ["data.tasks: 'desk-personas' → 'desk-personas-mute'"]
 
 
-def test_variants_are_all_that_the_control_of_the_study_in_worlds_goes_without() -> None:
-    found = {name: identity(nano_worlds.STUDY, name) for name in nano_worlds.STUDY.conditions}
-    assert identity_diff(found["RODS"], found["static tasks"]) == [
-        "selection.seeds_per_step: 4 → 0"
-    ]
-    assert found["RODS"]["data"]["tasks"] == "tasks-3.jsonl"  # a random seed has worlds of its own
-    assert (
-        found["RODS"]["policy"]["warm_start"] == "generated"
-        and found["RODS"]["training"]["deterministic"]
-    )
-
-
-def test_no_world_that_the_study_holds_out_was_shown_in_the_warm_start() -> None:
-    def drawn(random_seed: int, numbers: range) -> set[str]:
-        return {
-            assembled(draw_skeleton(random_seed, number, shown_worlds.TOPICS, small=True))
-            for number in numbers
-        }
-
-    config = parse_config(nano_worlds.STUDY.configuration("RODS", 1), where="test")
-    shown = drawn(shown_worlds.drawn_from(config.random_seeds.policy), range(shown_worlds.WORLDS))
-    first = nano_worlds.WORLDS - nano_worlds.HELD_OUT
-    assert len(shown) == shown_worlds.WORLDS
-    for seed in range(1, 11):
-        held_out = drawn(seed, range(first, nano_worlds.WORLDS))
-        assert len(held_out) == nano_worlds.HELD_OUT and held_out.isdisjoint(
-            shown | drawn(seed, range(first))
-        )
-
-
 def test_runs_that_spent_more_than_others_are_named() -> None:
     lines = [
         {"condition": "static data", "seed": seed, "rollouts": 1536, "updates": 24}
@@ -266,14 +233,6 @@ def test_the_page_of_the_feedback_study_has_its_tables() -> None:
     program = "\n".join(nano_feedback.table(lines, nano_feedback.STUDY))
     _, section = page("what-did-not-pay.md").split("on plain desk\n")
     assert not tables.differences(section, program, "gained", "over its anchor")
-
-
-def test_the_page_of_the_study_in_worlds_has_its_table_and_variants_were_replayed() -> None:
-    lines = nano_worlds.STUDY.recorded()
-    assert {line["condition"] for line in lines} == nano_worlds.STUDY.conditions.keys()
-    program = "\n".join(nano_worlds.table(lines, nano_worlds.STUDY))
-    assert not tables.differences(page("nano.md"), program, "gained", "replayed")
-    assert all(line["replayed"] == line["variants"]["injected"] for line in lines)
 
 
 def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the_rest(

@@ -57,5 +57,4 @@ PROVIDES: "Provides" = {
             "Choose the worlds that are trained on: how many, how like the held-out.",
         ),
     },
-    "warm_starts": {"generated": "rods.family.environments.demonstrations"},
 }

@@ -53,9 +53,6 @@ class PolicySettings(Section):
     # kind=nano: share of demonstrations whose flawed turns fail visibly, are told what may help,
     # and then go right
     recoveries: float = Field(0.0, ge=0, le=1)
-    # kind=nano: the warm start's demonstrations are of desk, or of worlds drawn by chance
-    # ("generated"), and no run has one of these worlds
-    warm_start: Literal["desk", "generated"] = "desk"
     # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     warm_start_steps: int = Field(0, ge=0)
     # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
@@ -71,12 +68,6 @@ class PolicySettings(Section):
             raise ValueError(
                 'kind = "transformers" needs `model`, a folder with weights and tokenizer'
             )
-        if self.warm_start != "desk" and self.recoveries:
-            what = (
-                f"warm_start = {self.warm_start!r} has no demonstrations of recoveries by that "
-                f"share"
-            )
-            raise ValueError(f"{what}: leave `recoveries` at 0")
         return self
 
 

@@ -116,6 +116,16 @@ def test_the_tables_of_hints_follow_from_their_lines(study: str) -> None:
     assert not tables.differences(section, "\n".join(printed), "gained", "over its anchor")
 
 
+def test_the_table_of_generated_worlds_follows_from_its_lines() -> None:
+    lines = recorded("worlds")
+    printed = ["| condition | gained | RODS over it |", "|---|---|---|"]
+    for name, mine in lines.items():
+        compared = "" if name == "RODS" else over(lines["RODS"], mine)
+        printed.append(f"| {name} | {cell([gain(line) for line in mine.values()])} | {compared} |")
+    section = next(part for part in PAGE.split("\n## ") if part.startswith("Variants in generated"))
+    assert not tables.differences(section, "\n".join(printed), "gained", "RODS over it")
+
+
 HEADS = {"teaching": "where there is something to learn", "feedback": "on plain desk"}
 
 
@@ -129,5 +139,5 @@ def test_a_figure_that_differs_from_its_line_is_told() -> None:
 
 
 def test_every_study_that_the_page_names_has_its_lines() -> None:
-    for folder in ("aimed", "teaching", "feedback"):
+    for folder in ("aimed", "teaching", "feedback", "worlds"):
         assert f"experiments/{folder}/results.jsonl" in PAGE and recorded(folder)

@@ -22,9 +22,6 @@ END = "<|end|>"
 PAD = "<|pad|>"
 # `key=`, then words with inner signs (9:00, a-b, notes.txt), then single signs and white space.
 PIECES = Regex(r" ?[A-Za-z_][A-Za-z_0-9]*=(?= |$)| ?\w(?:[\w:./'-]*\w)?| ?[^\w\s]|\s")
-# The same with identifiers cut into their words, and keys into letters and digits: worlds that were
-# never shown have tools of known words.
-PARTS = Regex(r" ?[A-Za-z_]+=(?= |$)| ?_?[A-Za-z]+|\d| ?[^\w\s]|_|\s")
 # Every message but a reply opens with its role and a space (the space belongs to its first word); a
 # reply ends itself.
 TEMPLATE = (

@@ -4,13 +4,12 @@ found again by the hash of its recipe (docs/nano.md). The demo's comes ready in 
 -m rods.trainer.nano.warm_start console/demo.toml` makes it anew when its recipe has changed (two
 minutes)."""
 
-import importlib
 import itertools
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config, Stage, read_config
 from rods.episode.engine import Trace
-from rods.errors import UserError, say
-from rods.extension import Door
+from rods.errors import say
 from rods.files import explained, user_cache
 from rods.interfaces import Interface
 from rods.tasks import TASK_TYPES, TaskType
@@ -34,9 +32,6 @@ from rods.worlds import desk
 from rods.worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
 from rods.worlds.sources import PERSONAS, REGIONS
 
-# values of `policy.warm_start` (003): the module with `demonstrations`, `RECIPE`, `PIECES` and
-# `ENTRIES`
-WARM_STARTS: Door[Mapping[str, str]] = Door("warm_starts")
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step
 LEARNING_RATE = 0.03  # Muon's, at its peak
@@ -114,7 +109,6 @@ def main() -> None:
 def recipe(config: Config) -> str:
     """The content id of everything that shapes the weights; a few demonstrations stand for tasks
     and teacher."""
-    brought = _brought(config)
     policy = config.policy
     settings = [
         BATCHES,
@@ -136,21 +130,7 @@ def recipe(config: Config) -> str:
         "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
     }
     shaping |= {"recoveries": policy.recoveries} if policy.recoveries else {}
-    return content_id(shaping | ({policy.warm_start: brought.RECIPE} if brought else {}))
-
-
-def _brought(config: Config) -> Any:
-    """The module of an extension with the demonstrations of `policy.warm_start`; None for those of
-    desk. Raises UserError where the extension is not there."""
-    name = config.policy.warm_start
-    if name == "desk":
-        return None
-    for modules in WARM_STARTS.providers().values():
-        if name in modules:
-            return importlib.import_module(modules[name])
-    raise UserError(
-        f"nothing demonstrates {name!r}", where="policy.warm_start", remedy='set it to "desk"'
-    )
+    return content_id(shaping)
 
 
 def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
@@ -159,10 +139,6 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     dialect = dialects.load(config.policy.dialect)
     seed = config.random_seeds.policy
     recoveries = config.policy.recoveries
-    if brought := _brought(config):
-        one = (1, chunk) if chunk < CHUNK else ()
-        yield from brought.demonstrations(seed, dialect, config.policy.carelessness, *one)
-        return
     hints = aids(config.policy.dialect) if recoveries else []
     catalogue = catalogue_for(environment)
     teachers = []
@@ -203,14 +179,10 @@ def demonstrated(config: Config) -> tuple[Chat, Iterator[list[Encoded]]]:
     """The tokenizer, whose words are those of the first demonstrations, and all demonstrations,
     endlessly."""
     demonstrations = _demonstrations(config, CHUNK)
-    brought = _brought(config)
-    first = [next(demonstrations) for _ in range(1 if brought else -(-VOCABULARY_TASKS // CHUNK))]
+    first = [next(demonstrations) for _ in range(-(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
     texts = (("" if message.role == "assistant" else " ") + message.content for message in messages)
-    chat = Chat(
-        network.build_tokenizer(texts, *((brought.PIECES, brought.ENTRIES) if brought else ())),
-        Path("nano"),
-    )
+    chat = Chat(network.build_tokenizer(texts), Path("nano"))
     return chat, (
         [encode(chat, trace) for trace in traces]
         for traces in itertools.chain(first, demonstrations)
