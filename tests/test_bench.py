@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import nano_feedback, nano_loop, nano_personas
+from bench import nano_loop, nano_personas
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
 from tests import tables
@@ -22,24 +22,6 @@ CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "variance": {"selection.order: 'proxy' → 'variance'"},
     "few originals": {"data.train: 36 → 12"},
     "few originals, random seeds": {"data.train: 36 → 12", "selection.order: 'proxy' → 'random'"},
-}
-HOOK = "training.advantage_hook: '' → 'rods.family.seal.weights:seal'"
-VARIANTS = "selection.seeds_per_step: 0 → 6"
-BASE = ("base",)
-ALL = ("base", "long_context", "miss_func", "miss_param")
-# of Environment Tuning: types, reward, feedback, whether variants are written, steps (of 8 tasks)
-STAGES = {
-    1: (BASE, "format", "plain", False, 2),
-    2: (BASE, "progress", "hints", False, 6),
-    3: (ALL, "progress", "hints", True, 8),
-    4: (ALL, "progress", "plain", True, 8),
-}
-# steps
-WITHOUT = {
-    1: {2: 8, 3: 8, 4: 8},
-    2: {1: 4, 3: 12, 4: 8},
-    3: {1: 2, 2: 10, 4: 12},
-    4: {1: 2, 2: 6, 3: 16},
 }
 SCRIPTS = sorted(
     path
@@ -69,81 +51,11 @@ def identity(study: nano_loop.Study, name: str) -> dict[str, Any]:
     return parse_config(study.configuration(name, 3), where="test").identity()
 
 
-def staged(name: str) -> tuple[list[tuple[Any, ...]], list[str], set[str]]:
-    """Of a condition of the feedback study: its stages with their steps, the interface of each, and
-    what else differs from static data."""
-    study = nano_feedback.STUDY
-    static = identity(study, study.anchor)
-    found = identity(study, name)
-    tasks = found["data"]["train"]
-    batch = found["training"]["batch_tasks"]
-    left = found["training"]["steps"]
-    stages = []
-    for stage in found["curriculum"]["stages"]:
-        there = tasks * len(stage["types"]) // len(ALL)
-        assert there % batch == 0 and stage["until"] == "epochs", "whole batches, and no plateau"
-        steps = stage["epochs"] * there // batch or left
-        left -= steps
-        variants = stage["expand"] and stage["reward"] != "format"
-        stages.append((tuple(stage["types"]), stage["reward"], stage["feedback"], variants, steps))
-    assert left == 0
-    others = {
-        one for one in identity_diff(static, found) if not one.startswith("curriculum.stages")
-    }
-    return stages, [stage["interface"] for stage in found["curriculum"]["stages"]], others
-
-
-@pytest.mark.needs("feedback")
-def test_a_condition_of_the_feedback_study_is_what_its_name_says() -> None:
-    study = nano_feedback.STUDY
-    static = [(ALL, "progress", "plain", True, 24)]
-    whole = list(STAGES.values())
-    known: dict[str, tuple[list[tuple[Any, ...]], list[str], set[str]]] = {
-        "static data": (static, [""], set()),
-        "Environment Tuning": (whole, [""] * 4, set()),
-        "SEAL active": (static, ["seal-active"], {HOOK}),
-        "SEAL full": (static, ["seal-full"], {HOOK}),
-        "RODS": (static, [""], {VARIANTS}),
-        "Environment Tuning + SEAL": (whole, ["seal-full"] * 3 + [""], {HOOK}),
-        "Environment Tuning + RODS": (whole, [""] * 4, {VARIANTS}),
-        "SEAL + RODS": (static, ["seal-full"], {HOOK, VARIANTS}),
-        "all three": (whole, ["seal-full"] * 3 + [""], {HOOK, VARIANTS}),
-    }
-    for gone, steps in WITHOUT.items():
-        stages = [(*STAGES[number][:-1], count) for number, count in steps.items()]
-        known[f"Environment Tuning without stage {gone}"] = (stages, [""] * 3, set())
-        assert study.against(f"Environment Tuning without stage {gone}") == "Environment Tuning"
-    assert {name: staged(name) for name in study.conditions} == known
-    assert list(study.conditions) == list(known), "the table's order"
-
-
 def test_users_who_know_nothing_are_all_that_the_control_of_the_persona_study_changes() -> None:
     study = nano_personas.STUDY
     found = {name: identity(study, name) for name in study.conditions}
     changed = identity_diff(found["asking"], found["mute users"])
     assert changed == ["data.tasks: 'desk-personas' → 'desk-personas-mute'"]
-
-
-def test_runs_that_spent_more_than_others_are_named() -> None:
-    lines = [
-        {"condition": "static data", "seed": seed, "rollouts": 1536, "updates": 24}
-        for seed in (1, 2)
-    ]
-    assert not nano_feedback.unequal([]) and not nano_feedback.unequal(lines)
-    (other,) = nano_feedback.unequal(
-        [*lines, {"condition": "RODS", "seed": 1, "rollouts": 1600, "updates": 25}]
-    )
-    assert other == "RODS, seed 1: 1600 rollouts, 25 updates"
-
-
-def test_the_recorded_runs_of_the_feedback_study_spent_the_same() -> None:
-    lines = nano_feedback.STUDY.recorded()
-    values = nano_feedback.STUDY.configuration("static data", 1)
-    steps = values["training"]["steps"]
-    batch = values["training"]["batch_tasks"]
-    assert not nano_feedback.unequal(lines)
-    spent = {(line["updates"], line["rollouts"]) for line in lines}
-    assert spent == {(steps, steps * batch * values["rollouts"]["rollouts_per_task"])}
 
 
 def test_a_finished_run_is_one_line_and_is_not_run_again_until_its_configuration_changes(
@@ -227,22 +139,14 @@ def test_the_page_has_the_table_of_the_recorded_runs() -> None:
     assert not tables.differences(page("nano.md"), program, "gained", "paper")
 
 
-def test_the_page_of_the_feedback_study_has_its_tables() -> None:
-    lines = nano_feedback.STUDY.recorded()
-    assert {line["condition"] for line in lines} == nano_feedback.STUDY.conditions.keys()
-    program = "\n".join(nano_feedback.table(lines, nano_feedback.STUDY))
-    _, section = page("what-did-not-pay.md").split("on plain desk\n")
-    assert not tables.differences(section, program, "gained", "over its anchor")
-
-
 def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the_rest(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "experiments"
     asked = []
     folder.mkdir()
-    for name in ("static_data.toml", "conditions.toml"):
-        (folder / name).write_text((nano_feedback.STUDY.folder / name).read_text())
+    for name in ("rods.toml", "conditions.toml"):
+        (folder / name).write_text((nano_loop.LOOP.folder / name).read_text())
     study = nano_loop.Study(folder, "test")
 
     def trained(path: Path, name: str, seed: int, values: dict[str, Any]) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def _controlled(
 
 
 # what a world was drawn from, in a task's provenance
-ORIGIN = ("random_seed", "world", "topics", "small")
+ORIGIN = ("random_seed", "world", "topics")
 
 
 class ProceduralScenarios:
@@ -199,10 +199,9 @@ def skeleton_of(seed: OpenTask) -> Skeleton | None:
     if type(random_seed) is not int or type(number) is not int:
         return None
     topics = seed.provenance.get("topics", [])
-    small = seed.provenance.get("small", False)
     if not set(topics) <= set(topic_names()):
         return None
-    skeleton = draw_skeleton(random_seed, number, topics, small)
+    skeleton = draw_skeleton(random_seed, number, topics)
     return (
         skeleton
         if addressed.address_of(seed.environment.name) == content_id(assembled(skeleton))

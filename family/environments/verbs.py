@@ -59,10 +59,6 @@ def generate_worlds(
         Topics, Parameter(help="Topics whose worlds are held out as well.")
     ] = (),
     topics: Annotated[Topics, Parameter(help="Topics of the worlds. All when left out.")] = (),
-    small: Annotated[
-        bool,
-        Parameter(help="Two kinds of things with one attribute each, and no places.", negative=()),
-    ] = False,
     mode: Conversation = "told",
     random_seed: RandomSeed = 0,
     lowest_tier: LowestTier = "landlock",
@@ -85,16 +81,7 @@ def generate_worlds(
         )
         split: Split = "test" if apart else "train"
         grown = grow(
-            folder,
-            random_seed,
-            number,
-            scenarios,
-            modes,
-            split,
-            sandbox,
-            (1, requests),
-            topics,
-            small,
+            folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests), topics
         )
         if not grown.report.ok:
             refused[grown.name] = [str(fault) for fault in grown.report.faults]

@@ -50,9 +50,6 @@ class PolicySettings(Section):
     lora_rank: int = Field(0, ge=0)
     # kind=nano: share of flawed turns in the warm start's demonstrations
     carelessness: float = Field(0.6, ge=0, le=1)
-    # kind=nano: share of demonstrations whose flawed turns fail visibly, are told what may help,
-    # and then go right
-    recoveries: float = Field(0.0, ge=0, le=1)
     # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     warm_start_steps: int = Field(0, ge=0)
     # kind=simulated: skill at the start; a task of this difficulty is resolved half the time

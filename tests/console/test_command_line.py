@@ -75,7 +75,6 @@ EXPECTED = {
                 "--held-out",
                 "--held-out-topics",
                 "--topics",
-                "--small",
             ),
             *("--mode", "--random-seed", "--lowest-tier", "--json"),
         ],

@@ -6,20 +6,14 @@ A value that was to come from an earlier result is copied from there; when a fla
 result from coming up, the teacher ends the turn. The kinds of turns come from the task's provenance
 (`traits`, `flows`, `missing`).
 
-At a given rate an episode shows recoveries: it is shown through one of the `aids`, interfaces that
-answer a refusal with a hint, and a flawed turn that expects calls fails first, with a call that the
-world refuses, and after the hint goes on rightly. All other episodes are shown without hints, and
-end a turn that went wrong.
-
 Where users are `played`, a task is shown with the user that desk makes of it
 (worlds/desk/personas.py): the teacher asks for what is missing by its name, or, where it is
 careless, guesses and asks nothing.
 """
 
-import itertools
 import random
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rods.calls import Call
@@ -29,8 +23,6 @@ from rods.environments.base import Environment
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
-from rods.interfaces import Interface
-from rods.interfaces.remedies import alike
 from rods.tasks import Task
 from rods.worlds.desk import personas
 
@@ -44,14 +36,12 @@ KINDS = ("answer", "lookup", "multi", "swap", "sibling")
 @dataclass(slots=True)
 class Teacher:
     """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of
-    the turns, which is made good in `recoveries` of the episodes."""
+    the turns."""
 
     catalogue: Catalogue
     environment: Environment
     dialect: Dialect
     carelessness: float
-    recoveries: float = 0.0
-    aids: Sequence[Interface] = ()
     played: bool = False
     # (tool, argument) → values, to guess from
     seen: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
@@ -67,35 +57,26 @@ class Teacher:
             Job(task, self.environment, self.dialect, goal_of(self.environment, task))
             for task in asked
         ]
-        aided = [self.recoveries > 0 and rng.random() < self.recoveries for _ in tasks]
-        for place in itertools.compress(range(len(tasks)), aided):
-            jobs[place] = replace(jobs[place], interface=rng.choice(self.aids))
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-            return [
-                Reply(self._next(tasks[job], plans[job], need, aided[job], rng))
-                for job, need in waiting
-            ]
+            return [Reply(self._next(tasks[job], plans[job], need, rng)) for job, need in waiting]
 
         return run_lockstep(jobs, complete)
 
-    def _next(
-        self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random
-    ) -> str:
+    def _next(self, task: Task, plan: list[str], need: NeedText, rng: random.Random) -> str:
         if need.messages[-1].role == "user":
             turn = sum(message.role == "user" for message in need.messages) - 1
             shown = " ".join(
                 message.content for message in need.messages if message.role == "tool"
             ).split()
-            calls, answer = self._plan(task, turn, frozenset(shown), aided, rng)
+            calls, answer = self._plan(task, turn, frozenset(shown), rng)
             plan[:] = [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
         return plan.pop(0)
 
     def _plan(
-        self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random
+        self, task: Task, turn: int, shown: frozenset[str], rng: random.Random
     ) -> tuple[Sequence[Call], str]:
-        """The calls of one turn, and its answer. `shown` are the words of all results so far;
-        `aided`: failures are answered with hints, and made good."""
+        """The calls of one turn, and its answer. `shown` are the words of all results so far."""
         kind = kind_of(task, turn)
         careless = rng.random() < self.carelessness
         if kind == "answer":
@@ -106,8 +87,7 @@ class Teacher:
             return self._guessed(task, turn, gap, rng) if careless else (), answer
         calls = _recalled(task, turn, shown)
         if careless and len(calls) == len(task.calls[turn]):
-            flawed = self._flawed(kind, task, turn, calls)
-            calls = self._recovered(task, turn, flawed, rng) if aided else flawed
+            calls = self._flawed(kind, task, turn, calls)
         return calls, DONE
 
     def _flawed(self, kind: str, task: Task, turn: int, calls: Sequence[Call]) -> Sequence[Call]:
@@ -117,56 +97,6 @@ class Teacher:
             return calls[:-1]
         spoil = {"swap": self._swapped, "sibling": self._mistaken}.get(kind)
         return [] if spoil is None else [spoil(call) for call in calls]
-
-    def _recovered(
-        self, task: Task, turn: int, flawed: Sequence[Call], rng: random.Random
-    ) -> Sequence[Call]:
-        """The calls of the turn with one before them, or among them, that is refused: the first of
-        `flawed` where that is, else a spoilt one."""
-        right = task.calls[turn]
-        world = self.environment.reset(task.state)
-        for call in (call for calls in task.calls[:turn] for call in calls):
-            world.call(call)
-        if flawed and flawed[0] not in right and world.fork().call(flawed[0]).error:
-            return [flawed[0], *right]
-        place = rng.randrange(len(right))
-        return [
-            *right[:place],
-            self._spoilt(right[place], task.tools_at(turn), rng),
-            *right[place:],
-        ]
-
-    def _spoilt(self, call: Call, visible: Collection[str], rng: random.Random) -> Call:
-        """The call with a tool that is not there, an argument of another name, or one left out."""
-        tools = self.environment.tools()
-        ways = []
-        if hidden := sorted(
-            name for name in tools.keys() - visible if call.name in alike(name, visible)
-        ):
-            ways.append(Call(rng.choice(hidden), call.arguments))
-        own = tools[call.name].parameters
-        if needed := [parameter.name for parameter in own if parameter.required]:
-            gone = rng.choice(needed)
-            ways.append(
-                Call(
-                    call.name,
-                    {name: value for name, value in call.arguments.items() if name != gone},
-                )
-            )
-            strange = sorted(
-                {name for tool in tools.values() for name in tool.parameter_names}
-                - {p.name for p in own}
-            )
-            other = rng.choice(strange)
-            renamed = {
-                other if name == gone else name: value for name, value in call.arguments.items()
-            }
-            ways.append(Call(call.name, renamed))
-        return (
-            rng.choice(ways)
-            if ways
-            else Call(rng.choice(sorted(tools.keys() - visible)), call.arguments)
-        )
 
     def _guessed(
         self, task: Task, turn: int, gap: Mapping[str, Any], rng: random.Random

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rods import dialects, interfaces
+from rods import dialects
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
-from rods.config import Config, Stage, read_config
+from rods.config import Config, read_config
 from rods.episode.engine import Trace
 from rods.errors import say
 from rods.files import explained, user_cache
-from rods.interfaces import Interface
 from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
@@ -42,16 +41,6 @@ CHUNK = 512  # demonstrations written at a time
 SHIPPED = Path(__file__).parent / "weights"
 # beside shipped weights: what the first updates learnt, by which the recipe is known again
 LOSSES = "losses.json"
-
-
-def aids(dialect: str) -> list[Interface]:
-    """What answers the failures in demonstrations of recoveries: hints by rule, alone and with all
-    that SEAL adds."""
-    stages = (
-        {"feedback": "hints"},
-        {"feedback": "hints", "interface": "seal-full", "evolve": "none"},
-    )
-    return [interfaces.load(Stage.model_validate(keys), dialect) for keys in stages]
 
 
 def warm_started(config: Config, progress: Progress | None = None) -> Path:
@@ -129,7 +118,6 @@ def recipe(config: Config) -> str:
         "settings": settings,
         "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
     }
-    shaping |= {"recoveries": policy.recoveries} if policy.recoveries else {}
     return content_id(shaping)
 
 
@@ -138,14 +126,10 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     environment = desk.environment()
     dialect = dialects.load(config.policy.dialect)
     seed = config.random_seeds.policy
-    recoveries = config.policy.recoveries
-    hints = aids(config.policy.dialect) if recoveries else []
     catalogue = catalogue_for(environment)
     teachers = []
     for size, types, careless in shown(config):
-        teacher = Teacher(
-            catalogue, environment, dialect, careless, recoveries, hints, size == "asked"
-        )
+        teacher = Teacher(catalogue, environment, dialect, careless, size == "asked")
         teachers.append((teacher, fresh_tasks(seed, "warm start", types, size)))
     for number in itertools.count():
         rng = keyed_random(seed, "teacher", number)

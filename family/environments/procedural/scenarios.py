@@ -451,13 +451,12 @@ def grow(
     sandbox: Sandbox = CONFINED,
     requests: tuple[int, int] = REQUESTS,
     topics: Sequence[str] = (),
-    small: bool = False,
 ) -> Grown:
-    """World `number` of a random seed (`topics` and `small`: as in `draw_skeleton`), kept below
+    """World `number` of a random seed (`topics`: as in `draw_skeleton`), kept below
     `folder`, with the tasks of those of its `scenarios` that pass all controls, in turn of the
     `modes`; none where the world itself fails one. Each has at least and at most so many
     `requests`. Its code runs confined as `sandbox` says."""
-    skeleton = draw_skeleton(random_seed, number, topics, small)
+    skeleton = draw_skeleton(random_seed, number, topics)
     name = addressed.keep(assembled(skeleton), folder)
     place = f"{folder}/{name}"
     states = [draw_state(skeleton, random_seed, "control", at) for at in range(STATES)]
@@ -483,7 +482,6 @@ def grow(
                 "world": number,
                 "scenario": at,
                 **({"topics": list(topics)} if topics else {}),
-                **({"small": True} if small else {}),
             }
             mode = modes[at % len(modes)]
             grown.tasks.append(

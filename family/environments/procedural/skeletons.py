@@ -152,12 +152,9 @@ def topic_names() -> list[str]:
     return [name for name in topics() if name not in ("words", "verbs")]
 
 
-def draw_skeleton(
-    random_seed: int, number: int, among: Sequence[str] = (), small: bool = False
-) -> Skeleton:
+def draw_skeleton(random_seed: int, number: int, among: Sequence[str] = ()) -> Skeleton:
     """Skeleton `number` of a random seed, of the topics `among` (none: of all). Topics take turns,
-    so that some dozen worlds have all of them. `small`: two kinds of things with one attribute each
-    that can be changed, no places, and links that cost nothing."""
+    so that some dozen worlds have all of them."""
     names = list(among) or topic_names()
     rng = keyed_random(random_seed, "skeleton", number)
     topic = names[(number + keyed_random(random_seed, "topics").randrange(len(names))) % len(names)]
@@ -181,29 +178,9 @@ def draw_skeleton(
         capacity=rng.randint(ITEMS[1], ITEMS[1] + 3) if place and rng.random() < 0.6 else None,
     )
     verbs = {name: rng.choice(words) for name, words in topics()["verbs"].items()}
-    whole = Skeleton(
+    return Skeleton(
         topic, options["about"], verbs, holder, item, place, _linking(options["link"], rng), rules
     )
-    return _cut(whole, rng) if small else whole
-
-
-def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
-    """The skeleton as a small one: of each kind one attribute with a few values (each has such a
-    one) is left."""
-    kinds = list[Kind]()
-    bars = list[tuple[str, str] | None]()
-    for kind, bar in (
-        (skeleton.holder, skeleton.rules.barred),
-        (skeleton.item, skeleton.rules.unfit),
-    ):
-        attribute = replace(
-            rng.choice([option for option in kind.attributes if option.values]), settable=True
-        )
-        kinds.append(replace(kind, attributes=(attribute,), at="", removable=False))
-        bars.append(bar if bar and bar[0] == attribute.name else None)
-    rules = Rules(limit=skeleton.rules.limit, barred=bars[0], unfit=bars[1])
-    link = replace(skeleton.link, extra=None)
-    return replace(skeleton, holder=kinds[0], item=kinds[1], place=None, link=link, rules=rules)
 
 
 def _kind(
