@@ -132,8 +132,8 @@ def tool_of(record: Mapping[str, Any], group: str) -> Tool:
     definitions = schema.get("$defs", {})
     required = schema.get("required", [])
     parameters = []
-    for name, given in schema.get("properties", {}).items():
-        plain = _written_out(given, definitions)
+    for name, document in schema.get("properties", {}).items():
+        plain = _written_out(document, definitions)
         about = plain.pop("description", "")
         default = plain.pop("default", None)
         plain.pop("title", None)

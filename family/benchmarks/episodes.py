@@ -318,11 +318,11 @@ def user_text(
     `messages` (role and text). Raises InfrastructureError, and leaves it in the `talk`, where it
     fails, or says nothing in `USER_TRIES` tries."""
     assert line is not None
-    shown = [{"role": role, "content": text} for role, text in messages]
+    conversation = [{"role": role, "content": text} for role, text in messages]
     try:
         for number in range(USER_TRIES):
             seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
-            request = Request("user", shown, random_seed=seed, **sampling)  # type: ignore[arg-type]
+            request = Request("user", conversation, random_seed=seed, **sampling)  # type: ignore[arg-type]
             if text := line.ask(partial(Client.complete, request=request)).text.strip():
                 return text
         talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
@@ -373,7 +373,7 @@ async def rendered_template(
                 )
                 raise UserError(what, where=base, remedy=remedy)
             rendered.add(content_id(whole))
-    return " and ".join(f"rendered {shown}" for shown in sorted(rendered)) or None
+    return " and ".join(f"rendered {mark}" for mark in sorted(rendered)) or None
 
 
 @runtime_checkable

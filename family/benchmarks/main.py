@@ -192,7 +192,7 @@ class _Session:
         self.journal = Journal(self.folder)
         self.settings = self.maker.settings
         self.expected = len(self.chosen) * self.settings.samples
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
 
     def run(self, options: Options) -> None:
         """Plays what is left, with a line to the model that plays the user, or embeds texts, where
@@ -309,6 +309,6 @@ class _Session:
 
     def _done(self, episode: Episode) -> None:
         self.journal.add(episode)
-        if time.monotonic() - self._said >= SAY_SECONDS:
-            self._said = time.monotonic()
+        if time.monotonic() - self._last_line >= SAY_SECONDS:
+            self._last_line = time.monotonic()
             say(f"rods-eval: {len(self.journal.done)} of {self.expected} episodes", aside=True)

@@ -20,9 +20,9 @@ class _Kind(type):
             raise AttributeError(name)
         return cls
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
         """As a decorator it gives back what it decorates."""
-        return given[0] if len(given) == 1 and not named and callable(given[0]) else cls
+        return arguments[0] if len(arguments) == 1 and not named and callable(arguments[0]) else cls
 
     def __or__(cls, other: Any) -> Any:
         return cls

@@ -86,14 +86,14 @@ class Figures(list[Figure]):
 def launched(file: Path) -> Launch:
     """What an accelerate configuration starts. Raises UserError for a file that is none."""
     try:
-        known = yaml.safe_load(read_regular(file))
-        kind = known["distributed_type"]
+        settings = yaml.safe_load(read_regular(file))
+        kind = settings["distributed_type"]
         sharding: Sharding = "fsdp" if kind == "FSDP" else "whole"
         if kind == "DEEPSPEED":
-            sharding = "zero3" if int(known["deepspeed_config"]["zero_stage"]) == 3 else "zero2"
-        count = int(known["num_processes"])
-        nodes = int(known.get("num_machines", 1))
-        return Launch(count, sharding, not known.get("use_cpu", False), max(1, nodes))
+            sharding = "zero3" if int(settings["deepspeed_config"]["zero_stage"]) == 3 else "zero2"
+        count = int(settings["num_processes"])
+        nodes = int(settings.get("num_machines", 1))
+        return Launch(count, sharding, not settings.get("use_cpu", False), max(1, nodes))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         what = f"not a configuration of accelerate ({type(error).__name__}: {error})"
         remedy = "take one of experiments/training/*.yaml, or write one with `accelerate config`"
@@ -204,8 +204,8 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
             float(rollouts.max_context_tokens),
             ASSUMED.format("rollouts.max_context_tokens, all the policy's"),
         )
-        generated, known = rates.get("rollout.generated_tokens", most)
-        figures.add("tokens a rollout", read + generated, known=known)
+        generated, source = rates.get("rollout.generated_tokens", most)
+        figures.add("tokens a rollout", read + generated, known=source)
         figures.add("tokens of the policy", training.steps * played * (read + generated))
         alone = None
         terms = TABLE["seconds of an update"][2]
@@ -213,19 +213,19 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
         for server in servers:
             (alone, terms) = _seconds(server, read, generated, rates)
             (units, of) = _addresses(server)
-        speed, known = rates.get(
+        speed, source = rates.get(
             f"{'served' if servers else 'own'}.generated_tokens_per_second", NONE
         )
         if alone is None and speed:
             alone = generated / speed
-            terms = f"generated tokens ÷ {speed:,.0f} a second, {known}"
+            terms = f"generated tokens ÷ {speed:,.0f} a second, {source}"
         rolling = alone and played * alone / units
         figures.add("seconds of rollouts a step", rolling, terms=terms, units=units, of=of)
-        speed, known = rates.get("update.tokens_per_second", NONE)
+        speed, source = rates.get("update.tokens_per_second", NONE)
         update = (
             learnt * (read + generated) * training.passes / speed / processes if speed else None
         )
-        figures.add("seconds of an update", update, rate=speed, known=known, processes=processes)
+        figures.add("seconds of an update", update, rate=speed, known=source, processes=processes)
         hours = rolling and update and training.steps * (rolling + update) / 3600
         figures.add("hours", hours)
         if servers:
@@ -240,11 +240,11 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
         figures.add(
             "variants at most", variants, picked=picked, taken=taken, static=pool.max_generated
         )
-        read, known = rates.get(
+        read, source = rates.get(
             "variant.read_tokens", (VARIANT[0], ASSUMED.format("docs/yield.md"))
         )
-        generated, known = rates.get("variant.generated_tokens", (VARIANT[1], known))
-        figures.add("tokens a variant", read + generated, known=known)
+        generated, source = rates.get("variant.generated_tokens", (VARIANT[1], source))
+        figures.add("tokens a variant", read + generated, known=source)
         figures.add("tokens of writers", variants * (read + generated))
         for writer in writers:
             share = writer.weight / sum(other.weight for other in writers)
@@ -261,10 +261,10 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
         count = float(gpus)
         parts = [f"{gpus} of the trainer"]
         for server in (*servers, *writers):
-            (each, known) = rates.get(f"{server.model}.gpus", GPUS)
+            (each, source) = rates.get(f"{server.model}.gpus", GPUS)
             (units, of) = _addresses(server)
             count += units * each
-            parts.append(f"{units} {of} × {each:g} of {server.model}, {known}")
+            parts.append(f"{units} {of} × {each:g} of {server.model}, {source}")
         figures.add("GPU-hours", hours and hours * count, terms=" + ".join(parts))
 
 
@@ -282,7 +282,7 @@ def _seconds(
 ) -> tuple[float | None, str]:
     """For which one address is busy with so many tokens, and how that is known or could be."""
     kinds = ("prompt", "generated")
-    (fast, _), (slow, known) = (
+    (fast, _), (slow, source) = (
         rates.get(f"{server.model}.{kind}_tokens_per_second", NONE) for kind in kinds
     )
     if not (fast and slow):
@@ -291,7 +291,7 @@ def _seconds(
         )
     return (
         read / fast + generated / slow,
-        f"tokens read ÷ {fast:,.0f} + generated ÷ {slow:,.0f} a second, {known}",
+        f"tokens read ÷ {fast:,.0f} + generated ÷ {slow:,.0f} a second, {source}",
     )
 
 
@@ -352,11 +352,11 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
     """The model in `folder`, from its config (or `config_json`) and the headers of its weights, if
     there are any; None where there is no config."""
     try:
-        known = orjson.loads(read_regular(config_json or folder / "config.json"))
-        hidden, heads, layers, inner, vocabulary = (int(known[name]) for name in SIZES)
-        size = int(known.get("head_dim") or hidden // heads)
-        keys = int(known.get("num_key_value_heads") or heads) * size
-        tied = known.get("tie_word_embeddings", False)
+        config = orjson.loads(read_regular(config_json or folder / "config.json"))
+        hidden, heads, layers, inner, vocabulary = (int(config[name]) for name in SIZES)
+        size = int(config.get("head_dim") or hidden // heads)
+        keys = int(config.get("num_key_value_heads") or heads) * size
+        tied = config.get("tie_word_embeddings", False)
         weights = sum(map(_parameters, folder.glob("*.safetensors")))
         shape = ModelShape(
             weights, layers, hidden, heads * size, keys, inner, vocabulary, bool(tied)

@@ -98,7 +98,7 @@ def plan(
 def known_rates(sources: Sequence[Path]) -> Rates:
     """What files of rates and records of runs say; where several do, the last. Raises UserError for
     what is neither."""
-    known: dict[str, tuple[float, str]] = {}
+    rates: dict[str, tuple[float, str]] = {}
     for source in sources:
         for name, value in (_measured(source) if source.is_dir() else read_toml(source)).items():
             if not isinstance(value, int | float) or not 1e-6 < value < 1e12:
@@ -108,8 +108,8 @@ def known_rates(sources: Sequence[Path]) -> Rates:
                     where=str(source),
                     remedy="`rods doctor --rate` prints some (docs/plan.md)",
                 )
-            known[name] = (value, str(source))
-    return known
+            rates[name] = (value, str(source))
+    return rates
 
 
 def _measured(folder: Path) -> dict[str, float]:
@@ -117,13 +117,15 @@ def _measured(folder: Path) -> dict[str, float]:
     config = Run.open(folder).config
     spent = costs(folder).as_json()
     found = dict[str, float]()
-    said = [
+    events = [
         [event.get(name) for name in STEP]
         for event in Events(folder).poll()
         if event.get("event") == "step"
     ]
     steps = [
-        step for step in said if all(isinstance(value, int | float) and value > 0 for value in step)
+        step
+        for step in events
+        if all(isinstance(value, int | float) and value > 0 for value in step)
     ]
     if steps:
         rollouts, read, generated, processes, rolling, update = map(sum, zip(*steps, strict=True))

@@ -34,7 +34,7 @@ class Process:
     at_once = 1
 
     def __init__(self, run: Run, held_out: SimilarityIndex) -> None:
-        self._given = run.path, run.config, held_out
+        self._context = run.path, run.config, held_out
         self.process: SpawnProcess | None = None
         self._pipe: Connection | None = None
 
@@ -51,7 +51,7 @@ class Process:
         self.end()
         self._pipe, theirs = _SPAWN.Pipe()
         self.process = _SPAWN.Process(
-            target=_work, args=(theirs, *self._given), name="rods-worker", daemon=True
+            target=_work, args=(theirs, *self._context), name="rods-worker", daemon=True
         )
         self.process.start()
         theirs.close()

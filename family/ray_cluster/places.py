@@ -67,8 +67,8 @@ class Actor:
 
     at_once = AT_ONCE
 
-    def __init__(self, given: "ray.ObjectRef[Given]", memory: int) -> None:
-        self._given = given
+    def __init__(self, shared: "ray.ObjectRef[Given]", memory: int) -> None:
+        self._shared = shared
         self._memory = memory
         self._actor: Any = None
 
@@ -88,7 +88,7 @@ class Actor:
             "scheduling_strategy": "SPREAD",
             "memory": self._memory or None,
         }
-        self._actor = ray.remote(_Worker).options(**settings).remote(self._given)
+        self._actor = ray.remote(_Worker).options(**settings).remote(self._shared)
         try:
             await self._actor.ready.remote()
         except RayError as error:
@@ -105,8 +105,8 @@ def _line(error: Exception) -> str:
 
 
 class _Worker:
-    def __init__(self, given: Given) -> None:
-        self._worker = AttemptWorker(*given)
+    def __init__(self, context: Given) -> None:
+        self._worker = AttemptWorker(*context)
 
     def ready(self) -> None:
         """Returns once it is made."""

@@ -91,13 +91,13 @@ class Evolution(StepFold):
         stage: Any = stage_rules(self._curriculum, groups[0]["stage"])
         for component in stage.evolving:
             share = rounded(sum(counts[label] for label in ANSWERS[component]) / total)
-            shown = component in self.shown
+            present = component in self.shown
             beyond = (
                 self._curriculum.evolve_below - share
-                if shown
+                if present
                 else share - self._curriculum.evolve_above
             )
-            if beyond > 0 or (beyond == 0 and not shown):
-                changes.append((rounded(beyond), Change(component, not shown, share, total)))
+            if beyond > 0 or (beyond == 0 and not present):
+                changes.append((rounded(beyond), Change(component, not present, share, total)))
         # of equal ones the first
         return max(changes, key=lambda change: change[0])[1] if changes else None

@@ -36,7 +36,7 @@ class LearningInterface(Identity):
     """The interface of a stage whose `interface` is seal-active or seal-full, with the components
     that are `shown` of those that may come and go; the others of the stage are always there."""
 
-    def __init__(self, stage: SealStage, dialect: str, shown: Collection[Component] = ()) -> None:
+    def __init__(self, stage: SealStage, dialect: str, visible: Collection[Component] = ()) -> None:
         self.brief = dialect in TERSE
         self.form = section(f"form_{dialect}")
         evolving = stage.evolving
@@ -45,7 +45,7 @@ class LearningInterface(Identity):
         )
         if evolving:
             self._lineage += f"-evolving_{stage.evolve}"
-        there = [name for name in evolving if name in shown]
+        there = [name for name in evolving if name in visible]
         self.version = f"{self._lineage}:{'+'.join(there) or 'none'}" if evolving else self._lineage
         self.components = frozenset(
             name for name in stage.components if name not in evolving or name in there

@@ -95,12 +95,12 @@ class Conformance:
     ranks: ClassVar[int] = 1
     steps: ClassVar[int] = 3  # the third opens an epoch
 
-    def process(self, job: Job, env: Mapping[str, str], said: IO[str]) -> Any:
+    def process(self, job: Job, env: Mapping[str, str], output: IO[str]) -> Any:
         """Starts the trainer in a process of its own (a `subprocess.Popen`), which writes into
-        `said`."""
+        `output`."""
         command = [sys.executable, "-m", __name__, self.trainer, orjson.dumps(asdict(job)).decode()]
         return subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
 
     def start(self, job: Job, ranks: int = 1, victim: int = 0) -> tuple[list[int], str]:
@@ -113,31 +113,31 @@ class Conformance:
                 "MASTER_PORT": str(free.getsockname()[1]),
             }
         started: dict[int, Any] = {}
-        with tempfile.TemporaryFile("w+") as said, ExitStack() as stack:
+        with tempfile.TemporaryFile("w+") as output, ExitStack() as stack:
             for rank in reversed(range(ranks)):  # the first one comes last: it kills the others
                 env = (
                     {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
                     if ranks > 1
                     else os.environ
                 )
-                told = replace(job, victim=started[victim].pid) if victim and not rank else job
-                started[rank] = self.process(told, env, said)
+                own_job = replace(job, victim=started[victim].pid) if victim and not rank else job
+                started[rank] = self.process(own_job, env, output)
                 stack.callback(started[rank].wait)
                 stack.callback(started[rank].kill)
             for rank in (victim, *range(ranks)):
                 with suppress(subprocess.TimeoutExpired):  # one that hangs has no exit code
                     started[rank].wait(ENDS if job.kill and rank != victim else 600)
-            said.seek(0)
-            return [started[rank].returncode for rank in range(ranks)], said.read()
+            output.seek(0)
+            return [started[rank].returncode for rank in range(ranks)], output.read()
 
     def trained(self, job: Job, ranks: int = 1, victim: int = 0) -> Any:
         """What is on record once the trainer has done `job`, which is to be what was drawn and
         earned."""
-        codes, said = self.start(job, ranks, victim)
+        codes, output = self.start(job, ranks, victim)
         if job.kill:
-            assert codes[victim] == -signal.SIGKILL, f"{job}:\n{said}"
+            assert codes[victim] == -signal.SIGKILL, f"{job}:\n{output}"
             return None
-        assert set(codes) == {EXIT_OK}, f"{job}:\n{said}"
+        assert set(codes) == {EXIT_OK}, f"{job}:\n{output}"
         return recorded(job)
 
     def test_two_runs_with_the_same_rewards_are_the_same(self, tmp_path: Path) -> None:
@@ -202,8 +202,8 @@ class Conformance:
 
     def test_a_second_owner_is_refused_and_ends(self, tmp_path: Path) -> None:
         with run_beside_daemon(tmp_path) as job, open_stream(job(0).run):
-            (code,), said = self.start(job(self.steps))
-            assert code > 0 and "is being written by" in said, said
+            (code,), output = self.start(job(self.steps))
+            assert code > 0 and "is being written by" in output, output
 
 
 @contextmanager
@@ -212,13 +212,13 @@ def run_beside_daemon(folder: Path) -> Iterator[Callable[..., Job]]:
     (folder / "own").mkdir(parents=True)
     (folder / "run.toml").write_text(CONFIG)
     open_or_create(folder / "run", folder / "run.toml")
-    with (folder / "daemon.txt").open("wb") as said:
+    with (folder / "daemon.txt").open("wb") as errors:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "rods.daemon", str(folder / "run")], stderr=said
+            [sys.executable, "-m", "rods.daemon", str(folder / "run")], stderr=errors
         )
         try:
-            given = {"run": str(folder / "run"), "own": str(folder / "own")}
-            yield lambda steps, **more: Job(**{**given, **more}, steps=steps)
+            folders = {"run": str(folder / "run"), "own": str(folder / "own")}
+            yield lambda steps, **more: Job(**{**folders, **more}, steps=steps)
         finally:
             daemon.terminate()
             daemon.wait()
@@ -264,11 +264,11 @@ def recorded(job: Job) -> Any:
     return pool, [[group.as_json() for group in closed.groups] for closed in steps]
 
 
-def main(target: str, told: str) -> None:
-    """The process that trains: `target` does the job `told`, and is killed at the moment that it
-    names."""
-    given = orjson.loads(told)
-    job = Job(**{**given, "lost": tuple(map(tuple, given["lost"]))})
+def main(target: str, description: str) -> None:
+    """The process that trains: `target` does the job of `description`, and is killed at the moment
+    that it names."""
+    fields = orjson.loads(description)
+    job = Job(**{**fields, "lost": tuple(map(tuple, fields["lost"]))})
     moments = count(1)
 
     def moment() -> None:

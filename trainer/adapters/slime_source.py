@@ -69,9 +69,11 @@ class RunSource:
         reported = []
         for group in groups:
             # one may be several samples
-            told = [each[-1] if isinstance(each, list) else each for each in group]
-            one = self._drawn[told[0].metadata["place"]]
-            reported.append(one.group([self._reward(sample) for sample in told], self.reward_range))
+            samples = [each[-1] if isinstance(each, list) else each for each in group]
+            one = self._drawn[samples[0].metadata["place"]]
+            reported.append(
+                one.group([self._reward(sample) for sample in samples], self.reward_range)
+            )
         stream = self._opened()
         stream.observe(stream.step + 1, reported, max(0, stream.step - self.behind))
         self._drawn = ()

@@ -76,16 +76,16 @@ class _Drawn(EnvGroupBuilder):  # type: ignore[misc]
     async def compute_group_rewards(
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
     ) -> list[tuple[float, Metrics]]:
-        given: list[tuple[float, Metrics]] = await self.group.compute_group_rewards(
+        rewards: list[tuple[float, Metrics]] = await self.group.compute_group_rewards(
             trajectory_group, env_group
         )
         steps = [
             sum(step.reward for step in trajectory.transitions) for trajectory in trajectory_group
         ]
         self.data.ended(
-            self.one, [before + last for before, (last, _) in zip(steps, given, strict=True)]
+            self.one, [before + last for before, (last, _) in zip(steps, rewards, strict=True)]
         )
-        return given
+        return rewards
 
     async def cleanup(self) -> None:
         self.data.ended(self.one)

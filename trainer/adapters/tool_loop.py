@@ -39,12 +39,12 @@ class ToolLoop:
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What the tool answers, or why it cannot be called; where the tool is `ANSWER`, what the
         user says next, empty where that was all."""
-        said = (
+        text = (
             str(arguments.get("text"))
             if name == ANSWER.name
             else Hermes().write([Call(name, arguments)])
         )
-        return self.reply(said)
+        return self.reply(text)
 
     def reply(self, text: str) -> str:
         """The same for a reply in plain words. One that only looks like a call is no answer."""

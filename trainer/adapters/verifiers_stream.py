@@ -59,10 +59,10 @@ class Draws:
         if step is None and self.stepwise:
             saved = (config.traces.parent / "checkpoints").glob("step_*")
             step = max((int(path.name[5:]) for path in saved if path.name[5:].isdigit()), default=0)
-        known = (
+        newest = (
             read_state(Run.open(config.run)).last_step if (config.run / MANIFEST).exists() else None
         )
-        back = None if step is None or known is None else min(step, known)
+        back = None if step is None or newest is None else min(step, newest)
         self.stream = open_stream(config.run, config=config.run_config, from_step=back)
         # of steps behind it old traces do not count
         self.resumed = self.stream.step if step is None else step
@@ -71,7 +71,7 @@ class Draws:
         # by step: number and task of a draw
         self.open: dict[int, list[tuple[tuple[int, str], DrawnTask]]] = {}
         # its rewards, and the updates in the weights
-        self.told: dict[tuple[int, str], list[tuple[Any, Any]]] = {}
+        self.rollouts: dict[tuple[int, str], list[tuple[Any, Any]]] = {}
         self.last: dict[int, int] = {}  # step → its last draw, as old traces tell
         paths = (
             config.traces.glob("step_*/train/*/traces.jsonl") if self.stepwise else [config.traces]
@@ -94,7 +94,7 @@ class Draws:
             drawn = self.stream.draw(step, len(places) + 1)[-1]
             places.append(((self.number, drawn.task.id), drawn))
             if step > self.resumed:
-                self.told.pop((self.number, drawn.task.id), None)
+                self.rollouts.pop((self.number, drawn.task.id), None)
             self.number += 1
             yield drawn
 
@@ -106,8 +106,8 @@ class Draws:
 
     def fold(self) -> None:
         """Reads what the traces say by now, and closes steps that are complete."""
-        while self.stepwise and _bytes(made := self._path(self.due, "effective")) > self.begun.get(
-            made, 0
+        while self.stepwise and _bytes(batch := self._path(self.due, "effective")) > self.begun.get(
+            batch, 0
         ):
             self.due += 1
         for step in range(self.stream.step + 1, self.due + 1) if self.stepwise else [0]:
@@ -116,21 +116,25 @@ class Draws:
         for step in sorted(self.open):
             now = self.due if self.stepwise else max(self.open) + self._past(max(self.open))
             own = self.open[step][: self.stream.left(step)]  # what follows them is from the front
-            here = all(len(self.told.get(draw, ())) >= self.config.group_size for draw, _ in own)
+            here = all(
+                len(self.rollouts.get(draw, ())) >= self.config.group_size for draw, _ in own
+            )
             if not self._past(step) or not (here or now > step + self.config.max_off_policy_steps):
                 break
             self._observe(step, self.open.pop(step))
 
     def _observe(self, step: int, places: list[tuple[tuple[int, str], DrawnTask]]) -> None:
-        told = [(drawn, self.told.pop(draw, [])) for draw, drawn in places]
-        if not any(rollouts for _, rollouts in told):
+        by_draw = [(drawn, self.rollouts.pop(draw, [])) for draw, drawn in places]
+        if not any(rollouts for _, rollouts in by_draw):
             # all got lost: one group says so
-            told[0][1].extend([(None, None)] * self.config.group_size)
+            by_draw[0][1].extend([(None, None)] * self.config.group_size)
         earned = [
-            (drawn, [reward for reward, _ in rollouts]) for drawn, rollouts in told if rollouts
+            (drawn, [reward for reward, _ in rollouts]) for drawn, rollouts in by_draw if rollouts
         ]
         groups = [drawn.group(rewards, self.config.reward_range) for drawn, rewards in earned]
-        policy = [version for _, rollouts in told for _, version in rollouts if version is not None]
+        policy = [
+            version for _, rollouts in by_draw for _, version in rollouts if version is not None
+        ]
         self.stream.observe(step, groups, min([*policy, step - 1]) if policy else None)
 
     def _past(self, step: int) -> bool:
@@ -170,11 +174,11 @@ class Draws:
             if traces
             else []
         )
-        told = (
+        rollout = (
             sum(scores) if episode["ok"] and scores else None,
             (work.get("policy") or {}).get("start"),
         )
-        self.told.setdefault((number, episode["task"]["key"]), []).append(told)
+        self.rollouts.setdefault((number, episode["task"]["key"]), []).append(rollout)
         if old and (step := work.get("step")):
             self.last[step] = max(number, self.last.get(step, -1))
 

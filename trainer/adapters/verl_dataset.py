@@ -102,15 +102,15 @@ def observed(score: Callable[..., Any]) -> Callable[..., Any]:
     def scored(
         data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **more: Any
     ) -> Any:
-        given = score(data_source, solution_str, ground_truth, extra_info, **more)
+        scores = score(data_source, solution_str, ground_truth, extra_info, **more)
         if at := (extra_info or {}).get(KEY):  # none where verl validates
             file = put_down(Path(at["run"]), at["step"])
             file.parent.mkdir(parents=True, exist_ok=True)
-            reward = float(given["score"] if isinstance(given, Mapping) else given)
+            reward = float(scores["score"] if isinstance(scores, Mapping) else scores)
             descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             os.write(descriptor, orjson.dumps([at["place"], reward]) + b"\n")
             os.fsync(descriptor)
             os.close(descriptor)
-        return given
+        return scores
 
     return scored

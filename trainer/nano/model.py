@@ -65,9 +65,9 @@ def build_tokenizer(texts: Iterable[str], pieces: Regex = PIECES, size: int = EN
         counts.update(piece for piece, _ in splitter.pre_tokenize_str(text))
     entries = [PAD, END, *ROLES, *(f"<0x{byte:02X}>" for byte in range(256)), " ", "\n"]
     entries += list(string.digits + string.punctuation)
-    known = set(entries)
+    special = set(entries)
     words = sorted(
-        (word for word in counts if word not in known), key=lambda word: (-counts[word], word)
+        (word for word in counts if word not in special), key=lambda word: (-counts[word], word)
     )
     entries += words[: size - len(entries)]
     numbers = {entry: index for index, entry in enumerate(entries)}

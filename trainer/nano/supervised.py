@@ -62,13 +62,13 @@ def encode(chat: Chat, trace: Trace) -> Encoded:
     mask = [0] * len(tokens)
     for index, following in zip(replies, [*replies[1:], len(trace.messages)], strict=True):
         written = [*chat.tokens(trace.messages[index].content), chat.tokenizer.eos_token_id]
-        shown = (
+        results = (
             chat.continuation(trace.messages[index + 1 : following])
             if following > index + 1
             else []
         )
-        tokens += written + shown
-        mask += [1] * len(written) + [0] * len(shown)
+        tokens += written + results
+        mask += [1] * len(written) + [0] * len(results)
     return tokens, mask
 
 

@@ -66,17 +66,17 @@ class Teacher:
     def _next(self, task: Task, plan: list[str], need: NeedText, rng: random.Random) -> str:
         if need.messages[-1].role == "user":
             turn = sum(message.role == "user" for message in need.messages) - 1
-            shown = " ".join(
+            words = " ".join(
                 message.content for message in need.messages if message.role == "tool"
             ).split()
-            calls, answer = self._plan(task, turn, frozenset(shown), rng)
+            calls, answer = self._plan(task, turn, frozenset(words), rng)
             plan[:] = [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
         return plan.pop(0)
 
     def _plan(
-        self, task: Task, turn: int, shown: frozenset[str], rng: random.Random
+        self, task: Task, turn: int, words: frozenset[str], rng: random.Random
     ) -> tuple[Sequence[Call], str]:
-        """The calls of one turn, and its answer. `shown` are the words of all results so far."""
+        """The calls of one turn, and its answer. `words` are the words of all results so far."""
         kind = kind_of(task, turn)
         careless = rng.random() < self.carelessness
         if kind == "answer":
@@ -85,7 +85,7 @@ class Teacher:
             if self.played:
                 answer = DONE if careless else WHICH.format(domain=gap["domain"])
             return self._guessed(task, turn, gap, rng) if careless else (), answer
-        calls = _recalled(task, turn, shown)
+        calls = _recalled(task, turn, words)
         if careless and len(calls) == len(task.calls[turn]):
             calls = self._flawed(kind, task, turn, calls)
         return calls, DONE
@@ -152,12 +152,12 @@ class Teacher:
         ]
 
     def _swapped(self, call: Call) -> Call:
-        given = call.arguments
+        arguments = call.arguments
         name, other = self.catalogue.swaps.get(call.name, ("", ""))
         swapped = (
-            {**given, name: given[other], other: given[name]}
-            if name in given and other in given
-            else given
+            {**arguments, name: arguments[other], other: arguments[name]}
+            if name in arguments and other in arguments
+            else arguments
         )
         return Call(call.name, swapped)
 
@@ -185,13 +185,13 @@ def kind_of(task: Task, turn: int) -> str:
     return next((kind for kind in KINDS if kind in traits), "plain")
 
 
-def _recalled(task: Task, turn: int, shown: frozenset[str]) -> Sequence[Call]:
+def _recalled(task: Task, turn: int, words: frozenset[str]) -> Sequence[Call]:
     """The ground truth of `turn`, up to the first call whose looked-up value has not come up in an
     earlier turn."""
     flows = task.provenance["flows"][turn]
     for index, call in enumerate(task.calls[turn]):
         for argument, value in call.arguments.items():
             origin = flows[index][argument].get("origin")
-            if origin and origin[0] < turn and not set(str(value).split()) <= shown:
+            if origin and origin[0] < turn and not set(str(value).split()) <= words:
                 return task.calls[turn][:index]
     return task.calls[turn]

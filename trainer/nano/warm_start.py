@@ -85,12 +85,12 @@ def main() -> None:
     torch_settings.settle_threads(config.operation)
     shutil.rmtree(SHIPPED, ignore_errors=True)
 
-    def told(step: int, steps: int, loss: float) -> None:
+    def noted(step: int, steps: int, loss: float) -> None:
         losses.append(loss)
         if step % 100 == 0:
             say(f"{step}/{steps}", aside=True)
 
-    folder = make(config, SHIPPED / recipe(config), told)
+    folder = make(config, SHIPPED / recipe(config), noted)
     (folder / LOSSES).write_text(json.dumps(losses[: 2 * WARM_UP]) + "\n")
     say(str(folder))
 

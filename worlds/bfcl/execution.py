@@ -78,10 +78,10 @@ def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) 
     """The kind of error: the arguments do not fit the document, or the tool refused."""
     if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
         return "too_large"
-    known = {parameter.name: parameter for parameter in tool.parameters}
-    if not arguments.keys() <= known.keys():
+    parameters = {parameter.name: parameter for parameter in tool.parameters}
+    if not arguments.keys() <= parameters.keys():
         return "bad_arguments"
-    for name, parameter in known.items():
+    for name, parameter in parameters.items():
         if name not in arguments:
             if parameter.required:
                 return "bad_arguments"
@@ -132,14 +132,14 @@ def _precisely(method: Method) -> Method:
 
 
 def _changed(
-    given: Callable[[dict[str, Any]], dict[str, Any]] = lambda arguments: arguments,
-    said: Callable[[dict[str, Any]], dict[str, Any]] = lambda value: value,
+    before: Callable[[dict[str, Any]], dict[str, Any]] = lambda arguments: arguments,
+    after: Callable[[dict[str, Any]], dict[str, Any]] = lambda value: value,
 ) -> Callable[[Method], Method]:
-    """Wraps a method: it gets what `given` makes of its arguments, and answers what `said` makes of
-    its value."""
+    """Wraps a method: it gets what `before` makes of its arguments, and answers what `after` makes
+    of its value."""
 
     def wrapped(method: Method) -> Method:
-        return lambda self, /, **arguments: said(method(self, **given(arguments)))
+        return lambda self, /, **arguments: after(method(self, **before(arguments)))
 
     return wrapped
 
@@ -167,11 +167,11 @@ def _edited(value: dict[str, Any]) -> dict[str, Any]:
 
 _WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
     **dict.fromkeys(UNBOUNDED, _precisely),
-    "round_number": _changed(given=_rounding),
-    "book_flight": _changed(said=_booked),
-    "edit_ticket": _changed(said=_edited),
+    "round_number": _changed(before=_rounding),
+    "book_flight": _changed(after=_booked),
+    "edit_ticket": _changed(after=_edited),
     # the class would share its default lists between all worlds
-    "post_tweet": _changed(given=lambda arguments: {"tags": [], "mentions": [], **arguments}),
+    "post_tweet": _changed(before=lambda arguments: {"tags": [], "mentions": [], **arguments}),
 }
 
 

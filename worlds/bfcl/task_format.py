@@ -89,13 +89,13 @@ def answer(task: Task, number: int) -> dict[str, Any]:
     return {"id": f"multi_turn_{task.type}_{number}", "ground_truth": calls}
 
 
-def write(given: Sequence[AnyTask], folder: Path) -> Counter[str]:
+def write(originals: Sequence[AnyTask], folder: Path) -> Counter[str]:
     """Writes tasks into `folder`, which is made where it is missing; returns how many there are of
     each type.
 
     Raises UserError for a task that cannot be said, or a folder that cannot be written.
     """
-    tasks = [scripted(task, "BFCL's format") for task in given]
+    tasks = [scripted(task, "BFCL's format") for task in originals]
     lines: dict[Path, list[bytes]] = {}
     numbers: Counter[str] = Counter()
     for task in tasks:

@@ -111,7 +111,7 @@ def encode_system(system: Any) -> dict[str, Any]:
         if type(item) is not kind
     }
     held_place, file_place = (
-        {key: index for index, key in enumerate(known)} for known in (held, files)
+        {key: index for index, key in enumerate(nodes)} for nodes in (held, files)
     )
 
     def entry(name: str, item: Any) -> list[Any]:

@@ -100,24 +100,26 @@ def _contents(folder: Path) -> Mapping[str, str]:
 
 
 def asked(
-    given: Description, tools: Sequence[Mapping[str, Any]], about: Mapping[str, str]
+    description: Description, tools: Sequence[Mapping[str, Any]], about: Mapping[str, str]
 ) -> Description:
-    """`given` with what its server has said: its tools, which are pinned; which of them say that
-    they change nothing; and, where nothing else shows the state, those of these that need no
+    """`description` with what its server has said: its tools, which are pinned; which of them say
+    that they change nothing; and, where nothing else shows the state, those of these that need no
     argument as probes. A server all of whose tools are reads has no state."""
-    offered = [tool for tool in tools if tool["name"] not in given.without]
+    offered = [tool for tool in tools if tool["name"] not in description.without]
     harmless = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
-    reads = list(dict.fromkeys([*harmless, *given.reads]))
-    probes = given.probes
+    reads = list(dict.fromkeys([*harmless, *description.reads]))
+    probes = description.probes
     if probes is None:
         bare = [
             tool["name"]
             for tool in offered
             if tool["name"] in reads and not tool["inputSchema"].get("required")
         ]
-        complete = bool(given.compared) or len(reads) >= len(offered)
-        probes = [f"{name}()" for name in bare if not given.compared] or ([] if complete else None)
-    return given.model_copy(
+        complete = bool(description.compared) or len(reads) >= len(offered)
+        probes = [f"{name}()" for name in bare if not description.compared] or (
+            [] if complete else None
+        )
+    return description.model_copy(
         update={
             "reads": reads,
             "probes": probes,

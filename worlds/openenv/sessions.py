@@ -61,8 +61,8 @@ def session(described: OpenEnvDescription) -> "StepSession | MethodSession":
     """A new one. Raises Full, InfrastructureError, and UserError where there is nothing of that
     name."""
     if described.kind == "trl":
-        return MethodSession(_made(described))
-    return StepSession(Socket(described) if described.url else InProcess(_made(described)))
+        return MethodSession(_instance(described))
+    return StepSession(Socket(described) if described.url else InProcess(_instance(described)))
 
 
 def alone(described: OpenEnvDescription) -> bool:
@@ -77,7 +77,7 @@ def _factory(described: OpenEnvDescription) -> Any:
     return named_function(described.factory, where=f"factory {described.factory!r}")
 
 
-def _made(described: OpenEnvDescription) -> Any:
+def _instance(described: OpenEnvDescription) -> Any:
     try:
         return _factory(described)()
     except TypeError as error:
@@ -172,10 +172,10 @@ class StepSession:
     def state(self) -> dict[str, Any]:
         """What can be seen of its state, without what differs from episode to episode."""
         try:
-            shown = self._messages.ask("state", {})
+            state = self._messages.ask("state", {})
         except RefusedStep as error:
             raise InfrastructureError(f"it does not show its state: {error}") from error
-        return {key: value for key, value in shown.items() if key not in _OF_EPISODES}
+        return {key: value for key, value in state.items() if key not in _OF_EPISODES}
 
     def end(self) -> None:
         self._messages.end()
@@ -187,21 +187,21 @@ class StepSession:
         return orjson.dumps(observation).decode() if observation else ""
 
 
-def _result(given: Any) -> Result:
+def _result(answer: Any) -> Result:
     """What a tool has answered: texts as they are, all else as JSON; of an answer of MCP, its data
     or its texts."""
-    if isinstance(given, Mapping) and "content" in given and "structured_content" in given:
-        if given.get("data") is None or given.get("is_error"):
-            text = _texts(given["content"])
+    if isinstance(answer, Mapping) and "content" in answer and "structured_content" in answer:
+        if answer.get("data") is None or answer.get("is_error"):
+            text = _texts(answer["content"])
             return (
                 Result(text, None, "tool")
-                if given.get("is_error")
+                if answer.get("is_error")
                 else Result(text, json_value(text))
             )
-        given = given["data"]
-    if isinstance(given, str):
-        return Result(given, json_value(given))
-    return Result(orjson.dumps(given).decode(), given)
+        answer = answer["data"]
+    if isinstance(answer, str):
+        return Result(answer, json_value(answer))
+    return Result(orjson.dumps(answer).decode(), answer)
 
 
 class Socket:
@@ -297,29 +297,29 @@ class InProcess:
     """OpenEnv's messages as `Socket` has them, to an object with `reset`, `step` and `state` in
     this process."""
 
-    def __init__(self, made: Any) -> None:
-        self._made = made
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
         self._ended = False
-        self._action = _action_class(made)
+        self._action = _action_class(environment)
         self.actions = self._action.model_json_schema
 
     def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         try:
             if kind == "reset":
-                return _observed(self._made.reset(**data))
+                return _observed(self._environment.reset(**data))
             if kind == "state":
-                state = self._made.state
+                state = self._environment.state
                 return dict(
                     state.model_dump(mode="json") if isinstance(state, BaseModel) else state
                 )
-            return _observed(self._made.step(self._action_of(data)))
+            return _observed(self._environment.step(self._action_of(data)))
         except ValidationError as error:
             raise RefusedStep("VALIDATION_ERROR", _faults(error.errors())) from error
         except Exception as error:
             raise RefusedStep("EXECUTION_ERROR", str(error)) from error
 
     def end(self) -> None:
-        close: Callable[[], None] | None = getattr(self._made, "close", None)
+        close: Callable[[], None] | None = getattr(self._environment, "close", None)
         if close is not None and not self._ended:
             self._ended = True
             close()
@@ -333,11 +333,11 @@ class InProcess:
         return self._action.model_validate(dict(data))
 
 
-def _action_class(made: Any) -> type[BaseModel]:
+def _action_class(environment: Any) -> type[BaseModel]:
     """What `step` is annotated to take."""
     try:
-        hints = get_type_hints(made.step)
-        taken = hints[next(iter(inspect.signature(made.step).parameters))]
+        hints = get_type_hints(environment.step)
+        taken = hints[next(iter(inspect.signature(environment.step).parameters))]
         if inspect.isclass(taken) and issubclass(taken, BaseModel):
             return taken
     except (NameError, AttributeError, KeyError, StopIteration, TypeError):
@@ -345,15 +345,17 @@ def _action_class(made: Any) -> type[BaseModel]:
     remedy = (
         "annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url"
     )
-    raise UserError("does not say what its step takes", where=type(made).__name__, remedy=remedy)
+    raise UserError(
+        "does not say what its step takes", where=type(environment).__name__, remedy=remedy
+    )
 
 
 def _observed(observation: BaseModel) -> dict[str, Any]:
     """An observation as OpenEnv sends it."""
-    shown = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
+    fields = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
     reward = getattr(observation, "reward", None)
     done = getattr(observation, "done", False)
-    return {"observation": shown, "reward": reward, "done": done}
+    return {"observation": fields, "reward": reward, "done": done}
 
 
 def _faults(errors: Any) -> str:
@@ -365,9 +367,9 @@ class MethodSession:
     `get_reward`, are tools, as for `GRPOTrainer(environment_factory=…)`. Answers have the texts
     that TRL shows."""
 
-    def __init__(self, made: Any) -> None:
-        self._made = made
-        kind = type(made)
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+        kind = type(environment)
         functions = dict(inspect.getmembers(kind, predicate=inspect.isfunction))
         if "reset" not in functions:
             raise UserError("has no method reset", where=kind.__name__, remedy="TRL asks for one")
@@ -379,17 +381,17 @@ class MethodSession:
         self._scored = "get_reward" in functions
 
     def earned(self) -> float:
-        return float(_waited(self._made.get_reward())) if self._scored else 0.0
+        return float(_waited(self._environment.get_reward())) if self._scored else 0.0
 
     def tools(self) -> list[dict[str, Any]]:
         return [_record(name, function) for name, function in sorted(self._methods.items())]
 
     def begin(self, arguments: Mapping[str, Any]) -> str:
         try:
-            shown = _waited(self._made.reset(**arguments))
+            first = _waited(self._environment.reset(**arguments))
         except Exception as error:
             raise ValueError(f"reset is refused: {Key().heard(str(error), MOST_FAILED)}") from error
-        return "" if shown is None else _texts(shown)
+        return "" if first is None else _texts(first)
 
     def call(self, name: str, arguments: dict[str, Any]) -> Result:
         function = self._methods.get(name)
@@ -400,44 +402,44 @@ class MethodSession:
         if what := self._checkers[name].fault(arguments):
             return _failed(what, "bad_arguments")
         try:
-            given = _waited(function(self._made, **arguments))
+            value = _waited(function(self._environment, **arguments))
         except Exception as error:  # noqa: BLE001 - as TRL: whatever a tool raises is what the policy is told
             return _failed(str(error), "tool")
         try:
-            return Result(_texts(given), json_value(canonical(given)))
+            return Result(_texts(value), json_value(canonical(value)))
         except ValueError:
-            return Result(_texts(given), None)
+            return Result(_texts(value), None)
 
     def state(self) -> dict[str, Any]:
-        shown = {}
-        for name, value in vars(self._made).items():
+        attributes = {}
+        for name, value in vars(self._environment).items():
             if not name.startswith("_"):
                 with contextlib.suppress(ValueError):  # no JSON: cannot be compared
-                    shown[name] = orjson.loads(canonical(value))
-        return shown
+                    attributes[name] = orjson.loads(canonical(value))
+        return attributes
 
     def end(self) -> None:  # TRL has no word for it
         pass
 
 
-def _waited(given: Any) -> Any:
+def _waited(value: Any) -> Any:
     """The value of an asynchronous method too."""
-    if not inspect.iscoroutine(given):
-        return given
-    return asyncio.run_coroutine_threadsafe(given, _loop(os.getpid())).result()
+    if not inspect.iscoroutine(value):
+        return value
+    return asyncio.run_coroutine_threadsafe(value, _loop(os.getpid())).result()
 
 
 def _failed(text: str, kind: str) -> Result:
     return Result(str({"error": Key().heard(text, MOST_FAILED)}), None, kind)
 
 
-def _texts(given: Any) -> str:
+def _texts(value: Any) -> str:
     """As TRL shows it: blocks of content one by one, all else by `str`."""
-    if isinstance(given, list) and all(
-        isinstance(block, Mapping) and "type" in block for block in given
+    if isinstance(value, list) and all(
+        isinstance(block, Mapping) and "type" in block for block in value
     ):
-        return "\n".join(str(block.get("text", f"[{block['type']}]")) for block in given)
-    return str(given)
+        return "\n".join(str(block.get("text", f"[{block['type']}]")) for block in value)
+    return str(value)
 
 
 def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:

@@ -56,21 +56,21 @@ def added(
     return introduced(OpenEnvDescription.of(str(path), wanted))
 
 
-def introduced(given: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:
-    """`given` with the tools of the environment, and where nothing says what is compared,
+def introduced(description: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:
+    """`description` with the tools of the environment, and where nothing says what is compared,
     everything that it shows of its state; and what it shows first. Raises UserError,
     InfrastructureError."""
-    opened = session(given)
+    opened = session(description)
     try:
         tools = opened.tools()
         try:
-            first = opened.begin(given.reset)
+            first = opened.begin(description.reset)
         except ValueError as error:
             raise InfrastructureError(str(error)) from error
-        compared = given.compared or sorted(opened.state())
+        compared = description.compared or sorted(opened.state())
     finally:
         opened.end()
-    return given.model_copy(update={"tools": tools, "compared": compared}), first
+    return description.model_copy(update={"tools": tools, "compared": compared}), first
 
 
 class OpenEnvironment:
@@ -176,13 +176,13 @@ class OpenEnvironment:
 class OpenEnvWorld(OnlyCalled):
     """One session. Ends with the object."""
 
-    def __init__(self, environment: OpenEnvironment, made: StepSession | MethodSession) -> None:
+    def __init__(self, environment: OpenEnvironment, opened: StepSession | MethodSession) -> None:
         self._environment = environment
-        self._session = made
+        self._session = opened
         self.lives = True
         self._lock = threading.Lock()
         self._last = (threading.get_ident(), time.monotonic())  # who called it, and when
-        weakref.finalize(self, made.end).atexit = False
+        weakref.finalize(self, opened.end).atexit = False
 
     def call(self, call: Call) -> Result:
         """Raises InfrastructureError where no answer comes, Lost where it has made room."""

@@ -144,10 +144,12 @@ def left_to_seccomp() -> list[str]:
 def _restrict_files(readable: Iterable[str], writable: Iterable[str] = ()) -> None:
     """Lays the restriction on this process, for good. Needs `no_new_privs`. Paths that do not exist
     are left out. Raises OSError when the kernel refuses."""
-    known = landlock_version()
-    rights = _FILE_RIGHTS[min(known, max(_FILE_RIGHTS))]
-    attributes = struct.pack("QQQ", rights, _TCP if known >= 4 else 0, _SCOPES if known >= 6 else 0)
-    size = 24 if known >= 6 else 16 if known >= 4 else 8
+    version = landlock_version()
+    rights = _FILE_RIGHTS[min(version, max(_FILE_RIGHTS))]
+    attributes = struct.pack(
+        "QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0
+    )
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
     libc = ctypes.CDLL(None, use_errno=True)
     rules = _checked(libc.syscall(_LANDLOCK_CREATE, ctypes.c_char_p(attributes), size, 0))
     try:

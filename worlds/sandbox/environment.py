@@ -221,8 +221,8 @@ class ConfinedWorld:
             answer = self._ask("call", self._number, call.name, call.arguments)
             if type(answer) is list and 1 <= len(answer) <= 3:
                 text, value, error = (*answer, None, None)[:3]
-                known = type(error) is str and error in CALL_ERRORS
-                if type(text) is str and (error is None or (known and len(text) <= _FAILURE)):
+                valid = type(error) is str and error in CALL_ERRORS
+                if type(text) is str and (error is None or (valid and len(text) <= _FAILURE)):
                     self._calls.append([call.name, call.arguments])
                     return Result(text, value, error)
             raise self._cell.disbelieve("call")

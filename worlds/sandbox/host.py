@@ -45,8 +45,8 @@ def answer(request: list[Any]) -> Any:
         return [str(error)[:REFUSAL].encode("utf-8", "replace").decode()]
 
 
-def _answer(do: str, *given: Any) -> Any:
-    match do, *given:
+def _answer(do: str, *details: Any) -> Any:
+    match do, *details:
         case "prepare", *_:
             _prepare()
         case "load", *named:

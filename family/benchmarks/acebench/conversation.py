@@ -78,19 +78,19 @@ class TalkJob(ItemJob):
     def engine(self) -> Generator[Any, Any, Trace]:
         talk: Talk = self.own
         end = None
-        shown = tuple[Message, ...]()
+        prompt = tuple[Message, ...]()
         talk.goes_on()
         while talk.asks:
             if talk.asks == "user":
                 text = yield NeedUser(())
                 talk.user.append(text if isinstance(text, str) else text.text)
             else:
-                shown = tuple(Message(role, text) for role, text in talk.messages)  # type: ignore[arg-type]
-                reply: Reply = yield NeedText(shown, 0, len(talk.policy))
+                prompt = tuple(Message(role, text) for role, text in talk.messages)  # type: ignore[arg-type]
+                reply: Reply = yield NeedText(prompt, 0, len(talk.policy))
                 if reply.end != "stop":
                     end = reply.end
                     break
                 talk.policy.append(reply.text[:TEXT])
             if not talk.goes_on():
                 yield NeedCalls(())  # the package says what comes next
-        return Trace(self.task.id, (), end or talk.end, self.task.expected, shown)
+        return Trace(self.task.id, (), end or talk.end, self.task.expected, prompt)

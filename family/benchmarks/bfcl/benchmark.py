@@ -138,17 +138,17 @@ class EpisodeMaker(Maker):
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         settings = self.settings
-        known = scripted(task, "BFCL's evaluation")
+        script = scripted(task, "BFCL's evaluation")
         dialect: Dialect
         if settings.protocol == "official":
-            owners = self.judge.owners(known)
+            owners = self.judge.owners(script)
             dialect = FORMS[settings.form](self.harness, owners, settings.documents)
             steps = self.harness.steps
         else:
             dialect = dialects.load(settings.protocol, settings.system_prompt)
             steps = MAX_STEPS
-        goal = self.judge.goal(known)
-        return Job(known, self.judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
+        goal = self.judge.goal(script)
+        return Job(script, self.judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
 
     def result(self, job: Job, trace: Trace) -> Any:
         return results.outputs(trace, job.dialect)

@@ -44,12 +44,12 @@ class Harness:
         constants = taken(file, "constants/default_prompts.py")
         enums = taken(file, "constants/enums.py")
         self._mapping = taken(file, "constants/type_mappings.py")["GORILLA_TO_OPENAPI"]
-        known = (
+        names = (
             constants
             | enums
             | {"copy": copy, "json": json, "re": re, "GORILLA_TO_OPENAPI": self._mapping}
         )
-        self._made = taken(file, "model_handler/utils.py", _PROMPTING, known)
+        self._functions = taken(file, "model_handler/utils.py", _PROMPTING, names)
         self._style = enums["ModelStyle"].OPENAI_COMPLETIONS
         self._format: str = constants["DEFAULT_SYSTEM_PROMPT_FORMAT"]
         self._returned: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING"]
@@ -87,7 +87,7 @@ class Harness:
 
     def system_prompt(self, documents: Sequence[Any]) -> str:
         """The system prompt of prompt mode, in the leaderboard's format."""
-        formulate = self._made["formulate_system_prompt"]
+        formulate = self._functions["formulate_system_prompt"]
         return str(formulate(format_sensitivity_config=self._format, functions=list(documents)))
 
     def returned_prompt(self, documents: Sequence[Any]) -> str:
@@ -96,12 +96,12 @@ class Harness:
 
     def results_prompt(self, strings: Sequence[str], results: Sequence[str]) -> str:
         """The message in which prompt mode shows results beside the call strings."""
-        format_results = self._made["format_execution_results_prompting"]
+        format_results = self._functions["format_execution_results_prompting"]
         return str(format_results({}, list(results), {"model_responses_decoded": list(strings)}))
 
     def native_tools(self, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The documents as OpenAI-style tools, with BFCL's types converted as the harness does."""
-        tools: list[dict[str, Any]] = self._made["convert_to_tool"](
+        tools: list[dict[str, Any]] = self._functions["convert_to_tool"](
             list(documents), self._mapping, self._style
         )
         return tools

@@ -94,10 +94,10 @@ def _plain(text: str) -> str:
     return _IGNORED.sub("", text).lower().replace("'", '"')
 
 
-def executed(tools: Any, known: Mapping[str, Any], call: Call) -> Result:
-    """The result of a call of a method of `tools` that is one of the `known`, in the words of
+def executed(tools: Any, documented: Mapping[str, Any], call: Call) -> Result:
+    """The result of a call of a method of `tools` that is one of the `documented`, in the words of
     BFCL's executor. Raises InfrastructureError where the method does."""
-    if call.name not in known:
+    if call.name not in documented:
         return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
     try:
         value = getattr(tools, call.name)(**call.arguments)

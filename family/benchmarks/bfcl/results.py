@@ -75,11 +75,11 @@ def version_file(file: Path) -> Path | None:
 def files(path: Path, categories: Sequence[str]) -> list[Path]:
     """The result files of `categories` that `path` is or holds. Raises UserError when there is
     none, or when they are of BFCL V3."""
-    known = tuple(f"_{category}_result.json" for category in categories)
+    endings = tuple(f"_{category}_result.json" for category in categories)
     paths = (
         [path]
         if path.is_file()
-        else sorted(file for end in known for file in path.rglob(f"BFCL_v?{end}"))
+        else sorted(file for end in endings for file in path.rglob(f"BFCL_v?{end}"))
     )
     if not paths:
         remedy = f"it should hold {_PREFIX}{categories[0]}_result.json or alike"
@@ -141,8 +141,8 @@ def _check_questions(task: Task, log: Any, where: str) -> None:
     """Compares the user's messages in the log with the task. Raises RefusedError where they
     differ."""
     turns = [part for part in log if isinstance(part, dict)] if isinstance(log, list) else []
-    for said, text in zip(turns, task.script, strict=False):
-        query = said.get("begin_of_turn_query")
+    for turn, text in zip(turns, task.script, strict=False):
+        query = turn.get("begin_of_turn_query")
         if isinstance(query, list) and text != RETURN_SENTENCE:
             messages = (
                 message

@@ -201,7 +201,7 @@ class Scorer:
             return None
         # as of all of OpenAI's
         self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")
-        known = (
+        settings = (
             prompt,
             "rods",
             category,
@@ -210,7 +210,7 @@ class Scorer:
         )
         try:
             return bool(
-                self.runner._evaluate_single_ast_entry(handler, name, result, answer, *known)[
+                self.runner._evaluate_single_ast_entry(handler, name, result, answer, *settings)[
                     "valid"
                 ]
             )
@@ -218,11 +218,11 @@ class Scorer:
             return False
 
 
-_made = cache(Scorer)
+_scorer = cache(Scorer)
 
 
 def answer(request: dict[str, Any]) -> dict[str, bool | None]:
     """{"wheel", "form", "category", "file"} → verdicts by id."""
-    scorer = _made(request["wheel"])
+    scorer = _scorer(request["wheel"])
     with contextlib.redirect_stdout(sys.stderr):
         return scorer.verdicts(request["form"], request["category"], Path(request["file"]))

@@ -52,14 +52,14 @@ class MemoryBackend:
         return MemoryWorld(self, state or {})
 
     def _taken(self, member: str) -> type:
-        known = {
+        names = {
             "MemoryAPI": object,
             "BM25Plus": BM25Plus,
             "json": json,
             "re": re,
             "deepcopy": copy.deepcopy,
         }
-        kind: type = taken(wheel.path(), member, (self.owner, *LIMITS), known)[self.owner]
+        kind: type = taken(wheel.path(), member, (self.owner, *LIMITS), names)[self.owner]
         return kind
 
 

@@ -33,22 +33,22 @@ class Encoder:
 
     def __init__(self) -> None:
         self.line: ModelThread | None = None
-        self._known: dict[str, np.ndarray] = {}
+        self._by_text: dict[str, np.ndarray] = {}
         self._lock = Lock()
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """float32, a row of length 1 (or 0) for each of `texts`. Raises InfrastructureError where
         the endpoint fails, or answers with vectors of different lengths."""
         with self._lock:
-            vectors = {text: self._known[text] for text in texts if text in self._known}
+            vectors = {text: self._by_text[text] for text in texts if text in self._by_text}
         lacking = [text for text in dict.fromkeys(texts) if text not in vectors]
         for start in range(0, len(lacking), AT_ONCE):
             part = lacking[start : start + AT_ONCE]
             vectors |= zip(part, self._asked(part), strict=True)
         with self._lock:
-            self._known |= vectors
-            for text in list(self._known)[: max(0, len(self._known) - MOST_KEPT)]:
-                del self._known[text]
+            self._by_text |= vectors
+            for text in list(self._by_text)[: max(0, len(self._by_text) - MOST_KEPT)]:
+                del self._by_text[text]
         try:
             return np.stack([vectors[text] for text in texts])
         except ValueError as error:
@@ -131,8 +131,8 @@ class VectorBackend(MemoryBackend):
 
     def _taken(self, member: str) -> type:
         faiss = SimpleNamespace(IndexFlatIP=lambda dimension: self.encoder, IndexIDMap=Index)
-        known = {"MemoryAPI": object, "np": np, "json": json, "faiss": faiss, "ENCODER_DIM": 0}
-        module = taken(wheel.path(), member, (self.owner, "VectorStore", *LIMITS), known)
+        names = {"MemoryAPI": object, "np": np, "json": json, "faiss": faiss, "ENCODER_DIM": 0}
+        module = taken(wheel.path(), member, (self.owner, "VectorStore", *LIMITS), names)
         module["VectorStore"]._embed = staticmethod(_texts)
         kind: type = module[self.owner]
         return kind

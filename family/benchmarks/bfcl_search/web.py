@@ -91,14 +91,14 @@ class Web:
 
     def search(self, asked: Mapping[str, Any]) -> Any:
         """SerpAPI's answer, JSON. Raises InfrastructureError where there is none."""
-        given = {**asked, "api_key": self._key, "output": "json"}
+        parameters = {**asked, "api_key": self._key, "output": "json"}
         end = time.monotonic() + self.patience
         wait = FIRST_WAIT
         with outside():
             while True:
                 try:
                     page = asyncio.run(
-                        _get(self.url, {name: str(value) for name, value in given.items()})
+                        _get(self.url, {name: str(value) for name, value in parameters.items()})
                     )
                     answer = read_json(page.text)
                     complaint = f"HTTP {page.status}: {page.text}"
@@ -245,19 +245,19 @@ def _kind(searcher: Searcher) -> type:
         def get_text(self, separator: str, *, strip: bool) -> str:
             return searcher.asked(lambda web: web.text(self._page, "truncate"), "")
 
-    known = {
+    modules = {
         "random": random,
         "os": SimpleNamespace(getenv=lambda name: None),  # the key is added where it is sent
-        "GoogleSearch": lambda given: SimpleNamespace(
-            get_dict=lambda: searcher.asked(lambda w: w.search(given), {})
+        "GoogleSearch": lambda asked: SimpleNamespace(
+            get_dict=lambda: searcher.asked(lambda w: w.search(asked), {})
         ),
         "requests": SimpleNamespace(
-            get=lambda url, **given: searcher.asked(lambda w: w.page(url, **given), NOTHING)
+            get=lambda url, **more: searcher.asked(lambda w: w.page(url, **more), NOTHING)
         ),
         "html2text": SimpleNamespace(HTML2Text=Markdown),
         "BeautifulSoup": Soup,
     }
-    kind: type = taken(wheel.path(), f"{SOURCES}/web_search.py", (OWNER,), known)[OWNER]
+    kind: type = taken(wheel.path(), f"{SOURCES}/web_search.py", (OWNER,), modules)[OWNER]
     return kind
 
 

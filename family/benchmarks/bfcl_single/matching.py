@@ -45,7 +45,7 @@ def allowed(
 def _checker() -> dict[str, Any]:
     """BFCL's comparison, which asks by the name of a model whether its calls have dots: here by
     their form."""
-    known: dict[str, Any] = {
+    names: dict[str, Any] = {
         "re": re,
         "Language": taken(wheel.path(), "constants/enums.py")["Language"],
         "MODEL_CONFIG_MAPPING": {
@@ -54,7 +54,7 @@ def _checker() -> dict[str, Any]:
         },
     }
     for language in ("java", "javascript"):
-        known |= source_text.reading(language)
+        names |= source_text.reading(language)
     return taken(
-        wheel.path(), "eval_checker/ast_eval/ast_checker.py", _CONSTANTS + _CHECKERS, known
+        wheel.path(), "eval_checker/ast_eval/ast_checker.py", _CONSTANTS + _CHECKERS, names
     )

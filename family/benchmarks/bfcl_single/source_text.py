@@ -35,7 +35,7 @@ def reading(name: str) -> dict[str, Any]:
     file = wheel.path()
     types = f"{short.upper()}_TYPE_CONVERSION"
     reader = f"{short}_type_converter"
-    known = {
+    names = {
         "re": re,
         types: taken(file, "constants/type_mappings.py")[types],
         "List": typing.List,  # noqa: UP006 it names this
@@ -44,13 +44,13 @@ def reading(name: str) -> dict[str, Any]:
     readers = [reader] + [f"parse_{short}_{what}" for what in ("value", "collection", "boolean")]
     readers += ["parse_arraylist", "parse_array", "parse_hashmap"]
     member = f"eval_checker/ast_eval/type_convertor/{short}_type_converter.py"
-    converter = taken(file, member, readers, known)[reader]
+    converter = taken(file, member, readers, names)[reader]
 
     def value(text: str, *kinds: str) -> Any:
         """The value that `text` has; the text itself where it has none, or is too long."""
         return text if len(text) > MAX_VALUE else converter(text, *kinds)
 
-    return {types: known[types], reader: value}
+    return {types: names[types], reader: value}
 
 
 def decoded(result: Any, form: Form, category: str) -> list[dict[str, Any]] | None:

@@ -23,7 +23,7 @@ class World(OnlyCalled):
 
     def __init__(self, talk: "Talk") -> None:
         self.talk = talk
-        self.made = list[list[Any]]()
+        self.calls = list[list[Any]]()
 
     def results(self, need: NeedCalls) -> list[Result]:
         """Raises InfrastructureError where the process was killed; what a call itself overruns is
@@ -32,14 +32,14 @@ class World(OnlyCalled):
         request = {
             "conversation": str(id(self)),
             "domain": self.talk.domain,
-            "before": self.made,
+            "before": self.calls,
             "calls": calls,
         }
         try:
             answers = worker().call({"do": "call", **request})
         except (Overrun, RuntimeError) as error:
             return [Result(f"Error: {error}", error="timeout")] * len(calls)
-        self.made += calls
+        self.calls += calls
         return [Result(text, error="tool" if failed else None) for text, failed in answers]
 
     def call(self, call: Call) -> Result:
@@ -106,26 +106,26 @@ class TalkJob(ItemJob):
         greeting = talk.rules["greeting"]
         talk.messages.append({"role": "assistant", "content": greeting})
         tools = [self.environment.tools()[name] for name in task.tools]
-        shown = [
+        prompt = [
             Message("system", dialect.system(tools, task.system)),
             Message("assistant", dialect.answer(greeting)),
         ]
-        said: list[tuple[str, str]] = []
+        exchanges: list[tuple[str, str]] = []
         answered = 0  # messages up to the policy's latest
         end: End | None = None  # of a reply that was cut
         while True:
-            given = yield NeedUser(tuple(said))
-            text = given if isinstance(given, str) else given.text
+            turn = yield NeedUser(tuple(exchanges))
+            text = turn if isinstance(turn, str) else turn.text
             talk.say("user", text)
             talk.end = "user_stop" if any(stop in text for stop in talk.rules["stops"]) else ""
             if talk.over():
                 break
-            shown.append(Message("user", dialect.user(text, ())))
+            prompt.append(Message("user", dialect.user(text, ())))
             answer = None
             while answer is None and not talk.over():
-                reply: Reply = yield NeedText(tuple(shown), answered, len(said))
-                shown.append(Message("assistant", reply.text))
-                answered = len(shown)
+                reply: Reply = yield NeedText(tuple(prompt), answered, len(exchanges))
+                prompt.append(Message("assistant", reply.text))
+                answered = len(prompt)
                 if reply.end != "stop":
                     end = reply.end
                     talk.end = "agent_error"
@@ -134,7 +134,7 @@ class TalkJob(ItemJob):
                 if not (parsed.error or parsed.calls or (parsed.answer or "").strip()):
                     talk.end = "agent_error"
                 elif parsed.error is not None:
-                    shown.append(Message(*dialect.complaint(parsed.error)))
+                    prompt.append(Message(*dialect.complaint(parsed.error)))
                     talk.steps += 2
                     talk.errors += 1
                 elif parsed.calls:
@@ -142,14 +142,14 @@ class TalkJob(ItemJob):
                         orjson.loads(reply.text)["content"] if isinstance(dialect, Native) else None
                     )
                     talk.say("assistant", beside, parsed.calls)
-                    results = list((yield NeedCalls(parsed.calls, tuple(said))))
+                    results = list((yield NeedCalls(parsed.calls, tuple(exchanges))))
                     talk.give(results)
-                    shown.append(Message(*dialect.observation(parsed.calls, results)))
+                    prompt.append(Message(*dialect.observation(parsed.calls, results)))
                 else:
                     answer = parsed.answer or ""
                     talk.say("assistant", answer)
             if talk.over():
                 break
-            said.append((text, answer or ""))
+            exchanges.append((text, answer or ""))
         end = end or ("finished" if talk.end == "user_stop" else "step_limit")
-        return Trace(task.id, (), end, task.expected, tuple(shown))
+        return Trace(task.id, (), end, task.expected, tuple(prompt))

@@ -71,11 +71,11 @@ class Domain:
     def __init__(self, name: str, described: Mapping[str, Any]) -> None:
         self.name = f"tau2_{name}"
         self.system = described["system"]
-        made = (
+        tools = (
             Documented(one["name"], name, one["description"], document=one)
             for one in described["tools"]
         )
-        self._tools = {tool.name: tool for tool in made}
+        self._tools = {tool.name: tool for tool in tools}
         self.hash = content_id({"wheel": WHEEL.sha256, "behaviour": BEHAVIOUR, "domain": described})
 
     def tools(self) -> Mapping[str, Tool]:

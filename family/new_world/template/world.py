@@ -93,8 +93,8 @@ def move_book(library: Library, book: BookId, shelf: Shelf) -> Book:
 @WORLD.tool("Members")
 def find_member(library: Library, name: Name) -> dict[str, int]:
     """Finds the number of a member by name."""
-    for number, known in library.members.items():
-        if known == name:
+    for number, own in library.members.items():
+        if own == name:
             return {"member": number}
     raise ToolError(f"no member is called {name}")
 
@@ -213,14 +213,14 @@ def _catalogue() -> Catalogue:
         narrative: Mapping[str, str],
         rng: random.Random,
     ) -> dict[str, Any]:
-        known = [*(avoid or {}).get("members", {}).values()]
+        names = [*(avoid or {}).get("members", {}).values()]
         words = [
             word
             for book in (avoid or {}).get("books", {}).values()
             for word in book["title"].split()
         ]
         return add(
-            {"books": {}, "members": {}}, frozenset(word.lower() for word in [*known, *words]), rng
+            {"books": {}, "members": {}}, frozenset(word.lower() for word in [*names, *words]), rng
         )
 
     def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:

@@ -113,8 +113,8 @@ def patch(
     mended = next(
         (
             change
-            for said, change in _mends(group, state["config"][group], error.call)
-            if said in error.detail
+            for complaint, change in _mends(group, state["config"][group], error.call)
+            if complaint in error.detail
         ),
         None,
     )

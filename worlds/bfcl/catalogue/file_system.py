@@ -158,8 +158,8 @@ def _deepest(recipes: Sequence[Recipe]) -> int:
             else:
                 level += 1
                 # or filled, on the way
-                made = isinstance(step.arguments["folder"], (FromEarlierRecipe, FromResult))
-                deepest = deepest if made else max(deepest, level)
+                fresh = isinstance(step.arguments["folder"], (FromEarlierRecipe, FromResult))
+                deepest = deepest if fresh else max(deepest, level)
     return deepest
 
 

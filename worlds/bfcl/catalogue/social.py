@@ -130,8 +130,8 @@ def _colleagues(scene: Scene) -> list[str]:
 
 
 def _colleague_ids(scene: Scene) -> list[str]:
-    known = set(scene.state["config"][MESSAGE_API]["user_map"].values())
-    return [_users(scene)[name] for name in _colleagues(scene) if _users(scene)[name] in known]
+    ids = set(scene.state["config"][MESSAGE_API]["user_map"].values())
+    return [_users(scene)[name] for name in _colleagues(scene) if _users(scene)[name] in ids]
 
 
 def _receivers(scene: Scene) -> set[str]:

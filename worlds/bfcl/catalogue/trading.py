@@ -115,8 +115,8 @@ def _symbol(scene: Scene) -> str | None:
 def _price(scene: Scene) -> float:
     """Its price; the highest there is where the stock is not known yet."""
     stocks = _account(scene)["stocks"]
-    known = stocks.get(_symbol(scene))
-    price: float = known["price"] if known else max(stock["price"] for stock in stocks.values())
+    own = stocks.get(_symbol(scene))
+    price: float = own["price"] if own else max(stock["price"] for stock in stocks.values())
     return price
 
 

@@ -129,7 +129,7 @@ def _foreign_sums(scene: Scene) -> list[int]:
     return [hundred * number for number in range(10, 90, 3)]
 
 
-def _given(scene: Scene, name: str) -> list[str]:
+def _ids_in(scene: Scene, name: str) -> list[str]:
     """Ids that were there from the start, and are still: nobody reads out those that came in the
     conversation."""
     now = _account(scene)[name]
@@ -138,14 +138,14 @@ def _given(scene: Scene, name: str) -> list[str]:
 
 DOMAINS: Mapping[str, Domain] = {
     "token": lambda scene: [_account(scene)["access_token"]],
-    "card": lambda scene: _given(scene, "credit_card_list"),
+    "card": lambda scene: _ids_in(scene, "credit_card_list"),
     "airport": lambda scene: list(ROUTES),
     "goal": _goals,
     "city": _cities,
     "any_city": lambda scene: list(AIRPORTS),
     "city_on": lambda scene: [city for city, code in AIRPORTS.items() if code in _goals(scene)],
     "flight_date": lambda scene: _DATES,
-    "old_booking": lambda scene: _given(scene, "booking_record"),
+    "old_booking": lambda scene: _ids_in(scene, "booking_record"),
     "budget": lambda scene: range(1500, 12_001, 250),
     "currency": lambda scene: [
         Worded(code, currency["words"]) for code, currency in _CURRENCIES.items()

@@ -20,9 +20,9 @@ def urandom(size):
     global _rest
     while len(_rest) < size:
         _rest += next(_bytes)
-    given = _rest[:size]
+    part = _rest[:size]
     _rest = _rest[size:]
-    return given
+    return part
 
 
 os.urandom = urandom  # before `random` and `uuid`, which keep it
