@@ -114,12 +114,12 @@ def taken(
     file: Path,
     member: str,
     names: Sequence[str] | None = None,
-    known: Mapping[str, Any] | None = None,
+    context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What a module of the wheel defines: functions, classes and constants by name, with `known` as
-    all that they can refer to, or all of one that imports nothing but the standard library."""
+    """What a module of the wheel defines: functions, classes and constants by name, with `context`
+    as all that they can refer to, or all of one that imports nothing but the standard library."""
     module = types.ModuleType(f"{__name__}.{Path(member).stem}")
-    vars(module).update(known or {})
+    vars(module).update(context or {})
     exec(_code(file, member, None if names is None else tuple(names)), vars(module))  # noqa: S102 its hash is checked
     return vars(module)
 
