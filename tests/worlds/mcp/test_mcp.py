@@ -443,7 +443,7 @@ server.run()
 def test_tools_that_sleep_and_that_kill_the_server_end_a_probe_in_time(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rods.worlds.checking.environments.ALL_CALLS_WAITED", 9.0)
+    monkeypatch.setattr("rods.worlds.checking.environments.ALL_CALLS_WAITED", 30.0)
     name = tmp_path / "deadly.json"
     assert add(name, "--probe", "read_marks()", command=(sys.executable, "-c", DEADLY)) == 0
     capsys.readouterr()
