@@ -7,14 +7,17 @@ on a turn (`NeedVerdict`), or what the whole episode earned (`NeedOutcome`). A d
 unknown tools and runaway steps become observations or named ends."""
 
 import itertools
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from rods.calls import Call
 from rods.conversations import Limits, Persona, Script
 from rods.dialects import Dialect
 from rods.environments.base import Environment, Result, Tool
+from rods.errors import first_fault
 from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
 from rods.observations import known
@@ -143,15 +146,6 @@ class StepTrace:
         results = [{"text": result.text, "error": result.error} for result in self.results]
         return {"text": self.text, "calls": calls, "results": results, "error": self.error, **more}
 
-    @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "StepTrace":
-        calls = tuple(Call.from_json(call) for call in record["calls"])
-        results = tuple(
-            Result(result["text"], error=result["error"]) for result in record["results"]
-        )
-        in_call = record.get("in_call", False)
-        return StepTrace(record["text"], calls, results, record["error"], in_call)
-
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
@@ -169,11 +163,6 @@ class TurnTrace:
     def as_json(self) -> dict[str, Any]:
         verdict = None if self.verdict is None else asdict(self.verdict)
         return {"verdict": verdict, "steps": [step.as_json() for step in self.steps]}
-
-    @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "TurnTrace":
-        verdict = None if record["verdict"] is None else Verdict(**record["verdict"])
-        return TurnTrace(tuple(StepTrace.from_json(step) for step in record["steps"]), verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,25 +202,16 @@ class Trace:
         return {**told, **outcome, "turns": turns, "messages": messages}
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "Trace":
+    def from_json(record: Any) -> "Trace":
         """What `as_json` has written; results have their texts alone. Raises ValueError for
         anything else."""
         try:
-            outcome = record.get("outcome")
-            turns = tuple(map(TurnTrace.from_json, record["turns"]))
-            messages = tuple(
-                Message(message["role"], message["content"]) for message in record["messages"]
-            )
-            earned = (
-                None
-                if outcome is None
-                else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"]))
-            )
-            return Trace(record["task"], turns, record["end"], record["expected"], messages, earned)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"a trace lacks or misshapes {error}") from error
+            return _TRACES.validate_python(record)
+        except ValidationError as error:
+            raise ValueError(f"no trace: {first_fault(error)}") from None
 
 
+_TRACES = TypeAdapter(Trace)
 Request = NeedText | NeedCalls | NeedUser | NeedVerdict | NeedOutcome
 Answer = Reply | Sequence[Result] | str | Verdict | Outcome | None
 
