@@ -103,8 +103,8 @@ class Limits:
     replies: StrictInt | None = None  #: all replies of the policy
 
     def __post_init__(self) -> None:
-        given = [value for value in (self.tool_turns, self.replies) if value is not None]
-        if not given or min(given) < 1:
+        numbers = [value for value in (self.tool_turns, self.replies) if value is not None]
+        if not numbers or min(numbers) < 1:
             raise ValueError("'limits' needs 'tool_turns', 'replies' or both, each at least 1")
 
     def as_json(self) -> dict[str, int]:

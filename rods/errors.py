@@ -165,9 +165,9 @@ def complain(program: str, text: str) -> None:
     remedy stands at its end. Where it cannot be written (to a full disk), it is dropped: the exit
     code still says what happened."""
     half = MOST_SAID // 2
-    said = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
+    line = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
     try:
-        say(f"{program}: {said}", aside=True)
+        say(f"{program}: {line}", aside=True)
     except OSError:
         mute_stderr()
 

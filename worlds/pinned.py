@@ -131,8 +131,8 @@ def tool_of(record: Mapping[str, Any], group: str) -> Tool:
     definitions = schema.get("$defs", {})
     required = schema.get("required", [])
     parameters = []
-    for name, given in schema.get("properties", {}).items():
-        plain = _written_out(given, definitions)
+    for name, value in schema.get("properties", {}).items():
+        plain = _written_out(value, definitions)
         about = plain.pop("description", "")
         default = plain.pop("default", None)
         plain.pop("title", None)

@@ -190,7 +190,7 @@ class Trace:
         return int(self.resolved == self.expected)
 
     def as_json(self) -> dict[str, Any]:
-        told = {
+        fields = {
             "task": self.task,
             "end": self.end,
             "expected": self.expected,
@@ -199,7 +199,7 @@ class Trace:
         outcome = known(outcome=None if self.outcome is None else asdict(self.outcome))
         turns = [turn.as_json() for turn in self.turns]
         messages = [asdict(message) for message in self.messages]
-        return {**told, **outcome, "turns": turns, "messages": messages}
+        return {**fields, **outcome, "turns": turns, "messages": messages}
 
     @staticmethod
     def from_json(record: Any) -> "Trace":
@@ -244,8 +244,8 @@ class Episode:
         task = self.task
         dialect = self.dialect
         documented = self._documents(task.tools_at(0))
-        told = "\n\n".join(text for text in (task.system, self.interface.guidelines()) if text)
-        self._messages.append(Message("system", dialect.system(documented, told)))
+        guidance = "\n\n".join(text for text in (task.system, self.interface.guidelines()) if text)
+        self._messages.append(Message("system", dialect.system(documented, guidance)))
         if isinstance(task, OpenTask):
             return (yield from self._whole(task))
         assert isinstance(task, Task)
@@ -321,7 +321,7 @@ class Episode:
         """The user turn `turn`. Returns None when the policy answered, else why the episode is
         over. Calls beyond the conversation's limit are not carried out."""
         dialect = self.dialect
-        shown = self._shown(turn)
+        view = self._shown(turn)
         limits = self._limits
         for _ in range(self.max_steps):
             if self._no_replies_left():
@@ -337,7 +337,7 @@ class Episode:
             if parsed.error is not None:
                 steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
                 self._messages.append(
-                    Message(*dialect.complaint(self.interface.complaint(shown, parsed.error)))
+                    Message(*dialect.complaint(self.interface.complaint(view, parsed.error)))
                 )
                 continue
             no_tools_left = limits is not None and self._tool_turns == limits.tool_turns
@@ -345,7 +345,7 @@ class Episode:
                 steps.append(StepTrace(reply.text))
                 return "step_limit" if parsed.calls else None
             self._tool_turns += 1
-            visible = [not self.visible_only or call.name in shown.tools for call in parsed.calls]
+            visible = [not self.visible_only or call.name in view.tools for call in parsed.calls]
             asked = tuple(itertools.compress(parsed.calls, visible))
             answers = iter((yield NeedCalls(asked, tuple(self._said))) if asked else ())
             results = tuple(
@@ -359,17 +359,17 @@ class Episode:
                 return "infrastructure"
             seen: list[Result] = []
             for call, result in zip(parsed.calls, results, strict=True):
-                seen.append(self.interface.observation(shown, call, result))
+                seen.append(self.interface.observation(view, call, result))
                 self._results.append((call, result))
             self._messages.append(Message(*dialect.observation(parsed.calls, seen)))
         return "step_limit"
 
 
-def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, str]:
-    """What the user says after `said`; empty where the conversation is over."""
+def _next_text(user: Script | Persona, exchange: Exchange) -> Generator[Request, Any, str]:
+    """What the user says after `exchange`; empty where the conversation is over."""
     if isinstance(user, Script):
-        return user.texts[len(said)] if len(said) < len(user.texts) else ""
-    if len(said) == user.turns:
+        return user.texts[len(exchange)] if len(exchange) < len(user.texts) else ""
+    if len(exchange) == user.turns:
         return ""
-    text: str = yield NeedUser(tuple(said))
+    text: str = yield NeedUser(tuple(exchange))
     return text

@@ -37,16 +37,16 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
     ]
     things = _of(recipes, "gives")
     facts = _of(recipes, "makes") | things
-    for what, wanted, known in (
+    for what, wanted, names in (
         ("no recipe makes the fact {!r}", _of(recipes, "when") | _of(recipes, "unless"), facts),
         ("no recipe gives the thing {!r}", _of(recipes, "needs"), things),
         ("no recipe gives or makes {!r}, which another one ends", _of(recipes, "ends"), facts),
         ("the phrase book has no words for the thing {!r}", things, book.things.keys()),
     ):
-        lines += [what.format(name) for name in sorted(wanted - known)]
+        lines += [what.format(name) for name in sorted(wanted - names)]
     # a domain with a family of another name is hidden by it
     families = set(map(catalogue.family, catalogue.domains))
-    for label, listed, known, what in (
+    for label, listed, names, what in (
         ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}, tools.keys(), "tool"),
         ("swaps", set(catalogue.swaps), tools.keys(), "tool"),
         ("lookups", set(catalogue.lookups), tools.keys(), "tool"),
@@ -59,7 +59,7 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("supply", book.supply.keys(), families, "family"),
         ("again", book.again.keys(), families, "family"),
     ):
-        lines += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - known)]
+        lines += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - names)]
     if book.vague.keys() != book.supply.keys():
         lines.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
     for label, table in (("vague", book.vague), ("supply", book.supply), ("again", book.again)):
@@ -204,10 +204,10 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
             yield f"{phrase!r} must say each of {sorted(loud)} exactly once"
         if phrase[-1] in ".!?" or phrase != phrase.strip():
             yield f"{phrase!r} must be a clause without a full stop"
-    for phrase, said in _joints(catalogue, recipe):
-        if ARTICLES.match(said):
+    for phrase, words in _joints(catalogue, recipe):
+        if ARTICLES.match(words):
             remedy = "write the article in the phrase or in the phrase book, not in both"
-            yield f"{phrase!r} may come to say {said!r}: {remedy}"
+            yield f"{phrase!r} may come to say {words!r}: {remedy}"
 
 
 def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:

@@ -51,13 +51,13 @@ class StateCheck:
             for entry in _entries(state, self.part).values()
         )
 
-    def calls(self, name: str, entry: dict[str, Any], known: dict[str, Any]) -> Iterator[Call]:
-        """What says of the entry all in which it differs from a `known` one: of a list, each new
+    def calls(self, name: str, entry: dict[str, Any], before: dict[str, Any]) -> Iterator[Call]:
+        """What says of the entry all in which it differs from a `before` one: of a list, each new
         item."""
         fields = self.of | self.says
         lists = [value for value in fields.values() if isinstance(entry[value], list)]
         items = (
-            [item for value in lists for item in entry[value] if item not in known[value]]
+            [item for value in lists for item in entry[value] if item not in before[value]]
             if lists
             else [None]
         )
@@ -93,13 +93,13 @@ def brought(before: State, after: State) -> tuple[Call, ...] | None:
         if old.keys() - new.keys():
             return None
         for key, entry in new.items():
-            known = AT_FIRST | old.get(key, {})
-            changed = {name for name, value in entry.items() if known.get(name) != value}
+            old_entry = AT_FIRST | old.get(key, {})
+            changed = {name for name, value in entry.items() if old_entry.get(name) != value}
             if not changed <= covered:
                 return None
             for name, check in checks.items():
                 if changed & {*check.says.values(), *check.always}:
-                    calls += check.calls(name, entry, known)
+                    calls += check.calls(name, entry, old_entry)
     return tuple(calls)
 
 

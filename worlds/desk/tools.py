@@ -83,21 +83,21 @@ def _names(entries: dict[str, Any], field: str, value: str) -> list[str]:
     return sorted([name for name, entry in entries.items() if entry[field] == value])
 
 
-def _add(known: dict[str, Any], name: str, entry: dict[str, Any], kind: str) -> dict[str, Any]:
-    if name in known:
+def _add(entries: dict[str, Any], name: str, entry: dict[str, Any], kind: str) -> dict[str, Any]:
+    if name in entries:
         raise Refused(f"{kind} exists")
-    if len(known) >= MAX_ENTRIES:
+    if len(entries) >= MAX_ENTRIES:
         raise Refused(f"too many {kind}s")
-    known[name] = entry
+    entries[name] = entry
     return {"ok": True}
 
 
 def _numbered(
-    part: dict[str, Any], known: str, entry: dict[str, Any], kind: str, letter: str
+    part: dict[str, Any], place: str, entry: dict[str, Any], kind: str, letter: str
 ) -> str:
     """Adds the entry under the next id of its part of the state."""
     number = f"{letter}{part['next']}"
-    _add(part[known], number, entry, kind)
+    _add(part[place], number, entry, kind)
     part["next"] += 1
     return number
 
