@@ -20,9 +20,6 @@ from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
 
-Required = Annotated[
-    Path, Parameter(name="--config", help="The TOML file of the run's configuration.")
-]
 Weights = Annotated[
     bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")
 ]
@@ -47,7 +44,7 @@ AtStep = Annotated[
 ]
 
 
-def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
+def new(run: RunFolder, /, *, config: ConfigFile, as_json: Json = False) -> None:
     """Create a run folder from a configuration: its identity, its tasks and its random seeds are
     fixed here.
 

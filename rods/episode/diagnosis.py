@@ -99,7 +99,7 @@ class _Played:
             return "invalid_tool_call"
         if not self.calls:
             return "empty_turn_model_response" if self.expected else "correct_abstention"
-        if any(self._breaks_document(place) and not self._put_right(place) for place in places):
+        if any(map(self._mismatched, places)):
             return "argument_mismatch"
         if not self.expected:
             return "spurious_tool_call"
@@ -147,20 +147,17 @@ class _Played:
         after = (self.calls[at][0] for at in self.ran if at >= place)
         return not self.lacking or (not any(map(meant, self.lacking)) and any(map(meant, after)))
 
-    def _breaks_document(self, place: int) -> bool:
-        """Whether the arguments break the tool's document, as the environment says or its
-        schema."""
+    def _mismatched(self, place: int) -> bool:
+        """Whether the arguments break the tool's document, as the environment says or its schema,
+        and the turn failed by this call: it was not made good in the turn, and not all was done
+        that was due."""
         call, result = self.calls[place]
-        return call not in self.expected and (
-            result.error in WRONG_ARGUMENTS or not self.targets.fits(call)
-        )
-
-    def _put_right(self, place: int) -> bool:
-        """Whether the turn did not fail by this call: all was done that was due, or it was made
-        good in the turn."""
-        return bool(self.expected and not self.lacking) or self._made_good(
-            place, self.calls[place + 1 :]
-        )
+        if call in self.expected or (
+            result.error not in WRONG_ARGUMENTS and self.targets.fits(call)
+        ):
+            return False
+        done = self.expected and not self.lacking
+        return not done and not self._made_good(place, self.calls[place + 1 :])
 
     def _made_good(self, place: int, after: Iterable[tuple[Call, Result]]) -> bool:
         """Whether one of the calls `after` it succeeded in its place: of the same tool, and what
