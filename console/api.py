@@ -81,10 +81,10 @@ def evaluate(
     rollout counts."""
     if callable(tasks):
         raise TypeError("evaluate(tasks, policy): the tasks come first")
-    given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
+    task_list = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
     players = Players(environments or Environments())
-    made = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in given]
-    played = _play([job for job in made for _ in range(rollouts)], policy)
+    jobs = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in task_list]
+    played = _play([job for job in jobs for _ in range(rollouts)], policy)
     groups = tuple(
         tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts)
     )
@@ -224,18 +224,18 @@ def read_state(folder: Path | str) -> RunState:
     return state_of(Run.open(Path(folder)))
 
 
-def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:
+def _play(jobs: Sequence[Job], policy: PolicyFunction) -> list[Trace]:
     if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(type(policy).__call__):
-        return asyncio.run(_play_at_once(made, policy))
+        return asyncio.run(_play_at_once(jobs, policy))
 
     def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         return [Reply(_text(policy(need.messages))) for _, need in waiting]
 
-    return run_lockstep(made, complete)
+    return run_lockstep(jobs, complete)
 
 
 async def _play_at_once(
-    made: Sequence[Job], policy: Callable[[Sequence[Message]], Any]
+    jobs: Sequence[Job], policy: Callable[[Sequence[Message]], Any]
 ) -> list[Trace]:
     free = asyncio.Semaphore(AT_ONCE)
 
@@ -246,7 +246,7 @@ async def _play_at_once(
         async with free:
             return await run_episode(job, complete)
 
-    return list(await asyncio.gather(*map(episode, made)))
+    return list(await asyncio.gather(*map(episode, jobs)))
 
 
 def _text(reply: Any) -> str:

@@ -184,14 +184,14 @@ class Follower(Progress):
     def named(self, prefix: str) -> AnyTask:
         """The task whose id begins with `prefix`. Raises UserError when it names no task of the run
         or more than one, and for one that was lost."""
-        given = {task.id: task for task in self.run.tasks}
-        known = dict.fromkeys([*given, *self.ids])
-        fitting = [task_id for task_id in known if task_id.startswith(prefix)] if prefix else []
+        by_id = {task.id: task for task in self.run.tasks}
+        ids = dict.fromkeys([*by_id, *self.ids])
+        fitting = [task_id for task_id in ids if task_id.startswith(prefix)] if prefix else []
         where = str(self.path)
         remedy = f"`rods inspect {self.path}` lists them all"
         if not fitting:
             raise UserError(
-                f"{prefix!r} names no task (the run has {len(known)} tasks)",
+                f"{prefix!r} names no task (the run has {len(ids)} tasks)",
                 where=where,
                 remedy=remedy,
             )
@@ -201,7 +201,7 @@ class Follower(Progress):
                 f"{', '.join(fitting[:4])})"
             )
             raise UserError(what, where=where, remedy=f"give more characters; {remedy}")
-        task = given.get(fitting[0]) or self.content(self.number(fitting[0]))
+        task = by_id.get(fitting[0]) or self.content(self.number(fitting[0]))
         if task is None:
             raise UserError(
                 f"the content of task {fitting[0]} was lost, or is no task",
@@ -296,9 +296,9 @@ class Follower(Progress):
         counts = step.counts(self.run.config.zones)
         rows: list[tuple[float, ...]] = []
         tasks: list[int] = []
-        for record, known in zip(step.records, progress, strict=True):
+        for record, group_progress in zip(step.records, progress, strict=True):
             task = self.number(record["task"])
-            if not counts or (measured := self._measured(record, known)) is None:
+            if not counts or (measured := self._measured(record, group_progress)) is None:
                 self.uncounted.append(record["seq"], step.step, task)
                 continue
             moments, zone = measured
@@ -316,7 +316,7 @@ class Follower(Progress):
             difficulty = faced["difficulty"]
             drawn = faced["tasks"]
             earned = NAN if faced["mean"] is None else faced["mean"]
-        means = [known.mean for known in progress if known is not None]
+        means = [group_progress.mean for group_progress in progress if group_progress is not None]
         clock = step.record["time"]
         reward = sum(means) / len(means) if means else NAN
         # no rule reads it, so anything may stand there
@@ -377,8 +377,8 @@ class Follower(Progress):
             content = record["task"]
             seed = self.number(seed_of(record))
             task = self.number(content["id"])
-            said = content.get("provenance")
-            provenance = said if isinstance(said, dict) else {}
+            value = content.get("provenance")
+            provenance = value if isinstance(value, dict) else {}
             generation = provenance.get("generation", 1)
             if generation not in range(1, 1 << 30):
                 generation = 1  # a merge refuses it, too

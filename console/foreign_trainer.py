@@ -61,10 +61,12 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
         raise UserError(what, where=str(folder), remedy=remedy)
     state = read_state(run)
     with closing(Merger(state, "merge")) as merger:
-        made = merger.merge(epoch, number, None)
-    tasks = tuple((slot.role, state.task(slot.task_id)) for slot in made.slots)
-    shown = due(run, state, made.stage)
-    return OpenEpoch(made, stage_rules(run.config.curriculum, made.stage).reward, tasks, shown)
+        record = merger.merge(epoch, number, None)
+    tasks = tuple((slot.role, state.task(slot.task_id)) for slot in record.slots)
+    interface = due(run, state, record.stage)
+    return OpenEpoch(
+        record, stage_rules(run.config.curriculum, record.stage).reward, tasks, interface
+    )
 
 
 def observe(
@@ -99,11 +101,11 @@ def record_steps(
     """Records the steps that `records` close; yields one answer each. Raises UserError naming the
     record at fault."""
     waiting: list[tuple[Record, str]] = []
-    for number, given in enumerate(records, start=1):
-        if isinstance(given, bytes | str) and not given.strip():
+    for number, line in enumerate(records, start=1):
+        if isinstance(line, bytes | str) and not line.strip():
             continue
         where = f"{source}, line {number}"
-        record = _parse(given, where)
+        record = _parse(line, where)
         if "update" in record:
             _update(record, log, where)
             continue
@@ -165,17 +167,17 @@ def _update(record: Record, log: TrainerLog, where: str) -> None:
         raise UserError(str(error), where=where, remedy="leave out what is not known") from error
 
 
-def _parse(given: Any, where: str) -> Record:
+def _parse(line: Any, where: str) -> Record:
     """The object on a line, or the one that was given. Raises UserError."""
-    if isinstance(given, Mapping):
-        return given
-    if not isinstance(given, bytes | str):
+    if isinstance(line, Mapping):
+        return line
+    if not isinstance(line, bytes | str):
         remedy = "give objects (mappings), or lines of JSON"
         raise UserError(
-            f"a record is a {type(given).__name__}: {given!r}", where=where, remedy=remedy
+            f"a record is a {type(line).__name__}: {line!r}", where=where, remedy=remedy
         )
     try:
-        record = orjson.loads(given)
+        record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise UserError(
             f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line"

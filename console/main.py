@@ -32,8 +32,8 @@ def verbs() -> dict[str, Sequence[str]]:
     says, and the heading of what stands at the top (PROGRAM: it has a command line of its own).
     Ours, then those that folders of rods/worlds declare, then those of extensions."""
     named: dict[str, Sequence[str]] = dict(OWN["verbs"])
-    for said in having("verbs").values():
-        named |= said
+    for entries in having("verbs").values():
+        named |= entries
     for more in VERBS.providers().values():
         named |= more
     return named
@@ -41,13 +41,13 @@ def verbs() -> dict[str, Sequence[str]]:
 
 def programs() -> dict[str, Sequence[str]]:
     """Those verbs that hand their arguments to a program."""
-    return {verb: told for verb, told in verbs().items() if told[-1] == PROGRAM}
+    return {verb: entry for verb, entry in verbs().items() if entry[-1] == PROGRAM}
 
 
 def application() -> App:
     """The command line with all verbs registered, none of them imported yet."""
     alone = "; ".join(
-        f"`rods {name}` or `rods-{name}`, {told[1]}" for name, told in programs().items()
+        f"`rods {name}` or `rods-{name}`, {entry[1]}" for name, entry in programs().items()
     )
     about = "Reward-driven online data synthesis for multi-turn tool-use RL."
     apps = {"": commands.application("rods", f"{about}\n\nPrograms on their own: {alone}.")}

@@ -31,11 +31,11 @@ FoldersOfRuns = Annotated[
 ]
 
 
-def find_runs(given: Sequence[Path]) -> dict[str, Path]:
-    """Name → folder of the runs `given`, and of those in the folders that are none, the latest
+def find_runs(paths: Sequence[Path]) -> dict[str, Path]:
+    """Name → folder of the runs `paths`, and of those in the folders that are none, the latest
     first. Runs of one name are told apart by a number. Raises UserError for what is no folder."""
     folders: set[Path] = set()
-    for path in given:
+    for path in paths:
         if not path.is_dir():
             raise UserError(
                 "is no folder",

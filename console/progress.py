@@ -75,13 +75,13 @@ class InterfaceVersion:
 
 
 class InterfaceVersions:
-    """Follows the live steps of a run; `shown` are the versions of the interface in them, in
+    """Follows the live steps of a run; `entries` are the versions of the interface in them, in
     order."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.evolves = any(map(follows_records, config.curriculum.stages))
-        self.shown: list[InterfaceVersion] = []
+        self.entries: list[InterfaceVersion] = []
         self._there: list[dict[str, str]] = []  # the components of each version
         # what a step has changed for the next one, where it has
         self._causes: dict[int, dict[str, Any]] = {}
@@ -96,7 +96,7 @@ class InterfaceVersions:
             if (cause := components.cause(step.record)) is not None:
                 self._causes[step.step] = dict(cause)
         if not step.records or (
-            self.shown and self.shown[-1].version == step.records[0]["interface"]
+            self.entries and self.entries[-1].version == step.records[0]["interface"]
         ):
             return
         rules = stage_rules(self._config.curriculum, step.stage)
@@ -110,7 +110,7 @@ class InterfaceVersions:
         changes = {name: now[name] for name in added}, {name: there[name] for name in removed}
         cause = self._causes.get(step.step - 1)
         why = cause if cause and cause["component"] in (*added, *removed) else None
-        self.shown.append(
+        self.entries.append(
             InterfaceVersion(step.step, step.stage, step.records[0]["interface"], *changes, why)
         )
         self._there.append(now)
@@ -119,8 +119,8 @@ class InterfaceVersions:
         """Drops the versions and the changes of steps beyond `last`."""
         while self._causes and next(reversed(self._causes)) > last:
             self._causes.popitem()
-        while self.shown and self.shown[-1].step > last:
-            self.shown.pop()
+        while self.entries and self.entries[-1].step > last:
+            self.entries.pop()
             self._there.pop()
 
 
@@ -154,7 +154,7 @@ class ProgressSample:
         self.gradient_norm = known_mean(
             update.gradient_norm for update in progress.last_updates.values()
         )
-        self.interface = versions.shown[-1] if versions.evolves and versions.shown else None
+        self.interface = versions.entries[-1] if versions.evolves and versions.entries else None
         self.difficulty: dict[str, Any] | None = state.figures("status").get("difficulty")
         self.zones = progress.zones
         self.generated = sum(member.generation > 0 for member in state.active.values())
@@ -187,9 +187,9 @@ class ProgressSample:
     def condition(self, life: str) -> str:
         """The state of the run in a word, while its trainer's life is `life`
         (rods.buffers.run.heartbeat)."""
-        known = {"running": "being written", "idle": "being written", "stuck": "stuck"}
-        if life in known:
-            return known[life]
+        words = {"running": "being written", "idle": "being written", "stuck": "stuck"}
+        if life in words:
+            return words[life]
         if self.step >= self.steps:
             return "finished"
         return "crashed" if life == "dead" else "stopped" if self.step else "empty"
@@ -259,7 +259,7 @@ class ProgressSample:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll, `shown` the versions of the
+    """Follows one run. `step` is the last live step of the last poll, `versions` those of the
     interface; of the last steps `recent` has reward, labels and dynamics, `last_updates` what the
     updates have shown."""
 
@@ -298,7 +298,7 @@ class Progress:
             self.versions.forget(state.last_step)
         for step in latest:
             with believed(step.records):
-                means = [known and known.mean for known in map(progress_moments, step.records)]
+                means = [entry and entry.mean for entry in map(progress_moments, step.records)]
                 self.recent.append(
                     (known_mean(means), label_counts(step.records), dynamics(step.records))
                 )
@@ -361,7 +361,7 @@ class Progress:
         totals = self.totals
         if totals.barren < enough:
             return ""
-        told = (
+        note = (
             f"NO VARIANTS: the last {totals.barren} finished seed{'s' * (totals.barren > 1)} gave "
             f"none"
         )
@@ -369,13 +369,13 @@ class Progress:
             (failure, count), *_ = totals.failed.most_common(1)
             evidence = totals.example[failure]
             text = evidence if isinstance(evidence, str) else orjson.dumps(evidence).decode()
-            shown = text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}…"
-            told += (
+            excerpt = text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}…"
+            note += (
                 f"; {count} of {totals.failed.total()} attempts failed in {failure}, the latest "
-                f"with: {shown}"
+                f"with: {excerpt}"
             )
         return (
-            f"{told} (docs/synthesis.md says what each failure means; rejected.jsonl holds every "
+            f"{note} (docs/synthesis.md says what each failure means; rejected.jsonl holds every "
             f"attempt)"
         )
 
@@ -448,8 +448,8 @@ def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
 
 def known_mean(values: Iterable[float | None]) -> float | None:
     """The mean of those that are known; None without any."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def progress_moments(record: Record) -> Moments | None:

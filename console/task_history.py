@@ -150,7 +150,7 @@ def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict
         *follower.records(POOL, sorted([*seqs(follower.decisions), *refused])),
     ]
     means = (((group["step"], group["index"]), progress_moments(group)) for group in groups)
-    earned = {place: {"mean": known.mean} for place, known in means if known is not None}
+    earned = {place: {"mean": entry.mean} for place, entry in means if entry is not None}
     for _, source in follower.state.sources:
         for record in follower.state.records(source.log):
             if record["task"]["id"] == follower.ids[number]:

@@ -108,10 +108,10 @@ def lines(card: Card | None, tasks: int) -> Iterator[str]:
     yield f"  split {split['name']}, {split['tasks']} tasks, {split['hash']}"
     yield f"  prompts {card['prompts'] or 'none'}, chat template {card['template'] or 'not known'}"
     yield f"  history {HISTORY[card['history']]}"
-    told = ", ".join(
+    settings = ", ".join(
         f"{name} {value}" for name, value in {**card["random_seeds"], **card["sampling"]}.items()
     )
-    yield f"  random seeds and sampling: {told}"
+    yield f"  random seeds and sampling: {settings}"
     if user := card.get("user"):
         yield f"  the user is played by {user['model']}"
     if encoder := card.get("encoder"):

@@ -26,11 +26,11 @@ class Estimate:
 
     def as_json(self) -> dict[str, Any]:
         """JSON has no infinity: the interval of a single task is null."""
-        known = math.isfinite(self.standard_error)
+        finite = math.isfinite(self.standard_error)
         return {
             "mean": self.mean,
-            "standard_error": self.standard_error if known else None,
-            "interval": [self.low, self.high] if known else None,
+            "standard_error": self.standard_error if finite else None,
+            "interval": [self.low, self.high] if finite else None,
             "tasks": self.tasks,
         }
 

@@ -240,7 +240,7 @@ class Questioner:
         constrained = self.client.constrains(self.backbone)
         exchange: list[dict[str, str]] = []
         why = ""
-        said = ""
+        answer = ""
         kind: ErrorType | None = None
         functions: dict[str, None] = {}
         role: Role = getattr(self.roles, stage)
@@ -268,8 +268,8 @@ class Questioner:
                 account=self.account,
             )
             completion = await self._completion(request, form)
-            repeated = completion.text == said
-            said = completion.text
+            repeated = completion.text == answer
+            answer = completion.text
             try:
                 meant = question.read(_fields(completion, form, constrained=constrained))
                 if question.check is not None:
@@ -288,9 +288,9 @@ class Questioner:
             exchange = []
             if not anew and not mend:
                 complaint = self.template("again").render(problem=why)
-                shown = {"role": "assistant", "content": said[:SHOWN] or "(nothing)"}
-                exchange = [shown, {"role": "user", "content": complaint}]
-        raise Unanswered(why, said, kind, functions)
+                excerpt = {"role": "assistant", "content": answer[:SHOWN] or "(nothing)"}
+                exchange = [excerpt, {"role": "user", "content": complaint}]
+        raise Unanswered(why, answer, kind, functions)
 
     async def _completion(self, request: Request, form: AnswerForm) -> Completion:
         """The answer; a model that thinks is given room for that. Whether one does is found out
@@ -332,10 +332,10 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> dict[str, Any]:
     if not completion.whole:
-        told = {
+        ends = {
             "length": "was cut short",
             "context": "found no room: the prompt is too long",
             "empty": "is empty",
         }
-        raise Unreadable(f"the answer {told.get(completion.finish, 'was withheld')}")
+        raise Unreadable(f"the answer {ends.get(completion.finish, 'was withheld')}")
     return form.read(completion.text, constrained=constrained)

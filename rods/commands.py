@@ -78,8 +78,8 @@ def run(
         code = BROKEN_PIPE
     except* OSError as group:
         refused = _first(group)
-        known = disk_error(refused, Path(refused.filename or " ".join(arguments) or "."))
-        code = _said(program, str(known), known.exit_code)
+        fault = disk_error(refused, Path(refused.filename or " ".join(arguments) or "."))
+        code = _said(program, str(fault), fault.exit_code)
     return code
 
 

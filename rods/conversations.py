@@ -4,12 +4,16 @@ from a task's record."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, StrictInt
 
 from rods.calls import Call
 
 PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
 RUBRIC_LEVELS = 2  # what a rubric gives at most
+CLOSED = ConfigDict(extra="forbid")  # of records: they have no other fields
+Words = Annotated[str, Field(pattern=r"\S")]  # a text that is not blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,14 @@ class Persona:
     empty answer ends the conversation. Everything but the query only who plays it, and who judges,
     is told."""
 
+    __pydantic_config__ = CLOSED
     intent: str  #: what it wants in the end
     query: str  #: its first text
     #: topic → what it says when the policy asks about that
-    knows: Mapping[str, str] = field(default_factory=dict)
+    knows: Mapping[str, Words] = field(default_factory=dict)
     manner: str = ""  #: how it talks
-    turns: int = PERSONA_TURNS  #: its texts at most, the query among them; at least 1
-    further: tuple[str, ...] = ()  #: what it asks for once the query is served, in order
+    turns: StrictInt = PERSONA_TURNS  #: its texts at most, the query among them; at least 1
+    further: tuple[Words, ...] = ()  #: what it asks for once the query is served, in order
 
     def __post_init__(self) -> None:
         if not self.intent.strip() or not self.query.strip():
@@ -93,12 +98,13 @@ class Limits:
     """How long a conversation may be, besides its user's turns (001 D.4). It ends at the first
     limit that is reached; one of both is given, at least 1; None: no limit."""
 
-    tool_turns: int | None = None  #: replies of the policy that hold calls
-    replies: int | None = None  #: all replies of the policy
+    __pydantic_config__ = CLOSED
+    tool_turns: StrictInt | None = None  #: replies of the policy that hold calls
+    replies: StrictInt | None = None  #: all replies of the policy
 
     def __post_init__(self) -> None:
-        given = [value for value in (self.tool_turns, self.replies) if value is not None]
-        if not given or min(given) < 1:
+        numbers = [value for value in (self.tool_turns, self.replies) if value is not None]
+        if not numbers or min(numbers) < 1:
             raise ValueError("'limits' needs 'tool_turns', 'replies' or both, each at least 1")
 
     def as_json(self) -> dict[str, int]:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic import ValidationError
+
 MOST_SAID = 8_000  # characters of a complaint: what it repeats may be a megabyte
 EXIT_OK = 0
 EXIT_FAILED = 1  # a check that was asked for found something wrong (verify, data check, replay)
@@ -136,6 +138,16 @@ def disk_error(error: OSError, path: "Path") -> RodsError:
     return InfrastructureError(f"{path}: {error.strerror or error}")
 
 
+def first_fault(error: "ValidationError") -> str:
+    """The first thing that pydantic holds against a record: where in it, and what."""
+    fault = error.errors(include_url=False)[0]
+    place = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "unexpected_keyword_argument":
+        return f"{place}: is no known field"
+    what = fault["msg"].removeprefix("Value error, ")
+    return f"{place}: {what}" if place else what
+
+
 def plain(text: str) -> str:
     """`text` with control characters but newline and tab replaced: what others say must not steer a
     terminal."""
@@ -153,9 +165,9 @@ def complain(program: str, text: str) -> None:
     remedy stands at its end. Where it cannot be written (to a full disk), it is dropped: the exit
     code still says what happened."""
     half = MOST_SAID // 2
-    said = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
+    line = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
     try:
-        say(f"{program}: {said}", aside=True)
+        say(f"{program}: {line}", aside=True)
     except OSError:
         mute_stderr()
 

@@ -68,11 +68,13 @@ def explained(what: str, where: Path | str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = re.search(r"(\w[\w ]*) \(os error|inline_container", str(error))
-        if not told and not isinstance(error, OSError):
+        match = re.search(r"(\w[\w ]*) \(os error|inline_container", str(error))
+        if not match and not isinstance(error, OSError):
             raise
         why = (
-            (told and told[1]) or getattr(error, "strerror", "") or "the disk is full, or it fails"
+            (match and match[1])
+            or getattr(error, "strerror", "")
+            or "the disk is full, or it fails"
         )
         raise UserError(f"{what} ({why})", where=str(where), remedy=remedy) from error
 

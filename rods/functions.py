@@ -72,7 +72,7 @@ def made_by(name: str, kind: type[Any], *, where: str) -> Any:
     when it cannot be found, raises something, or makes no `kind` (a protocol that can be asked)."""
     factory = named_function(name, where=where)
     try:
-        made = factory()
+        value = factory()
     except RodsError:
         raise
     except Exception as error:
@@ -80,8 +80,8 @@ def made_by(name: str, kind: type[Any], *, where: str) -> Any:
         raise UserError(
             what, where=where, remedy="name a function that makes the object"
         ) from error
-    if not isinstance(made, kind):
+    if not isinstance(value, kind):
         raise UserError(
-            f"{name} makes a {type(made).__name__}, which is no {kind.__name__}", where=where
+            f"{name} makes a {type(value).__name__}, which is no {kind.__name__}", where=where
         )
-    return made
+    return value

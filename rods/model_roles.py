@@ -56,16 +56,16 @@ class RoleTables(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _over_defaults(cls, given: Any) -> Any:
+    def _over_defaults(cls, values: Any) -> Any:
         """What is not given for a role is that role's default, not its class's."""
-        if not isinstance(given, dict):
-            return given
-        known = {
+        if not isinstance(values, dict):
+            return values
+        tables = {
             name: keys
-            for name, keys in given.items()
+            for name, keys in values.items()
             if name in cls.model_fields and isinstance(keys, dict)
         }
-        return given | {
+        return values | {
             name: {**cls.model_fields[name].default.model_dump(), **keys}
-            for name, keys in known.items()
+            for name, keys in tables.items()
         }

@@ -7,19 +7,19 @@ the whole conversation. The schema is the lowest that has what the task has, so 
 ids. The id hashes everything but `id`, `split` and `provenance`."""
 
 import copy
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeVar, get_args
 
 import orjson
+from pydantic import NonNegativeInt, PlainValidator, TypeAdapter, ValidationError
 
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.conversations import PERSONA_TURNS, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script
-from rods.errors import UserError
+from rods.conversations import CLOSED, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script, Words
+from rods.errors import UserError, first_fault
 from rods.files import TASKS, bounded_lines, explained, open_regular
 
 T = TypeVar("T")
@@ -27,30 +27,12 @@ SCHEMA = 1
 OPEN_SCHEMA = 2
 UNPACKED = 64  # states whose objects are kept: those of tasks that are played or looked at together
 SHARED = 4096  # values
-FIELDS = frozenset(
-    {
-        "id",
-        "schema",
-        "environment",
-        "type",
-        "state",
-        "user",
-        "goal",
-        "tools",
-        "system",
-        "limits",
-        "split",
-        "provenance",
-    }
-)
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Split = Literal["train", "validation", "test"]
 OPEN_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # of tasks without calls by turn
 SPLITS: tuple[Split, ...] = get_args(Split)
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
-PERSONA_FIELDS = frozenset({"intent", "query", "further", "knows", "manner", "turns"})
-LIMIT_FIELDS = frozenset({"tool_turns", "replies"})
 # What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate
 # compares it.
 RETURN_SENTENCE = (
@@ -349,6 +331,54 @@ for _kind in (Task, OpenTask):
         setattr(_kind, _name, _Packed(getattr(_kind, _name), _unpack))
 
 
+CallRecord = Annotated[Call, PlainValidator(Call.from_json)]
+
+
+@dataclass(slots=True)
+class _User:
+    __pydantic_config__ = CLOSED
+    script: tuple[str, ...] | None = None
+    persona: Persona | None = None
+
+
+@dataclass(slots=True)
+class _Goal:
+    __pydantic_config__ = CLOSED
+    calls: tuple[tuple[CallRecord, ...], ...] | None = None
+    checks: tuple[CallRecord, ...] | None = None
+    rubric: tuple[str, ...] | None = None
+    expected: tuple[CallRecord, ...] | None = None
+
+
+@dataclass(slots=True)
+class _Tools:
+    names: tuple[str, ...]
+    held_out: dict[NonNegativeInt, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Record:
+    """The form of a task's record: what its fields may be, each by itself."""
+
+    __pydantic_config__ = CLOSED
+    schema: Literal[1, 2]
+    environment: EnvironmentRef
+    type: TaskType
+    user: _User
+    goal: _Goal
+    tools: _Tools
+    state: dict[str, Any] | None = None
+    system: Words = ""
+    limits: Limits | None = None
+    split: Split = "train"
+    provenance: dict[str, Any] = field(default_factory=dict)
+    id: str = ""
+
+
+FIELDS = tuple(entry.name for entry in fields(_Record))
+_READER = TypeAdapter(_Record)
+
+
 def scripted(task: AnyTask, what: str) -> Task:
     """`task` where it is judged turn by turn. Raises UserError saying that `what` is for these
     alone."""
@@ -361,76 +391,52 @@ def scripted(task: AnyTask, what: str) -> Task:
     raise UserError(why, where=f"task {task.id}", remedy="leave it out")
 
 
-def _parsed(record: Any) -> AnyTask:
-    if not isinstance(record, dict):
-        raise ValueError("a task must be a JSON object")
-    if unknown := set(record) - FIELDS:
-        raise ValueError(f"unknown fields {sorted(unknown)}")
-    if record.get("schema") not in (SCHEMA, OPEN_SCHEMA):
-        raise ValueError(
-            f"'schema' is {record.get('schema')!r}; this version reads {SCHEMA} and {OPEN_SCHEMA}"
-        )
-    if record.get("type") not in TASK_TYPES:
-        raise ValueError(
-            f"'type' is {record.get('type')!r}; it must be one of {', '.join(TASK_TYPES)}"
-        )
-    if record.get("split", "train") not in SPLITS:
-        raise ValueError(
-            f"'split' is {record.get('split')!r}; it must be one of {', '.join(SPLITS)}"
-        )
-    state = record.get("state")
-    system = record.get("system", "")
-    if state is not None and not isinstance(state, dict):
-        raise ValueError("'state' must be an object")
-    if not isinstance(system, str) or ("system" in record and not system.strip()):
-        raise ValueError(
-            "'system' must be text that is not blank; leave it out where there is none"
-        )
-    environment = _part(record, "environment", dict)
-    tools = _part(record, "tools", dict)
-    user = _one(record, "user", ("script", "persona"))
-    goal = _one(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
-    held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
-    name, digest = (_part(environment, key, str, "environment") for key in ("name", "hash"))
+def _parsed(content: Any) -> AnyTask:
+    try:
+        record = _READER.validate_python(content)
+    except ValidationError as error:
+        raise ValueError(first_fault(error)) from None
+    user = record.user
+    goal = record.goal
+    if (user.script is None) is (user.persona is None):
+        raise ValueError("'user' must have one of script, persona")
+    ways = [way for way in (goal.calls, goal.checks, goal.rubric) if way is not None]
+    if len(ways) != 1 or (goal.rubric is None and goal.expected is not None):
+        raise ValueError("'goal' must have one of calls, checks, rubric (and `expected`)")
     common: dict[str, Any] = {
-        "environment": _shared(EnvironmentRef(name, digest)),
-        "type": sys.intern(record["type"]),
-        "tools": _shared(_texts(tools.get("names"), "tools.names")),
-        "state": state,
-        "split": sys.intern(record.get("split", "train")),
-        "provenance": _part(record, "provenance", dict) if "provenance" in record else {},
-        "system": system,
-        "id": record.get("id", ""),
+        "environment": _shared(record.environment),
+        "type": record.type,
+        "tools": _shared(record.tools.names),
+        "state": record.state,
+        "split": record.split,
+        "provenance": record.provenance,
+        "system": record.system,
+        "id": record.id,
     }
     task: AnyTask
-    if "calls" in goal:
-        if "limits" in record:
+    if goal.calls is not None:
+        if record.limits is not None:
             raise ValueError(
                 "'limits' are of a conversation: only a task with checks or a rubric has them"
             )
-        if "persona" in user:
+        if user.script is None:
             what = "'goal.calls' go by turns, and a persona's are not known beforehand"
             raise ValueError(f"{what}: give checks or a rubric")
-        script = _texts(user["script"], "user.script")
-        turns = _part(goal, "calls", list, "goal")
-        if not all(isinstance(turn, list) for turn in turns):
-            raise ValueError("'goal.calls' must be a list of lists")
-        calls = tuple(tuple(Call.from_json(call) for call in turn) for turn in turns)
-        later = {
-            _turn(turn): _texts(names, f"tools.held_out.{turn}") for turn, names in held_out.items()
-        }
-        task = Task(script=script, calls=calls, held_out=later, **common)
-    elif held_out:
+        task = Task(script=user.script, calls=goal.calls, held_out=record.tools.held_out, **common)
+    elif record.tools.held_out:
         raise ValueError(
             "'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it"
         )
     else:
-        limits = _limits(_part(record, "limits", dict)) if "limits" in record else None
-        task = OpenTask(user=_user(user), goal=_goal(goal), limits=limits, **common)
-    if task.schema != record["schema"]:
-        raise ValueError(
-            f"'schema' is {record['schema']}; what the task has makes it {task.schema}"
+        judged = (
+            Checks(goal.checks or ())
+            if goal.rubric is None
+            else Rubric(goal.rubric, goal.expected or ())
         )
+        speaker = user.persona or Script(user.script or ())
+        task = OpenTask(user=speaker, goal=judged, limits=record.limits, **common)
+    if task.schema != record.schema:
+        raise ValueError(f"'schema' is {record.schema}; what the task has makes it {task.schema}")
     return task
 
 
@@ -438,82 +444,6 @@ def _parsed(record: Any) -> AnyTask:
 def _shared(value: T) -> T:
     """One object for values that are equal, as most tasks' tools are."""
     return value
-
-
-def _user(user: Mapping[str, Any]) -> Script | Persona:
-    """What stands under `user`. Raises ValueError naming the field at fault, as all that read parts
-    of a record do."""
-    if "script" in user:
-        return Script(_texts(user["script"], "user.script"))
-    given = _part(user, "persona", dict, "user")
-    if unknown := set(given) - PERSONA_FIELDS:
-        raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
-    knows = given.get("knows", {})
-    manner = given.get("manner", "")
-    turns = given.get("turns", PERSONA_TURNS)
-    if not isinstance(knows, dict) or not all(
-        isinstance(text, str) and text.strip() for text in knows.values()
-    ):
-        raise ValueError(
-            "'user.persona.knows' must be an object of texts that are not blank: topic to what is "
-            "said"
-        )
-    if not isinstance(manner, str):
-        raise ValueError("'user.persona.manner' must be text")
-    if type(turns) is not int:
-        raise ValueError(f"'user.persona.turns' is {turns!r}; it must be a whole number")
-    further = _texts(given.get("further", []), "user.persona.further")
-    if not all(text.strip() for text in further):
-        raise ValueError("'user.persona.further' must be a list of texts that are not blank")
-    intent, query = (_part(given, name, str, "user.persona") for name in ("intent", "query"))
-    return Persona(intent, query, knows, manner, turns, further)
-
-
-def _goal(goal: Mapping[str, Any]) -> Checks | Rubric:
-    if "rubric" not in goal:
-        return Checks(tuple(map(Call.from_json, _part(goal, "checks", list, "goal"))))
-    expected = _part({"expected": [], **goal}, "expected", list, "goal")
-    return Rubric(_texts(goal["rubric"], "goal.rubric"), tuple(map(Call.from_json, expected)))
-
-
-def _limits(given: Mapping[str, Any]) -> Limits:
-    if unknown := set(given) - LIMIT_FIELDS:
-        raise ValueError(f"unknown fields {sorted(unknown)} in 'limits'")
-    if not all(type(value) is int for value in given.values()):
-        raise ValueError("'limits' must be whole numbers")
-    return Limits(**given)
-
-
-def _part(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> Any:
-    """What stands under `key`, which is of that `kind` (a text, a list, an object)."""
-    value = record.get(key)
-    if not isinstance(value, kind):
-        name = f"{inside}.{key}" if inside else key
-        raise ValueError(
-            f"'{name}' must be "
-            f"{'text' if kind is str else 'a list' if kind is list else 'an object'}"
-        )
-    return value
-
-
-def _one(
-    record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str
-) -> dict[str, Any]:
-    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand
-    `beside` one."""
-    part: dict[str, Any] = _part(record, key, dict)
-    named = [name for name in part if beside.get(name) not in part]
-    if len(named) != 1 or named[0] not in kinds:
-        has = ", ".join(map(repr, part)) or "nothing"
-        raise ValueError(f"'{key}' has {has}; it must have one of {', '.join(kinds)}")
-    return part
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    """`value`, a list of texts, which an error calls `name`."""
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError(f"'{name}' must be a list of texts")
-    return tuple(value)
 
 
 def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
@@ -552,11 +482,3 @@ def task_lines(tasks: Iterable[AnyTask]) -> bytes:
     """The JSONL bytes of `tasks`. Keys keep their order: a world may list files in that of its
     state's keys, so sorting them would make another world of a task that has the same id."""
     return b"".join(orjson.dumps(task.as_json()) + b"\n" for task in tasks)
-
-
-def _turn(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ValueError(
-            f"'tools.held_out' has the key {text!r}; it must be a turn number, counted from 0"
-        )
-    return int(text)

@@ -119,13 +119,13 @@ class Wheel:
                 what, where=self.package, remedy="check the network, try again"
             ) from error
         if done.returncode != 0:
-            said = done.stderr.strip().rpartition("\n")[2].strip() or "no message"
+            line = done.stderr.strip().rpartition("\n")[2].strip() or "no message"
             remedy = (
                 f"check the network and pip's index settings, or put {self.file} into that folder "
                 f"yourself"
             )
             raise UserError(
-                f"pip could not fetch {pinned}: {said}", where=str(folder.parent), remedy=remedy
+                f"pip could not fetch {pinned}: {line}", where=str(folder.parent), remedy=remedy
             )
 
 

@@ -13,7 +13,7 @@ from rods.calls import Call, parse_python_call
 from rods.config.operation import base_address
 from rods.environments.base import Environment, Parameter, Tool
 from rods.environments.replay import Replayed
-from rods.errors import Unsupported, UserError
+from rods.errors import Unsupported, UserError, first_fault
 from rods.files import explained, read_regular
 
 _DEPTH = 6  # of references that are written out in a parameter's schema
@@ -66,10 +66,9 @@ class Pinned(BaseModel):
                 else cls.model_validate(fields)
             )
         except ValidationError as error:
-            first = error.errors()[0]
-            what = ": ".join([".".join(map(str, first["loc"])), first["msg"]][not first["loc"] :])
             remedy = f"{cls.page} says what it may hold"
-            raise UserError(what, where=f"environment {name!r}", remedy=remedy) from None
+            where = f"environment {name!r}"
+            raise UserError(first_fault(error), where=where, remedy=remedy) from None
 
     def probe_calls(self) -> tuple[Call, ...] | None:
         return None if self.probes is None else tuple(map(_call, self.probes))
@@ -132,8 +131,8 @@ def tool_of(record: Mapping[str, Any], group: str) -> Tool:
     definitions = schema.get("$defs", {})
     required = schema.get("required", [])
     parameters = []
-    for name, document in schema.get("properties", {}).items():
-        plain = _written_out(document, definitions)
+    for name, value in schema.get("properties", {}).items():
+        plain = _written_out(value, definitions)
         about = plain.pop("description", "")
         default = plain.pop("default", None)
         plain.pop("title", None)

@@ -53,12 +53,12 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     if not train and train_needed:
         remedy = "give at least one batch of training tasks"
         raise UserError("no task has the split 'train'", where=where, remedy=remedy)
-    for name, wanted, tasks_of in (
+    for name, wanted, there in (
         ("train", data.train, train),
         ("held_out", data.held_out, held_out),
     ):
-        if wanted > len(tasks_of):
-            what = f"data.{name} = {wanted}, but there are {len(tasks_of)}"
+        if wanted > len(there):
+            what = f"data.{name} = {wanted}, but there are {len(there)}"
             raise UserError(what, where=where, remedy=f"lower data.{name}")
     return train[: data.train or None] + held_out[: data.held_out or None]
 

@@ -48,7 +48,7 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
         pass
     for view in ("status", "positions", "steps", "funnel", "models", "compare", "logs"):
         yield asked(view)
-    yield (shown := asked("report"))
+    yield (report := asked("report"))
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1
     for step in range(1, latest[1]["last"], stride):
@@ -56,7 +56,7 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
     yield (listed := asked("pool"))
     for state in listed[1]["counts"]:
         yield asked("pool", state=state)
-    tasks = dict.fromkeys(shown[1]["examples"])
+    tasks = dict.fromkeys(report[1]["examples"])
     for variant in listed[1]["variants"]:
         tasks |= dict.fromkeys((variant["task"], variant["seed"]))
     for task in [*tasks, *(dot[0] for dot in latest[1]["dots"] if dot[0] not in tasks)][:TASKS]:

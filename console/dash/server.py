@@ -41,17 +41,17 @@ class Registry:
     """The runs that the page knows, by name, found anew at each listing; followed from the first
     request on."""
 
-    def __init__(self, given: list[Path]) -> None:
-        """`given`: run folders, and folders that hold some. Raises UserError where one is
+    def __init__(self, folders: list[Path]) -> None:
+        """`folders`: run folders, and folders that hold some. Raises UserError where one is
         neither."""
-        self._given = given
+        self._paths = folders
         self._lock = Lock()
         self._followers: dict[Path, Follower] = {}
         self.names()
 
     def names(self) -> dict[str, Path]:
         """As of `find_runs`."""
-        return find_runs(self._given)
+        return find_runs(self._paths)
 
     def listing(self) -> dict[str, Any]:
         """The runs as the page chooses among them."""

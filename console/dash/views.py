@@ -47,7 +47,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
     progress = Progress(follower.path) if follower.sample is None else follower
     with follower.whole() if progress is follower else nullcontext(progress.poll()) as now:
         notes = progress.notes()
-        versions = progress.versions.shown[-VERSIONS:]
+        versions = progress.versions.entries[-VERSIONS:]
         errors = list(follower.errors)
         environments = progress.run.environment_records()[-VERSIONS:]
         costs = {
@@ -80,7 +80,7 @@ def steps(follower: Follower, query: Query) -> dict[str, Any]:
     with follower.whole():
         start, reset = _start(follower, query)
         behind = follower.steps["seq"][start - 1] if start else 0
-        known = -1 if reset else whole(query, "merged", 0) - 1
+        merged = -1 if reset else whole(query, "merged", 0) - 1
         return {
             "cursor": f"{follower.state.attempt}.{follower.steps.last('seq')}",
             "reset": reset,
@@ -95,7 +95,7 @@ def steps(follower: Follower, query: Query) -> dict[str, Any]:
             ),
             "epochs": _thinned(
                 follower.epochs,
-                follower.epochs.behind("epoch", known),
+                follower.epochs.behind("epoch", merged),
                 ("epoch", "step", "stage", *COUNTS),
             ),
         }
@@ -147,12 +147,12 @@ def episodes(follower: Follower, query: Query) -> dict[str, Any]:
     at, steps, kept = kept_rollouts(
         follower, query.get("task", ""), whole(query, "step", 0) or None
     )
-    shown = []
+    rows = []
     for trace, rollouts in kept:
         rollout = {} if rollouts is None else rollouts[trace["rollout"]]
         record = {name: rollout[name] for name in RECORDED if name in rollout}
-        shown.append({**trace, **record})
-    return {"step": at, "steps": steps, "episodes": shown}
+        rows.append({**trace, **record})
+    return {"step": at, "steps": steps, "episodes": rows}
 
 
 def models(follower: Follower, query: Query) -> dict[str, Any]:

@@ -52,11 +52,11 @@ def dash(
     """
     with TemporaryDirectory() as folder:
         recorded = [unpacked(Path(folder))] if example else []
-        shown = [*(runs or ([] if example else [Path("runs")])), *recorded]
+        paths = [*(runs or ([] if example else [Path("runs")])), *recorded]
         if export is None:
-            _serve(Registry(shown), host, port, as_json)
+            _serve(Registry(paths), host, port, as_json)
         else:
-            page, reports = export_page(Registry(shown), export)
+            page, reports = export_page(Registry(paths), export)
             numbers = {name: report["numbers"] for name, report in reports.items()}
             lines = [str(page)]
             for name, report in reports.items():
@@ -82,8 +82,8 @@ def _serve(registry: Registry, host: str, port: int, as_json: bool) -> None:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
         )
     with listening:
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}/?token={token}"
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{listening.getsockname()[1]}/?token={token}"
         print_result(as_json, {"address": address}, address)
         app = application(registry, hosts=hosts, token=token)
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)

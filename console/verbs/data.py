@@ -134,10 +134,10 @@ def add_environment(
     if path.exists() and not replace:
         raise UserError("is there already", where=str(path), remedy="--replace writes over it")
     pairs = {}
-    for option, given in {"env": env, "minted": minted}.items():
-        if wrong := next((entry for entry in given if "=" not in entry), None):
+    for option, entries in {"env": env, "minted": minted}.items():
+        if wrong := next((entry for entry in entries if "=" not in entry), None):
             raise UserError(f"{wrong!r} has no =", where=f"--{option}", remedy="write KEY=VALUE")
-        pairs[option] = dict(entry.split("=", 1) for entry in given)
+        pairs[option] = dict(entry.split("=", 1) for entry in entries)
     fields: dict[str, Any] = {"url": url, "reads": list(reads), "probes": list(probe) or None}
     fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
     own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret)}
@@ -182,7 +182,8 @@ def check_environment(
     name: Name, /, *, tasks: Tasks = None, seconds: Seconds = WORLD_CHECKED, as_json: Json = False
 ) -> int:
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
-    given = [task for task in read_tasks(tasks) if isinstance(task, Task)] if tasks else ()
+    own_tasks = [task for task in read_tasks(tasks) if isinstance(task, Task)] if tasks else ()
     return print_checked(
-        check(name, Environments(), given, seconds=seconds, tell=partial(complain, name)), as_json
+        check(name, Environments(), own_tasks, seconds=seconds, tell=partial(complain, name)),
+        as_json,
     )

@@ -135,20 +135,20 @@ def _life(facts: dict[str, Any]) -> str:
 
 
 def _follow(progress: Progress, as_json: bool) -> None:
-    shown = LiveView(progress, as_json)
+    view = LiveView(progress, as_json)
     events = Events(progress.run.path)
     state = ""
     events.poll()  # what was said before is in logs/
     while state != "finished":
-        now = shown.look()
+        now = view.look()
         for event in events.poll():
             if event.get("level") in GRAVE:
-                shown.say(event_line(event))
+                view.say(event_line(event))
         if (seen := now.condition(progress.process("trainer")["life"])) != state:
             state = seen
             if state == "finished":
-                shown.look(finished=True)
-            shown.say(f"the run is {state}")
+                view.look(finished=True)
+            view.say(f"the run is {state}")
         time.sleep(SECONDS)
 
 

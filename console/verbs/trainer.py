@@ -20,9 +20,6 @@ from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
 
-Required = Annotated[
-    Path, Parameter(name="--config", help="The TOML file of the run's configuration.")
-]
 Weights = Annotated[
     bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")
 ]
@@ -47,24 +44,24 @@ AtStep = Annotated[
 ]
 
 
-def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
+def new(run: RunFolder, /, *, config: ConfigFile, as_json: Json = False) -> None:
     """Create a run folder from a configuration: its identity, its tasks and its random seeds are
     fixed here.
 
     When a run of the same identity is already there, it is left as it is.
     """
-    made = api.open_run(run, config)
+    fresh = api.open_run(run, config)
     print_result(
         as_json,
         {
             "run": str(run),
-            "originals": len(made.training),
-            "held_out": len(made.held_out),
-            "manifest": made.manifest,
+            "originals": len(fresh.training),
+            "held_out": len(fresh.held_out),
+            "manifest": fresh.manifest,
         },
-        f"{run}: {len(made.training)} original tasks, {len(made.held_out)} held out; "
-        f"{_started(made)}",
-        (f"  note: {note}" for note in _notes(made)),
+        f"{run}: {len(fresh.training)} original tasks, {len(fresh.held_out)} held out; "
+        f"{_started(fresh)}",
+        (f"  note: {note}" for note in _notes(fresh)),
     )
 
 
@@ -100,20 +97,20 @@ def fork(
         raise UserError(
             "has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first"
         )
-    made = forked(old, new, read_config(config) if config else None)
+    fresh = forked(old, new, read_config(config) if config else None)
     if newest is not None:
         Checkpoints(new).adopt(newest)
     step = newest.position.step if newest else None
     policy = "" if step is None else f" and the policy of step {step}"
-    tasks = len(made.training)
+    tasks = len(fresh.training)
     result = {
         "run": str(new),
-        "parent": made.manifest["parent"],
+        "parent": fresh.manifest["parent"],
         "tasks": tasks,
         "weights_of_step": step,
     }
     print_result(
-        as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; {_started(made)}"
+        as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; {_started(fresh)}"
     )
 
 
@@ -135,7 +132,7 @@ def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
     """Lets `run` end as a configuration says, or after so many steps; what is different
     (rods.buffers.lifecycle)."""
     if (config is None) == (steps is None):
-        given = (
+        fault = (
             "neither --config nor --steps says"
             if steps is None
             else "both --config and --steps say"
@@ -144,7 +141,7 @@ def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
             "give --steps NUMBER for a run that is there; a new one has training.steps in its "
             "--config FILE"
         )
-        raise UserError(f"{given} how long the run is to be", remedy=remedy)
+        raise UserError(f"{fault} how long the run is to be", remedy=remedy)
     opened = Run.open(run)
     if config is not None:
         return lengthen(opened, read_config(config))
@@ -162,28 +159,28 @@ def merge(
     object with all of them, the counts and the order's hash.
     """
     opened = foreign_trainer.merge(run, epoch=epoch, stage=stage)
-    made = opened.made
+    record = opened.made
     slots = [{"role": role, "task": task.as_json()} for role, task in opened.tasks]
     if as_json:
         facts = {
-            "epoch": made.number,
-            "stage": made.stage,
-            "step": made.step,
-            "recorded": made.recorded,
+            "epoch": record.number,
+            "stage": record.stage,
+            "step": record.step,
+            "recorded": record.recorded,
         }
-        shown = {} if opened.interface is None else {"interface": opened.interface}
+        interface = {} if opened.interface is None else {"interface": opened.interface}
         counted = {
             "reward": opened.reward,
-            "counts": made.counts,
-            "order": made.order_hash,
+            "counts": record.counts,
+            "order": record.order_hash,
             "slots": slots,
         }
-        print_json({**facts, **shown, **counted})
+        print_json({**facts, **interface, **counted})
         return
     for slot in slots:
         print_json(slot)
-    counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())
-    say(f"epoch {made.number}, stage {made.stage}: {counts}", aside=True)
+    counts = ", ".join(f"{count} {name}" for name, count in record.counts.items())
+    say(f"epoch {record.number}, stage {record.stage}: {counts}", aside=True)
 
 
 def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = False) -> None:

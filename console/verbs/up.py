@@ -68,20 +68,20 @@ def up(
         # raised where Python drops what is raised: in a finalizer
         request.asked = Interrupted.latest is not None
         trainer, daemon = children(run, config)
-        shown = LiveView(progress, as_json)
-        supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
+        view = LiveView(progress, as_json)
+        supervisor = Supervisor(trainer, daemon, view.say, lambda: progress.step)
         supervisor.start()
         try:
             while supervisor.poll() and not request.asked:
-                shown.look()
+                view.look()
                 time.sleep(POLL_SECONDS)
             if request.asked:
-                shown.say("stopping both processes…")
+                view.say("stopping both processes…")
         finally:
             supervisor.stop()
-        shown.look(finished=True)
+        view.look(finished=True)
         code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
-        known = {
+        words = {
             EXIT_OK: "the run is finished",
             EXIT_REQUEUE: "stopped; the same command goes on from here",
         }
@@ -89,7 +89,7 @@ def up(
             f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say "
             f"more"
         )
-        shown.say(known.get(code, other))
+        view.say(words.get(code, other))
     return code
 
 

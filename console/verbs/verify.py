@@ -41,9 +41,9 @@ def checked(path: Path, *, replay: bool = False) -> Findings:
         state = read_state(Run.open(path))
         decisions = state.decisions()
         epochs = {
-            made["epoch"]: (made["seq"], made["order"])
-            for made in decisions
-            if made["kind"] == "epoch"
+            decision["epoch"]: (decision["seq"], decision["order"])
+            for decision in decisions
+            if decision["kind"] == "epoch"
         }
         recorded = Checkpoints(path).recorded()
         for name in Checkpoints(path).unreadable():
@@ -147,9 +147,11 @@ def _set_checkpoints_aside(run: Run) -> list[str]:
     state = read_state(run)
     checkpoints = Checkpoints(run.path)
     named = checkpoints.named(state.live)
-    known = [
+    fitting = [
         checkpoint
         for checkpoint in named
         if checkpoint.position.epoch <= state.epoch and checkpoint.intact()
     ]
-    return [path.name for path in checkpoints.set_aside(state.live, known[-1] if known else None)]
+    return [
+        path.name for path in checkpoints.set_aside(state.live, fitting[-1] if fitting else None)
+    ]

@@ -57,7 +57,9 @@ def _fields(kind: type) -> Iterator[str]:
         if name.startswith("_") or name in inherited:
             continue
         default = shown_value(given[name]) if name in given else "required"
-        text = _spelled(declared)
+        # what pydantic asks besides is for whoever reads records
+        text = _spelled(hints[name] if "Annotated[" in str(declared) else declared)
+        text = re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text)
         where = _IN_A_RECORD.match(said[name])
         meaning = said[name][where.end() :] if where else said[name]
         shown = _type(hints[name], text)

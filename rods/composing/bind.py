@@ -170,7 +170,7 @@ class _Binder:
     recipe: Recipe = field(init=False)
     chosen: dict[str, Any] = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
-    made: list[BoundCall] = field(default_factory=list)
+    bound: list[BoundCall] = field(default_factory=list)
     state: dict[str, Any] | None = None  # a snapshot, until the next call
 
     def turn_of(self, number: int, planned: PlannedTurn) -> tuple[BoundCall, ...]:
@@ -206,7 +206,7 @@ class _Binder:
             kind: self.things[kind].value for kind in sorted(self.recipe.needs & self.things.keys())
         }
         self.slots = {}
-        self.made = []
+        self.bound = []
         self.state = None
         for index, step in enumerate(self.recipe.steps):
             flows: dict[str, Flow] = {}
@@ -226,10 +226,10 @@ class _Binder:
                     "vm_exec_failed", f"{call} gave {result.text}", call.name, call=call
                 )
             self.calls.append((call, result))
-            self.made.append(BoundCall(call, result, flows, self.recipe.name, self.slots))
+            self.bound.append(BoundCall(call, result, flows, self.recipe.name, self.slots))
         things: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
-            value, flow = self._value(gift.value, len(self.made), "")
+            value, flow = self._value(gift.value, len(self.bound), "")
             old = self.things.get(kind)
             alone = old is None or old.turn != self.turn or old.value == value
             noun = (
@@ -242,7 +242,7 @@ class _Binder:
             self.things.pop(kind, None)
         self.things |= things
         self.touched |= {kind: thing.value for kind, thing in things.items()}
-        return self.made
+        return self.bound
 
     def _failed(self, type: ErrorType, detail: str, tool: str, **where: Any) -> ComposeError:
         before = [call for call, _ in self.calls]
@@ -255,8 +255,8 @@ class _Binder:
             self._fills(source.slot, step, parameter)
             return self.chosen[source.slot], Flow("user")
         if isinstance(source, FromResult):
-            call = self.made[source.step].call
-            result = self.made[source.step].result
+            call = self.bound[source.step].call
+            result = self.bound[source.step].result
             if (value := source.of(result.value)) is ABSENT:
                 detail = f"{result.text} has nothing at {list(source.path)}"
                 raise ComposeError("param_gen_failed", detail, function=call.name, turn=self.turn)

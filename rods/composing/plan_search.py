@@ -171,7 +171,7 @@ class PlanSample:
                 self.prefix = before
                 after_blank = turn > 0 and counts[turn - 1] == 0
                 chosen = self._turn(recipes, turn, count, after_blank=after_blank) if count else ()
-                if chosen is not None and self._wired(turn):
+                if chosen is not None and self.wired(turn):
                     self.turns.append(chosen)
                     break
             else:
@@ -183,20 +183,19 @@ class PlanSample:
         """What was chosen so far gives."""
         return self.prefix.table
 
-    def _wired(self, turn: int) -> bool:
-        if (wired := self.prefix.wired.get(turn)) is None:
-            wired = self.prefix.wired[turn] = self.wired(turn)
-        return wired
-
     def wired(self, turn: int) -> bool:
         """Whether the edges so far are the wanted ones, but for `spare`, and what later turns take
         up is there."""
         if self.shape.edges is None:
             return True
+        if turn in self.prefix.wired:
+            return self.prefix.wired[turn]
         due = Counter({edge: count for edge, count in self.shape.edges.items() if edge[1] <= turn})
         owed = Counter(edge[0] for edge in self.shape.edges.elements() if edge[0] <= turn < edge[1])
         lost = sum(count for origin, count in owed.items() if not self.table.holds(origin))
-        return edges_apart(due, self.table.edges) + lost <= self.spare
+        wired = edges_apart(due, self.table.edges) + lost <= self.spare
+        self.prefix.wired[turn] = wired
+        return wired
 
     def _turn(
         self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool

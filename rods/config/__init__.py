@@ -236,15 +236,15 @@ def parse_config(values: dict[str, Any], *, where: str) -> Config:
         faults = []
         for fault in error.errors():
             key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
-            said = fault["msg"]
+            what = fault["msg"]
             if fault["type"] == "extra_forbidden":
-                said = f"unknown key{_meant(fault['loc'])}"
+                what = f"unknown key{_meant(fault['loc'])}"
             elif fault["type"] == "value_error":
-                said = said.removeprefix("Value error, ")
+                what = what.removeprefix("Value error, ")
             # there, what was given may be a secret in the wrong place
             elif "endpoints" not in fault["loc"]:
-                said = f"{said}, not {_short(fault['input'])}"
-            faults.append(f"{key}: {said}")
+                what = f"{what}, not {_short(fault['input'])}"
+            faults.append(f"{key}: {what}")
         raise UserError("; ".join(faults), where=where, remedy=remedy) from error
 
 

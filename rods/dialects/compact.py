@@ -71,11 +71,11 @@ class Compact:
         return "tool", error
 
     def write(self, calls: Sequence[Call]) -> str:
-        given = (
+        written = (
             (call, [f"{key}= {_text(value)}" for key, value in call.arguments.items()])
             for call in calls
         )
-        return "\n".join(" ".join([f"! {call.name}", *arguments]) for call, arguments in given)
+        return "\n".join(" ".join([f"! {call.name}", *arguments]) for call, arguments in written)
 
     def answer(self, text: str) -> str:
         return text

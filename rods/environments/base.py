@@ -162,10 +162,10 @@ def parameters(environment: Environment) -> Mapping[str, Any]:
     """What an environment was made from, for the record of a run: its `kind`, and what it was told
     (a command, an address, a file; no secrets). One without a method `parameters` is the Python
     code that its name leads to."""
-    told: Callable[[], Mapping[str, Any]] = getattr(
+    method: Callable[[], Mapping[str, Any]] = getattr(
         environment, "parameters", lambda: {"kind": "python"}
     )
-    return told()
+    return method()
 
 
 def reference(environment: Environment) -> EnvironmentRef:

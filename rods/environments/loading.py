@@ -54,8 +54,8 @@ class Environments(AbstractContextManager["Environments"]):
 
     def _make(self, name: str) -> Environment:
         where = f"environment {name!r}"
-        known = registry.environments()
-        endings = sorted((ending for ending in known if ending[0] in "/."), key=len, reverse=True)
+        makers = registry.environments()
+        endings = sorted((ending for ending in makers if ending[0] in "/."), key=len, reverse=True)
         confined = (
             self.sandbox is not None and name in self.sandbox.environments
         ) or addressed.address_of(name)
@@ -75,9 +75,9 @@ class Environments(AbstractContextManager["Environments"]):
             )
         for ending in endings:
             if name.endswith(ending):
-                environment: Environment = named_function(known[ending], where=where)(name)
+                environment: Environment = named_function(makers[ending], where=where)(name)
                 return environment
-        factory = known.get(name, name)
+        factory = makers.get(name, name)
         if ":" not in factory:
             named = Path(name).suffix or name.endswith("/")
             what = (
@@ -85,7 +85,7 @@ class Environments(AbstractContextManager["Environments"]):
                 if named
                 else "unknown environment"
             )
-            short = ", ".join(key for key in known if key not in endings)
+            short = ", ".join(key for key in makers if key not in endings)
             ways = (
                 f", or what describes one: {', '.join(f'…{ending}' for ending in endings)}"
                 if endings
@@ -99,8 +99,8 @@ class Environments(AbstractContextManager["Environments"]):
             )
         if self.sandbox is not None and name in self.sandbox.environments:
             return self._confine(name, factory)
-        made: Environment = made_by(factory, Environment, where=where)
-        return made
+        own: Environment = made_by(factory, Environment, where=where)
+        return own
 
     def _confine(self, name: str, factory: str, source: str | None = None) -> Environment:
         settings = "operation.sandbox.environments"

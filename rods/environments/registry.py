@@ -69,7 +69,7 @@ def declared(package: str, file: str) -> Mapping[str, dict[str, Any]]:
 
 def having(what: str) -> dict[str, Any]:
     """What each folder that declares `what` says of it, by the folder's name."""
-    return {name: said for name, world in worlds().items() if (said := getattr(world, what))}
+    return {name: value for name, world in worlds().items() if (value := getattr(world, what))}
 
 
 def environments() -> dict[str, str]:
@@ -104,12 +104,12 @@ def without_ending(name: str) -> str:
 def adding(kind: str) -> WorldPackage:
     """Who describes worlds from outside of this kind. Raises UserError, naming the kinds that there
     are."""
-    known = {kind: world for world in worlds().values() for kind in world.kinds}
-    if kind not in known:
+    by_kind = {kind: world for world in worlds().values() for kind in world.kinds}
+    if kind not in by_kind:
         what = f"{kind!r} is no kind of world that is known here"
         raise UserError(
             what,
             where="--kind",
-            remedy=f"use {', '.join(known) or 'none: no such folder is installed'}",
+            remedy=f"use {', '.join(by_kind) or 'none: no such folder is installed'}",
         )
-    return known[kind]
+    return by_kind[kind]

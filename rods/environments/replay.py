@@ -87,14 +87,14 @@ class Replayed:
         return checks(self.inner)
 
     def reset(self, state: Mapping[str, Any] | None) -> "ReplayedWorld":
-        given = dict(state or {})
-        calls = given.pop(CALLS, [])
+        fields = dict(state or {})
+        calls = fields.pop(CALLS, [])
         if not isinstance(calls, list):
             raise ValueError(f"{CALLS!r} of a state is a list of calls")
         if calls and not self.features.fork:
             raise ValueError(f"a state with {CALLS!r} needs an environment that is deterministic")
         lived = tuple(_Lived(Call.from_json(call), None) for call in calls)
-        world = ReplayedWorld(self, given, lived, None)
+        world = ReplayedWorld(self, fields, lived, None)
         world.begin()
         return world
 
@@ -298,8 +298,8 @@ class ReplayedWorld:
         answers = [
             [str(call), result.text, result.error] for call, result in self._answers(live, names)
         ]
-        shown: Callable[[], Any] | None = getattr(live.instance, "look", None)
-        return canonical([answers, _renamed(shown(), names._named) if shown is not None else None])
+        look: Callable[[], Any] | None = getattr(live.instance, "look", None)
+        return canonical([answers, _renamed(look(), names._named) if look is not None else None])
 
     def _using(self, act: Callable[[_Live], T]) -> T:
         """What `act` gives with a world that stands where this one does. One that breaks is
@@ -334,8 +334,8 @@ class ReplayedWorld:
         for lived in self._lived:
             result = live.call(lived.call)
             if lived.digest not in (None, _digest(result)):
-                said = f"{lived.call} answers otherwise when it is repeated: {result.text[:200]!r}"
-                raise BrokenEnvironment(f"{environment.name}: {said}")
+                what = f"{lived.call} answers otherwise when it is repeated: {result.text[:200]!r}"
+                raise BrokenEnvironment(f"{environment.name}: {what}")
         live.lived = self._lived
         return live
 

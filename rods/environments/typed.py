@@ -119,11 +119,11 @@ class TypedEnvironment(Generic[S]):
         self._register(check, self._checks)
         return function
 
-    def _register(self, made: "_TypedTool", known: "dict[str, _TypedTool]") -> None:
-        name = made.document.name
+    def _register(self, tool: "_TypedTool", tools: "dict[str, _TypedTool]") -> None:
+        name = tool.document.name
         if name in self._tools or name in self._checks:
             raise TypeError(f"two tools are called {name}: rename one")
-        known[name] = made
+        tools[name] = tool
 
     @property
     def hash(self) -> str:
@@ -148,14 +148,14 @@ class TypedEnvironment(Generic[S]):
         if state is None:
             return TypedWorld(self, self._state())
         try:
-            made = self._json.validate_json(state_json(state))
+            value = self._json.validate_json(state_json(state))
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
         except ValidationError as error:
             raise ValueError(_faults(error)) from error
-        if unknown := _unknown(state, self._snapshot(made)):
+        if unknown := _unknown(state, self._snapshot(value)):
             raise ValueError(f"unknown field {unknown} in the state")
-        return TypedWorld(self, made)
+        return TypedWorld(self, value)
 
     def _call(self, state: S, call: Call) -> Result:
         if tool := self._tools.get(call.name):
@@ -242,10 +242,10 @@ class _TypedTool:
         return _TypedTool(document, function, adapters, result)
 
     def run(self, state: Any, arguments: Mapping[str, Any]) -> Result:
-        known = self.document.parameters
+        parameters = self.document.parameters
         missing = [
             parameter.name
-            for parameter in known
+            for parameter in parameters
             if parameter.required and parameter.name not in arguments
         ]
         if missing or (unknown := [name for name in arguments if name not in self.arguments]):
@@ -269,19 +269,19 @@ class _TypedTool:
             except RecursionError:
                 return Result(f"{name}: nested too deeply", None, "bounds")
         try:
-            given = self.function(state, **checked)
+            answer = self.function(state, **checked)
         except ToolError as refusal:
             return Result(str(refusal), None, "tool")
-        text = self.result.dump_json(given)
+        text = self.result.dump_json(answer)
         return Result(text.decode(), orjson.loads(text))
 
 
 def _parameter(
-    given: inspect.Parameter, hint: Any, adapter: TypeAdapter[Any], where: str
+    parameter: inspect.Parameter, hint: Any, adapter: TypeAdapter[Any], where: str
 ) -> Parameter:
-    required = given.default is _NOTHING
+    required = parameter.default is _NOTHING
     # `X` of `X | None`
-    if not required and given.default is None and get_origin(hint) in (Union, UnionType):
+    if not required and parameter.default is None and get_origin(hint) in (Union, UnionType):
         hint = Union[tuple(kind for kind in get_args(hint) if kind is not NoneType)]  # noqa: UP007 not known before
         adapter = _adapter(hint, where)
     schema = adapter.json_schema()
@@ -290,7 +290,9 @@ def _parameter(
         raise TypeError(f"{where}: {hint!r} has no single JSON type; {remedy}")
     schema.pop("title", None)
     description = str(schema.pop("description", ""))
-    return Parameter(given.name, schema, description, required, None if required else given.default)
+    return Parameter(
+        parameter.name, schema, description, required, None if required else parameter.default
+    )
 
 
 def _adapter(hint: Any, what: str) -> TypeAdapter[Any]:
@@ -301,22 +303,22 @@ def _adapter(hint: Any, what: str) -> TypeAdapter[Any]:
 
 
 def _faults(error: ValidationError) -> str:
-    told = [
+    faults = [
         (".".join(map(str, fault["loc"])), fault["msg"])
         for fault in error.errors(include_url=False)[:3]
     ]
-    return "; ".join(f"{place}: {what}" if place else what for place, what in told)
+    return "; ".join(f"{place}: {what}" if place else what for place, what in faults)
 
 
-def _unknown(given: Any, known: Any, at: str = "") -> str:
-    """The place of the first key of `given` that its counterpart lacks; empty when there is
+def _unknown(value: Any, counterpart: Any, at: str = "") -> str:
+    """The place of the first key of `value` that its counterpart lacks; empty when there is
     none."""
-    if isinstance(given, Mapping) and isinstance(known, Mapping):
-        if lacking := [key for key in given if key not in known]:
+    if isinstance(value, Mapping) and isinstance(counterpart, Mapping):
+        if lacking := [key for key in value if key not in counterpart]:
             return f"{at}{lacking[0]}"
-        pairs = [(key, item, known[key]) for key, item in given.items()]
-    elif isinstance(given, list) and isinstance(known, list):
-        pairs = [(index, *pair) for index, pair in enumerate(zip(given, known, strict=False))]
+        pairs = [(key, item, counterpart[key]) for key, item in value.items()]
+    elif isinstance(value, list) and isinstance(counterpart, list):
+        pairs = [(index, *pair) for index, pair in enumerate(zip(value, counterpart, strict=False))]
     else:
         return ""
     return next(

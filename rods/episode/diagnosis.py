@@ -32,38 +32,40 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
     that ran into the limit of steps. A turn that was cut by length, broken by the machinery or
     never reached says nothing about it."""
     targets = _Targets(task, environment)
-    shown = _Shown(trace)
+    evidence = _Shown(trace)
     turns: list[_Played] = []
     for number, turn in enumerate(trace.turns):
         if turn.verdict is None and trace.end != "step_limit":
             break
         turns.append(
-            _Played(turn, task.calls[number], targets, shown, turns[-1] if turns else None)
+            _Played(turn, task.calls[number], targets, evidence, turns[-1] if turns else None)
         )
     return tuple(turn.label(turns[number:]) for number, turn in enumerate(turns, start=1))
 
 
 class _Played:
-    """One turn, the next of those that `shown` is asked about, and what its evidence says. `last`:
-    the turn before."""
+    """One turn, the next of those that `evidence` is asked about, and what it says. `last`: the
+    turn before."""
 
     def __init__(
         self,
         turn: TurnTrace,
         expected: Sequence[Call],
         targets: "_Targets",
-        shown: "_Shown",
+        evidence: "_Shown",
         last: "_Played | None",
     ) -> None:
         self.turn = turn
         self.expected = expected
         self.targets = targets
-        self.shown = shown
+        self.evidence = evidence
         self.last = last
         self.calls = turn.pairs
         # for each call, how much had been shown before its reply
         self.before = [
-            known for step, known in zip(turn.steps, shown.before, strict=False) for _ in step.calls
+            count
+            for step, count in zip(turn.steps, evidence.before, strict=False)
+            for _ in step.calls
         ]
         self.wrong = turn.verdict is not None and not turn.verdict.state
         # whether the state was as expected before the turn
@@ -97,7 +99,7 @@ class _Played:
             return "invalid_tool_call"
         if not self.calls:
             return "empty_turn_model_response" if self.expected else "correct_abstention"
-        if any(self._breaks_document(place) and not self._put_right(place) for place in places):
+        if any(map(self._mismatched, places)):
             return "argument_mismatch"
         if not self.expected:
             return "spurious_tool_call"
@@ -124,8 +126,8 @@ class _Played:
             return False
         if not self.right or call not in self.expected:
             return True
-        made = [earlier for earlier, _ in self.calls[:place]]
-        return any(earlier not in made for earlier in self.expected[: self.expected.index(call)])
+        before = [earlier for earlier, _ in self.calls[:place]]
+        return any(earlier not in before for earlier in self.expected[: self.expected.index(call)])
 
     def _not_executed(self) -> Iterator[bool]:
         """For each reply that could not be parsed, and each call of a tool that is not there,
@@ -145,20 +147,17 @@ class _Played:
         after = (self.calls[at][0] for at in self.ran if at >= place)
         return not self.lacking or (not any(map(meant, self.lacking)) and any(map(meant, after)))
 
-    def _breaks_document(self, place: int) -> bool:
-        """Whether the arguments break the tool's document, as the environment says or its
-        schema."""
+    def _mismatched(self, place: int) -> bool:
+        """Whether the arguments break the tool's document, as the environment says or its schema,
+        and the turn failed by this call: it was not made good in the turn, and not all was done
+        that was due."""
         call, result = self.calls[place]
-        return call not in self.expected and (
-            result.error in WRONG_ARGUMENTS or not self.targets.fits(call)
-        )
-
-    def _put_right(self, place: int) -> bool:
-        """Whether the turn did not fail by this call: all was done that was due, or it was made
-        good in the turn."""
-        return bool(self.expected and not self.lacking) or self._made_good(
-            place, self.calls[place + 1 :]
-        )
+        if call in self.expected or (
+            result.error not in WRONG_ARGUMENTS and self.targets.fits(call)
+        ):
+            return False
+        done = self.expected and not self.lacking
+        return not done and not self._made_good(place, self.calls[place + 1 :])
 
     def _made_good(self, place: int, after: Iterable[tuple[Call, Result]]) -> bool:
         """Whether one of the calls `after` it succeeded in its place: of the same tool, and what
@@ -186,9 +185,9 @@ class _Played:
         if not due or place in self.ran or result.error in NOT_THERE:
             return False
         # what is due in a later turn, and is not lacking here, makes nothing good
-        more = [(turn, made) for turn in later for made in turn.calls]
+        more = [(turn, pair) for turn in later for pair in turn.calls]
         own = [
-            made for turn, made in more if made[0] in self.lacking or made[0] not in turn.expected
+            pair for turn, pair in more if pair[0] in self.lacking or pair[0] not in turn.expected
         ]
         return not self._made_good(place, self.calls[place + 1 :] + own)
 
@@ -201,7 +200,7 @@ class _Played:
             for at in self.extra
             for value in self._aims(self.calls[at][0]) - truths
         )
-        return any(before and not self.shown.contains(value, before) for before, value in aimed)
+        return any(before and not self.evidence.contains(value, before) for before, value in aimed)
 
     def _aims(self, call: Call) -> frozenset[str | int]:
         return self.targets.of(call, self._outputs)
@@ -241,9 +240,9 @@ class _Targets:
         listed = {
             name for name, one in self._checkers.get(call.name, {}).items() if options(one.schema)
         }
-        given = [(name, value) for name, value in call.arguments.items() if name not in listed]
+        pairs = [(name, value) for name, value in call.arguments.items() if name not in listed]
         return frozenset(
-            value for name, whole in given for _, value in leaves(whole) if named(name, value)
+            value for name, whole in pairs for _, value in leaves(whole) if named(name, value)
         )
 
     def fits(self, call: Call) -> bool:
@@ -254,8 +253,10 @@ class _Targets:
         required = {
             parameter.name for parameter in self._tools[call.name].parameters if parameter.required
         }
-        known = required <= call.arguments.keys() <= checkers.keys()
-        return known and all(checkers[name].fits(value) for name, value in call.arguments.items())
+        complete = required <= call.arguments.keys() <= checkers.keys()
+        return complete and all(
+            checkers[name].fits(value) for name, value in call.arguments.items()
+        )
 
     def reads(self, call: Call) -> bool:
         """Whether the document of its tool says that no call changes the state."""
@@ -266,9 +267,9 @@ class _Targets:
         """The texts that the ground truth gives to each argument of each tool."""
         found: dict[tuple[str, str], set[str]] = defaultdict(set)
         for call in chain(*self._task.calls):
-            for argument, given in call.arguments.items():
+            for argument, whole in call.arguments.items():
                 found[call.name, argument] |= {
-                    value for _, value in leaves(given) if isinstance(value, str)
+                    value for _, value in leaves(whole) if isinstance(value, str)
                 }
         return found
 
@@ -295,10 +296,10 @@ class _Shown:
         own = written[len(written) - len(steps) :] if len(written) >= len(steps) else []
         at = 0
         for step, place in zip(steps, own, strict=False):
-            said = (
+            contents = (
                 message.content for message in trace.messages[at:place] if message.role != "system"
             )
-            self._texts += [cache(partial(Text.of, content)) for content in said]
+            self._texts += [cache(partial(Text.of, content)) for content in contents]
             before.append(len(self._texts))
             self._texts += [cache(partial(Text.shown, result.text)) for result in step.results]
             at = place + 1
@@ -326,7 +327,7 @@ def _checkers(environment: Environment) -> Mapping[str, Mapping[str, Checker]]:
     """What the documents of an environment's tools ask of each argument."""
     tools = environment.tools().items()
     return {
-        name: {given.name: Checker(limits(given)) for given in tool.parameters}
+        name: {parameter.name: Checker(limits(parameter)) for parameter in tool.parameters}
         for name, tool in tools
     }
 

@@ -101,8 +101,8 @@ class Running:
                 request = self.engine.send(answer)
                 while not isinstance(request, engine.NeedText):
                     with self._guarded():
-                        given = self._answer(request)
-                    request = self.engine.send(given)
+                        reply = self._answer(request)
+                    request = self.engine.send(reply)
                 return request
         except StopIteration as stop:
             trace: engine.Trace = stop.value

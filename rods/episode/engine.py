@@ -7,14 +7,17 @@ on a turn (`NeedVerdict`), or what the whole episode earned (`NeedOutcome`). A d
 unknown tools and runaway steps become observations or named ends."""
 
 import itertools
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from rods.calls import Call
 from rods.conversations import Limits, Persona, Script
 from rods.dialects import Dialect
 from rods.environments.base import Environment, Result, Tool
+from rods.errors import first_fault
 from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
 from rods.observations import known
@@ -143,15 +146,6 @@ class StepTrace:
         results = [{"text": result.text, "error": result.error} for result in self.results]
         return {"text": self.text, "calls": calls, "results": results, "error": self.error, **more}
 
-    @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "StepTrace":
-        calls = tuple(Call.from_json(call) for call in record["calls"])
-        results = tuple(
-            Result(result["text"], error=result["error"]) for result in record["results"]
-        )
-        in_call = record.get("in_call", False)
-        return StepTrace(record["text"], calls, results, record["error"], in_call)
-
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
@@ -169,11 +163,6 @@ class TurnTrace:
     def as_json(self) -> dict[str, Any]:
         verdict = None if self.verdict is None else asdict(self.verdict)
         return {"verdict": verdict, "steps": [step.as_json() for step in self.steps]}
-
-    @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "TurnTrace":
-        verdict = None if record["verdict"] is None else Verdict(**record["verdict"])
-        return TurnTrace(tuple(StepTrace.from_json(step) for step in record["steps"]), verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +190,7 @@ class Trace:
         return int(self.resolved == self.expected)
 
     def as_json(self) -> dict[str, Any]:
-        told = {
+        fields = {
             "task": self.task,
             "end": self.end,
             "expected": self.expected,
@@ -210,28 +199,19 @@ class Trace:
         outcome = known(outcome=None if self.outcome is None else asdict(self.outcome))
         turns = [turn.as_json() for turn in self.turns]
         messages = [asdict(message) for message in self.messages]
-        return {**told, **outcome, "turns": turns, "messages": messages}
+        return {**fields, **outcome, "turns": turns, "messages": messages}
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "Trace":
+    def from_json(record: Any) -> "Trace":
         """What `as_json` has written; results have their texts alone. Raises ValueError for
         anything else."""
         try:
-            outcome = record.get("outcome")
-            turns = tuple(map(TurnTrace.from_json, record["turns"]))
-            messages = tuple(
-                Message(message["role"], message["content"]) for message in record["messages"]
-            )
-            earned = (
-                None
-                if outcome is None
-                else Outcome(outcome["passed"], outcome["of"], tuple(outcome["notes"]))
-            )
-            return Trace(record["task"], turns, record["end"], record["expected"], messages, earned)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"a trace lacks or misshapes {error}") from error
+            return _TRACES.validate_python(record)
+        except ValidationError as error:
+            raise ValueError(f"no trace: {first_fault(error)}") from None
 
 
+_TRACES = TypeAdapter(Trace)
 Request = NeedText | NeedCalls | NeedUser | NeedVerdict | NeedOutcome
 Answer = Reply | Sequence[Result] | str | Verdict | Outcome | None
 
@@ -264,8 +244,8 @@ class Episode:
         task = self.task
         dialect = self.dialect
         documented = self._documents(task.tools_at(0))
-        told = "\n\n".join(text for text in (task.system, self.interface.guidelines()) if text)
-        self._messages.append(Message("system", dialect.system(documented, told)))
+        guidance = "\n\n".join(text for text in (task.system, self.interface.guidelines()) if text)
+        self._messages.append(Message("system", dialect.system(documented, guidance)))
         if isinstance(task, OpenTask):
             return (yield from self._whole(task))
         assert isinstance(task, Task)
@@ -341,7 +321,7 @@ class Episode:
         """The user turn `turn`. Returns None when the policy answered, else why the episode is
         over. Calls beyond the conversation's limit are not carried out."""
         dialect = self.dialect
-        shown = self._shown(turn)
+        view = self._shown(turn)
         limits = self._limits
         for _ in range(self.max_steps):
             if self._no_replies_left():
@@ -357,7 +337,7 @@ class Episode:
             if parsed.error is not None:
                 steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
                 self._messages.append(
-                    Message(*dialect.complaint(self.interface.complaint(shown, parsed.error)))
+                    Message(*dialect.complaint(self.interface.complaint(view, parsed.error)))
                 )
                 continue
             no_tools_left = limits is not None and self._tool_turns == limits.tool_turns
@@ -365,7 +345,7 @@ class Episode:
                 steps.append(StepTrace(reply.text))
                 return "step_limit" if parsed.calls else None
             self._tool_turns += 1
-            visible = [not self.visible_only or call.name in shown.tools for call in parsed.calls]
+            visible = [not self.visible_only or call.name in view.tools for call in parsed.calls]
             asked = tuple(itertools.compress(parsed.calls, visible))
             answers = iter((yield NeedCalls(asked, tuple(self._said))) if asked else ())
             results = tuple(
@@ -379,17 +359,17 @@ class Episode:
                 return "infrastructure"
             seen: list[Result] = []
             for call, result in zip(parsed.calls, results, strict=True):
-                seen.append(self.interface.observation(shown, call, result))
+                seen.append(self.interface.observation(view, call, result))
                 self._results.append((call, result))
             self._messages.append(Message(*dialect.observation(parsed.calls, seen)))
         return "step_limit"
 
 
-def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, str]:
-    """What the user says after `said`; empty where the conversation is over."""
+def _next_text(user: Script | Persona, exchange: Exchange) -> Generator[Request, Any, str]:
+    """What the user says after `exchange`; empty where the conversation is over."""
     if isinstance(user, Script):
-        return user.texts[len(said)] if len(said) < len(user.texts) else ""
-    if len(said) == user.turns:
+        return user.texts[len(exchange)] if len(exchange) < len(user.texts) else ""
+    if len(exchange) == user.turns:
         return ""
-    text: str = yield NeedUser(tuple(said))
+    text: str = yield NeedUser(tuple(exchange))
     return text

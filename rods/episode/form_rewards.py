@@ -88,14 +88,14 @@ def toolrl(trace: Trace, truth: Truth) -> float:
     return form + 6 * matched / most - 3
 
 
-def _matched(made: Sequence[Call], expected: Sequence[Call]) -> float:
+def _matched(calls: Sequence[Call], expected: Sequence[Call]) -> float:
     """R of one turn. Each expected call takes, in order, the best of the calls of its tool that are
     left."""
-    named = Counter(call.name for call in made)
+    named = Counter(call.name for call in calls)
     wanted = Counter(call.name for call in expected)
     either = (named | wanted).total()
     total = (named & wanted).total() / either if either else 1.0
-    left = list(made)
+    left = list(calls)
     for call in expected:
         rivals = [other for other in left if other.name == call.name]
         if rivals:

@@ -17,17 +17,17 @@ NOTHING_TO_ADD = "I have nothing to add to that."  # to a question about nothing
 SAID_ALREADY = "As I said:"
 
 
-def procedural_user(persona: Persona, said: Exchange) -> str:
+def procedural_user(persona: Persona, exchange: Exchange) -> str:
     """What a user without a model says next. A topic is named by a text that has all words of it,
     in whatever form."""
-    answer = said[-1][1]
+    answer = exchange[-1][1]
     if "?" not in answer:
-        made = {text for text, _ in said}
-        return next((text for text in persona.further if text not in made), "")
+        earlier = {text for text, _ in exchange}
+        return next((text for text in persona.further if text not in earlier), "")
     if not (topics := named(persona, answer)):
         return NOTHING_TO_ADD
     texts = " ".join(persona.knows[topic] for topic in topics)
-    return f"{SAID_ALREADY} {texts}" if any(texts in text for text, _ in said) else texts
+    return f"{SAID_ALREADY} {texts}" if any(texts in text for text, _ in exchange) else texts
 
 
 def named(persona: Persona, text: str) -> list[str]:

@@ -61,9 +61,9 @@ def missing(
 
 
 class AbstentionTurn:
-    """The turn `turn`, whose request was made in vain in the turn before it: its `calls`, and the
-    texts `before`, the calls `made` and their `outputs` until then. `tools` are visible in the turn
-    without calls."""
+    """The turn `turn`, whose request was made in vain in the turn before it: its `calls`, and until
+    then the texts `before`, the `earlier` calls and their `outputs`. `tools` are visible in the
+    turn without calls."""
 
     def __init__(self, environment: Environment, task: Task, results: Results, turn: int) -> None:
         self.environment = environment
@@ -72,7 +72,7 @@ class AbstentionTurn:
         self.turn = turn
         self.calls = task.calls[turn]
         self.before = [Text.of(text) for text in task.script[:turn]]
-        self.made = [call for calls in task.calls[:turn] for call in calls]
+        self.earlier = [call for calls in task.calls[:turn] for call in calls]
         self.outputs = [
             self._output(number, at)
             for number in range(turn)
@@ -170,7 +170,7 @@ class AbstentionTurn:
             elif shows(
                 environment,
                 task.state,
-                self.made,
+                self.earlier,
                 task.script[: self.turn],
                 self.tools,
                 name,
@@ -235,16 +235,16 @@ class _Search:
         call = served.calls[place]
         self.tools = served.tools
         self.snapshots = served.environment.features.snapshot
-        self.known = KnownValues()
-        self.known.add_all(call.arguments.items())
+        self.pool = KnownValues()
+        self.pool.add_all(call.arguments.items())
         for number in range(turn + 1):
-            self.known.add_text(task.script[number])
+            self.pool.add_text(task.script[number])
             for index, earlier in enumerate(task.calls[number][: None if number < turn else place]):
-                self.known.add_all(
+                self.pool.add_all(
                     (*earlier.arguments.items(), *leaves(served.results[number][index].value))
                 )
         for later in served.calls[place:]:
-            self.known.add_all(later.arguments.items())
+            self.pool.add_all(later.arguments.items())
         self.world = world_before(served.environment, task, turn, place)
         self.target = self.world.fork()
         self.wanted = _information(call, self.target.call(call))
@@ -254,13 +254,13 @@ class _Search:
         """The first way found, as text; "" where there is none."""
         if self.reads and not self.wanted:
             return ""
-        first = list(attempts(self.world, plausible(self.tools, self.known, FIRST)))
+        first = list(attempts(self.world, plausible(self.tools, self.pool, FIRST)))
         for tried in first:
             if self._does(tried):
                 return str(tried.call)
         for tried in self._near(first):
             pool = KnownValues()
-            pool.add_all((*leaves(tried.result.value), *self.known.values))
+            pool.add_all((*leaves(tried.result.value), *self.pool.values))
             for second in attempts(tried.world, plausible(self.tools, pool, SECOND)):
                 if self._does(second, tried):
                     return f"{tried.call}, {second.call}"

@@ -49,7 +49,9 @@ class ReferencePolicy:
             ]
         heard = Text.of(
             "\n".join(
-                said.content for said in need.messages if said.role not in ("system", "assistant")
+                message.content
+                for message in need.messages
+                if message.role not in ("system", "assistant")
             )
         )
         texts = self.user.turns - need.turn - 1  # that the user may still say
@@ -70,6 +72,6 @@ class ReferencePolicy:
             self.questions += 1
             self.asked.update(topics)
             return Reply(self.dialect.answer(f"Could you tell me about {'; '.join(topics)}?"))
-        said = " ".join(["That is done.", *self.report])
+        message = " ".join(["That is done.", *self.report])
         self.report = []
-        return Reply(self.dialect.answer(said))
+        return Reply(self.dialect.answer(message))

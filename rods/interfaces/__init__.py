@@ -109,7 +109,7 @@ def next_inputs(
         name: layer.inputs(folds.get(name), opened.get(name))
         for name, layer in INTERFACES.providers().items()
     }
-    return {name: given for name, given in inputs.items() if given is not None}
+    return {name: value for name, value in inputs.items() if value is not None}
 
 
 def beside(result: Result, text: str) -> Result:

@@ -59,16 +59,16 @@ class Advice(NamedTuple):
 def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
     """Each argument that breaks the document of `tool`; none where all of them keep to it."""
     faults: list[Misuse] = []
-    known = {parameter.name: parameter for parameter in tool.parameters}
-    for unknown in arguments.keys() - known.keys():
+    parameters = {parameter.name: parameter for parameter in tool.parameters}
+    for unknown in arguments.keys() - parameters.keys():
         name = unknown[:LONGEST]
-        close = named(alike(name, [free for free in known if free not in arguments]))
-        takes = f"it takes {named(known)}" if known else "it takes none"
+        close = named(alike(name, [free for free in parameters if free not in arguments]))
+        takes = f"it takes {named(parameters)}" if parameters else "it takes none"
         sentence = f"`{tool.name}` has no argument `{name}`; " + (
             f"did you mean {close}?" if close else f"{takes}."
         )
         faults.append(Misuse(sentence, "unknown_argument", f"no {name}"))
-    for name, parameter in known.items():
+    for name, parameter in parameters.items():
         if name not in arguments:
             if parameter.required:
                 faults.append(
@@ -83,10 +83,10 @@ def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
 def alike(name: str, others: Iterable[str]) -> list[str]:
     """At most `MOST` of `others` that are spelled like `name` or share a word with it, the likest
     first."""
-    known = list(others)
-    close = difflib.get_close_matches(name[:LONGEST], known, MOST)
+    names = list(others)
+    close = difflib.get_close_matches(name[:LONGEST], names, MOST)
     words = set(stems(name[:LONGEST]))
-    shared = {other: len(words.intersection(stems(other))) for other in known if other not in close}
+    shared = {other: len(words.intersection(stems(other))) for other in names if other not in close}
     sharing = sorted(
         (other for other, count in shared.items() if count),
         key=lambda other: (-shared[other], other),
@@ -176,57 +176,57 @@ def dependencies(environment: Environment) -> Dependencies:
                     suppliers = list(givers[source.kind])
                 for place in (step.tool, parameter), (tools[step.tool].group, parameter):
                     by_place[place].update(suppliers)
-    known = {
+    suppliers_by_place = {
         (tool.name, parameter): tuple(sorted(counts, key=lambda name: (-counts[name], name)))
         for tool in tools.values()
         for parameter in tool.parameter_names
         if (counts := by_place.get((tool.name, parameter)) or by_place.get((tool.group, parameter)))
     }
-    return Dependencies(known, catalogue.lookups)
+    return Dependencies(suppliers_by_place, catalogue.lookups)
 
 
-def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
+def lookups(view: Shown, call: Call, refusal: str) -> list[Advice]:
     """One for each argument that should perhaps have been looked up: tools that supply it are
     visible, and no call so far has returned its value. Where the refusal speaks of some arguments,
     only these; at most two. In few words it is the argument, not the tool: in so few it would be
     the next call (002 Appendix D.3)."""
     if not LACKING.search(refusal):
         return []
-    known = dependencies(shown.environment).suppliers
+    suppliers = dependencies(view.environment).suppliers
     returned = [
-        Output((0, place), made, result) for place, (made, result) in enumerate(shown.results)
+        Output((0, place), earlier, result) for place, (earlier, result) in enumerate(view.results)
     ]
     lookable: dict[str, list[str]] = {}
     for name, value in call.arguments.items():
         tools = [
             tool
-            for tool in known.get((call.name, name), ())
-            if tool in shown.tools and tool != call.name
+            for tool in suppliers.get((call.name, name), ())
+            if tool in view.tools and tool != call.name
         ]
         if tools and not any(
             output.brought(name, value) or output.mentions(value) for output in returned
         ):
             lookable[name] = tools[:MOST]
-    tool = shown.tools[call.name]
+    tool = view.tools[call.name]
     blamed = (
         _spoken_of(tool, call, refusal, beside=tool)
         or _spoken_of(tool, call, refusal)
         or list(lookable)
     )
     due = [name for name in blamed if name in lookable]
-    told = "may be a value that has to be looked up or made first"
+    why = "may be a value that has to be looked up or made first"
     return [
-        Advice(f"`{name}` {told}: see {named(lookable[name])}.", f"look up {name}")
+        Advice(f"`{name}` {why}: see {named(lookable[name])}.", f"look up {name}")
         for name in due[:2]
     ]
 
 
-def constraints(shown: Shown, call: Call, refusal: str) -> list[Advice]:
+def constraints(view: Shown, call: Call, refusal: str) -> list[Advice]:
     """What the document says of the argument that the refusal speaks of, where it says that it is
     wrong."""
     if not WRONG.search(refusal):
         return []
-    tool = shown.tools[call.name]
+    tool = view.tools[call.name]
     about = {parameter.name: parameter.description for parameter in tool.parameters}
     spoken = [name for name in _spoken_of(tool, call, refusal, beside=tool) if about.get(name)]
     return [
@@ -249,8 +249,10 @@ def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None)
         return by_value
     if beside is not None:
         words -= _vocabulary(beside.name, beside.summary)
-    given = [parameter for parameter in tool.parameters if parameter.name in call.arguments]
-    documents = {parameter.name: f"{parameter.name} {parameter.description}" for parameter in given}
+    parameters = [parameter for parameter in tool.parameters if parameter.name in call.arguments]
+    documents = {
+        parameter.name: f"{parameter.name} {parameter.description}" for parameter in parameters
+    }
     shared = {
         name: len(words.intersection(stems(document))) for name, document in documents.items()
     }
@@ -258,11 +260,11 @@ def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None)
     return [name for name, count in shared.items() if count == most] if most else []
 
 
-def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
+def related(view: Shown, call: Call, refusal: str) -> list[Advice]:
     """The other tools of the call's class that speak of the same as the refusal, if they are few.
     Where something is lacking, these are tools that look for it."""
-    tool = shown.tools[call.name]
-    readers = dependencies(shown.environment).readers
+    tool = view.tools[call.name]
+    readers = dependencies(view.environment).readers
     lacking = bool(readers and LACKING.search(refusal))
     words = set(stems(LOG_IN.sub("login", refusal))) - NOISE
     words -= {word for value in call.arguments.values() for word in stems(str(value))}
@@ -271,7 +273,7 @@ def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
         words -= set(stems(call.name))
     others = [
         other
-        for other in shown.tools.values()
+        for other in view.tools.values()
         if other.group == tool.group and other.name != tool.name
     ]
     if lacking:

@@ -67,13 +67,13 @@ class CallTally:
 
     def usage(self, request: Request, completion: Completion | None, outcome: str) -> Usage:
         """The call as it ended."""
-        said = completion or Completion("", "empty", "", self.backbone)
+        answer = completion or Completion("", "empty", "", self.backbone)
         waited = time.monotonic() - self.began - self.last
         account = request.account.name if request.account else ""
         cost = (
-            said.model,
-            said.tokens_in,
-            said.tokens_out,
+            answer.model,
+            answer.tokens_in,
+            answer.tokens_out,
             self.last,
             waited,
             max(0, self.sent - 1),
@@ -84,7 +84,7 @@ class CallTally:
             outcome,
             self.backbone,
             *cost,
-            said.constrained,
+            answer.constrained,
             request.template,
             account,
         )
@@ -177,10 +177,10 @@ class Backbone:
         self._headers = {"Content-Type": "application/json", **key.headers()}
 
     def _set_servers(self, bases: list[str]) -> bool:
-        known = {server.base: server for server in self.servers}
-        if not bases or list(known) == bases:
+        by_base = {server.base: server for server in self.servers}
+        if not bases or list(by_base) == bases:
             return False
-        self.servers = [known.get(base) or Server(base) for base in dict.fromkeys(bases)]
+        self.servers = [by_base.get(base) or Server(base) for base in dict.fromkeys(bases)]
         return True
 
     async def ask(self, request: Request, call: CallTally) -> Completion:
@@ -223,21 +223,21 @@ class Backbone:
 
     async def _ask(self, request: Request, call: CallTally, *, constrained: bool) -> Completion:
         body = self._body(request, constrained=constrained)
-        known = Completion("", "context", self.settings.model, self.name, retries=call.sent - 1)
+        blank = Completion("", "context", self.settings.model, self.name, retries=call.sent - 1)
         began = time.monotonic()
         status, headers, content = await self._post(wire.path(request), body, call)
         seconds = time.monotonic() - began
         if status != 200:
             if status in (400, 413, 422) and wire.no_room(content):
-                return known
-            said = wire.complaint(content, self.key)
+                return blank
+            words = wire.complaint(content, self.key)
             if request.texts and status in (404, 405, 501):  # a server of chats, which does well
                 raise RequestRefused(
-                    f"endpoint {self.name} offers no embeddings: HTTP {status}: {said}"
+                    f"endpoint {self.name} offers no embeddings: HTTP {status}: {words}"
                 )
-            raise self._complaint(status, said, headers)
+            raise self._complaint(status, words, headers)
         sent = replace(
-            known, tokens_in=len(body) // wire.CHARACTERS_A_TOKEN, constrained=constrained
+            blank, tokens_in=len(body) // wire.CHARACTERS_A_TOKEN, constrained=constrained
         )
         try:
             if request.texts:
@@ -247,8 +247,8 @@ class Backbone:
             kind = self.key.complaint(headers.get("Content-Type", "no content type"))
             raise Failure(f"answered with {kind}: {error}", taken=True) from None
 
-    def _complaint(self, status: int, said: str, headers: Any) -> Exception:
-        what = f"HTTP {status}: {said}"
+    def _complaint(self, status: int, words: str, headers: Any) -> Exception:
+        what = f"HTTP {status}: {words}"
         if status in (408, 429) or status >= 500:
             after = _retry_after(headers.get("Retry-After"))
             # it was not this call that anything broke over
@@ -293,9 +293,9 @@ class Backbone:
                 if late
                 else reason(error, self.key)
             )
-            said = f"{server.base}: {what}"
+            text = f"{server.base}: {what}"
             raise Failure(
-                said, busy=late and taken, lost=not (late and taken), taken=taken
+                text, busy=late and taken, lost=not (late and taken), taken=taken
             ) from None
         finally:
             server.in_flight -= 1

@@ -241,7 +241,7 @@ class Client:
             completion = await backbone.ask(request, call)
         except Failure as failure:
             if failure.busy:
-                backbone.slots.overloaded()
+                backbone.slots.ended(busy=True)
             if failure.refusal:
                 self._blame(backbone, call, failure)
             if failure.alive:
@@ -262,7 +262,7 @@ class Client:
             call.spent += call.last
             backbone.circuit.leave(trial)
         if completion.finish != "context":
-            backbone.slots.succeeded()
+            backbone.slots.ended(busy=False)
         self._reached(backbone, began)
         return completion
 
@@ -280,7 +280,7 @@ class Client:
         if (failure.lost or failure.refusal) and await backbone.reload():
             return
         wait = 0.0
-        if backbone.circuit.closed:
+        if backbone.circuit.down_since is None:
             wait = random.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(call.failures, 10)))
             wait = max(wait, failure.after or 0.0)
             call.failures += 1

@@ -58,11 +58,11 @@ class Key:
         """What authorises a request."""
         return {"Authorization": f"Bearer {self._value}"} if self._value else {}
 
-    def heard(self, said: str | bytes, most: int) -> str:
+    def heard(self, words: str | bytes, most: int) -> str:
         """What a server has said, fit for being kept and shown: Unicode without the key and those
         that this process has read, also as JSON or Python quote them, of at most `most` characters,
         the last of which then is an ellipsis."""
-        text = valid_unicode(said) if isinstance(said, str) else said.decode(errors="replace")
+        text = valid_unicode(words) if isinstance(words, str) else words.decode(errors="replace")
         for value in {self._value, *_known} - {""}:
             for form in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
                 text = text.replace(form, "***")
@@ -73,9 +73,9 @@ class Key:
         by others."""
         return bool(self._value) and self._value[:SHORTEST_KEY] in text.replace(self._value, "")
 
-    def complaint(self, said: str | bytes) -> str:
+    def complaint(self, words: str | bytes) -> str:
         """The same in a line of at most `MOST_COMPLAINT` characters."""
-        return self.heard(" ".join(self.heard(said, MOST_READ).split()), MOST_COMPLAINT)
+        return self.heard(" ".join(self.heard(words, MOST_READ).split()), MOST_COMPLAINT)
 
 
 async def read_key(endpoint: Endpoint) -> Key:

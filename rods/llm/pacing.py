@@ -63,16 +63,9 @@ class Limiter:
         self.held -= 1
         self._hand_out()
 
-    def succeeded(self) -> None:
-        """A call was answered."""
-        self._count()
-
-    def overloaded(self) -> None:
-        """The server was too busy for a call."""
-        self._busy += 1
-        self._count()
-
-    def _count(self) -> None:
+    def ended(self, *, busy: bool) -> None:
+        """A call was answered, or the server was too busy for it."""
+        self._busy += busy
         self._ended += 1
         if self._ended < int(self.limit):
             return
@@ -114,10 +107,6 @@ class Circuit:
         self._next_trial = 0.0
         self._trial = False  # a call is trying
         self._changed = asyncio.Event()
-
-    @property
-    def closed(self) -> bool:
-        return self.down_since is None
 
     @property
     def able(self) -> bool:

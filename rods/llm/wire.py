@@ -155,15 +155,15 @@ def decode_embeddings(
 def complaint(body: bytes, key: Key = NO_KEY) -> str:
     """What a reply with an error status says, in a line without `key`."""
     try:
-        said = _read(body, key)
+        value = _read(body, key)
     except NotAnAnswer:
         return key.complaint(body)
     for name in ("error", "message", "detail"):
-        if isinstance(said, dict) and name in said:
-            said = said[name]
+        if isinstance(value, dict) and name in value:
+            value = value[name]
     try:
         return key.complaint(
-            said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         )
     except RecursionError:
         return "an object too deep to be shown"
@@ -178,7 +178,7 @@ def no_room(body: bytes) -> bool:
         reply = None
     error = reply.get("error", reply) if isinstance(reply, dict) else None
     kinds = [error.get(key) for key in ("type", "code")] if isinstance(error, dict) else []
-    return any(_NO_ROOM.search(said) for said in (complaint(body), *kinds) if isinstance(said, str))
+    return any(_NO_ROOM.search(text) for text in (complaint(body), *kinds) if isinstance(text, str))
 
 
 def _text(content: Any) -> str:

@@ -113,7 +113,7 @@ def test_held_out_tools_appear_in_their_turn():
 @pytest.mark.parametrize(
     ("edit", "complaint"),
     [
-        (lambda r: r.update(typ="x"), "unknown fields ['typ']"),
+        (lambda r: r.update(typ="x"), "typ: is no known field"),
         (lambda r: r.update(schema=2), "schema"),
         (lambda r: r.update(type="easy"), "type"),
         (lambda r: r.update(split="dev"), "split"),
@@ -123,9 +123,9 @@ def test_held_out_tools_appear_in_their_turn():
         (lambda r: r["goal"].update(calls=[[{"name": 1}], [], []]), "name"),
         (lambda r: r["tools"].update(held_out={"7": ["sort"]}), "turn 7"),
         (lambda r: r["tools"].update(held_out={"2": ["rm"]}), "rm"),
-        (lambda r: r["tools"].update(held_out=None), "'tools.held_out' must be an object"),
-        (lambda r: r.update(provenance=None), "'provenance' must be an object"),
-        (lambda r: r.update(provenance=["x"]), "'provenance' must be an object"),
+        (lambda r: r["tools"].update(held_out=None), "tools.held_out: "),
+        (lambda r: r.update(provenance=None), "provenance: "),
+        (lambda r: r.update(provenance=["x"]), "provenance: "),
         (lambda r: r["environment"].pop("hash"), "environment.hash"),
         (lambda r: r["user"].update(script=["edited", "b", "c"]), "was edited"),
     ],

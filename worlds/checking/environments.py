@@ -200,9 +200,10 @@ def _catalogue(probe: "Probe", name: str) -> None:
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
     if faults:
         return
-    tried = soundness.trials(catalogue, probe.environment)
-    probe.tried = str(tried)
-    for recipe, why in tried.dead.items():
+    worlds, dead = soundness.trials(catalogue, probe.environment)
+    count = len(catalogue.recipes)
+    probe.tried = f"{count - len(dead)} of {count} ran in {worlds} fresh worlds"
+    for recipe, why in dead.items():
         what = f"ran in none of {soundness.TRIES} fresh worlds: {why}"
         probe.fault(
             f"recipe {recipe}",

@@ -3,7 +3,6 @@
 import random
 import string
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from rods.composing.bind import fresh_state, random_chooser, realise, repair
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, FromUser, Recipe
@@ -88,24 +87,10 @@ def _of(recipes: Iterable[Recipe], field: str) -> set[str]:
     return {name for recipe in recipes for name in getattr(recipe, field)}
 
 
-@dataclass(frozen=True, slots=True)
-class Trials:
-    """What came of trying every recipe: `dead` says of each that never ran why; `worlds` are the
-    fresh ones that it took."""
-
-    recipes: int
-    worlds: int
-    dead: Mapping[str, str]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.recipes - len(self.dead)} of {self.recipes} ran in {self.worlds} fresh worlds"
-        )
-
-
-def trials(catalogue: Catalogue, environment: Environment) -> Trials:
+def trials(catalogue: Catalogue, environment: Environment) -> tuple[int, dict[str, str]]:
     """Runs each recipe of a catalogue without faults, after others that give and make what it
-    wants: in fresh worlds, mended as for a variant, until it has run in one, `TRIES` at most."""
+    wants: in fresh worlds, mended as for a variant, until it has run in one, `TRIES` at most.
+    How many worlds that took, and why a recipe never ran, by its name."""
     worlds = 0
     dead: dict[str, str] = {}
     for recipe in catalogue.recipes.values():
@@ -125,7 +110,7 @@ def trials(catalogue: Catalogue, environment: Environment) -> Trials:
                 continue
             dead.pop(recipe.name, None)
             break
-    return Trials(len(catalogue.recipes), worlds, dead)
+    return worlds, dead
 
 
 def _realised(catalogue: Catalogue, environment: Environment, plan: Plan, key: str) -> None:
@@ -204,10 +189,10 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
             yield f"{phrase!r} must say each of {sorted(loud)} exactly once"
         if phrase[-1] in ".!?" or phrase != phrase.strip():
             yield f"{phrase!r} must be a clause without a full stop"
-    for phrase, text in _joints(catalogue, recipe):
-        if ARTICLES.match(text):
+    for phrase, words in _joints(catalogue, recipe):
+        if ARTICLES.match(words):
             remedy = "write the article in the phrase or in the phrase book, not in both"
-            yield f"{phrase!r} may come to say {text!r}: {remedy}"
+            yield f"{phrase!r} may come to say {words!r}: {remedy}"
 
 
 def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,7 @@ class StateCheck:
         )
 
     def calls(self, name: str, entry: dict[str, Any], before: dict[str, Any]) -> Iterator[Call]:
-        """What says of the entry all in which it differs from `before`: of a list, each new
+        """What says of the entry all in which it differs from a `before` one: of a list, each new
         item."""
         fields = self.of | self.says
         lists = [value for value in fields.values() if isinstance(entry[value], list)]
@@ -93,13 +93,13 @@ def brought(before: State, after: State) -> tuple[Call, ...] | None:
         if old.keys() - new.keys():
             return None
         for key, entry in new.items():
-            former = AT_FIRST | old.get(key, {})
-            changed = {name for name, value in entry.items() if former.get(name) != value}
+            old_entry = AT_FIRST | old.get(key, {})
+            changed = {name for name, value in entry.items() if old_entry.get(name) != value}
             if not changed <= covered:
                 return None
             for name, check in checks.items():
                 if changed & {*check.says.values(), *check.always}:
-                    calls += check.calls(name, entry, former)
+                    calls += check.calls(name, entry, old_entry)
     return tuple(calls)
 
 

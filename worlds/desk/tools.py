@@ -93,11 +93,11 @@ def _add(entries: dict[str, Any], name: str, entry: dict[str, Any], kind: str) -
 
 
 def _numbered(
-    part: dict[str, Any], table: str, entry: dict[str, Any], kind: str, letter: str
+    part: dict[str, Any], place: str, entry: dict[str, Any], kind: str, letter: str
 ) -> str:
     """Adds the entry under the next id of its part of the state."""
     number = f"{letter}{part['next']}"
-    _add(part[table], number, entry, kind)
+    _add(part[place], number, entry, kind)
     part["next"] += 1
     return number
 

@@ -83,7 +83,7 @@ class Child:
                 remedy="install Python, and rods, where this user may read",
             )
         confinement = order.confinement
-        told = {**asdict(replace(order, confinement=None)), "quiet": confinement is not None}
+        fields = {**asdict(replace(order, confinement=None)), "quiet": confinement is not None}
         handed: list[socket.socket] = []
         if (
             confinement is not None
@@ -91,7 +91,7 @@ class Child:
             and confinement.handover is not None
         ):
             handed.append(confinement.handover())
-            told["confinement"] = {
+            fields["confinement"] = {
                 "by": confinement.by,
                 **confinement.files,
                 "threads": handed[0].fileno(),
@@ -118,7 +118,7 @@ class Child:
         self._pipe, theirs = socket.socketpair()
         try:
             self.process = subprocess.Popen(
-                [*command, "-c", code, orjson.dumps(told).decode()],
+                [*command, "-c", code, orjson.dumps(fields).decode()],
                 stdin=theirs.fileno(),
                 stdout=None if elsewhere is None else subprocess.DEVNULL,
                 stderr=elsewhere,
@@ -165,13 +165,13 @@ class Child:
     ) -> None:
         try:
             status, value = answer()
-            said = None if status == "ok" else value
+            complaint = None if status == "ok" else value
         except (Overrun, Gone) as error:
-            said = self._complaint() or error
+            complaint = self._complaint() or error
             fault = InfrastructureError if isinstance(error, Gone) else fault
-        if said is not None:
+        if complaint is not None:
             self.kill()
-            raise fault(f"the worker process did not start: {said}")
+            raise fault(f"the worker process did not start: {complaint}")
         self.opened = value
 
     def ask(self, request: bytes, seconds: float) -> tuple[str, Any]:
@@ -262,9 +262,9 @@ class Child:
         if self.process.stderr is None or self.process.stderr.closed:
             return ""
         os.set_blocking(self.process.stderr.fileno(), False)
-        said = self.process.stderr.read(COMPLAINT) or b""
+        text = self.process.stderr.read(COMPLAINT) or b""
         self.process.stderr.close()
-        return said.decode(errors="replace").strip()
+        return text.decode(errors="replace").strip()
 
 
 def _nested_too_deeply(value: Any) -> bool:

@@ -203,13 +203,13 @@ def test_status_and_report_say_what_is_shown_and_why(
     follower.look()
     shown = status(follower, {})["versions"]
     assert [one["version"] for one in shown] == [one["version"] for one in told][-len(shown) :]
-    assert shown[-1]["reason"] == follower.versions.shown[-1].reason
+    assert shown[-1]["reason"] == follower.versions.entries[-1].reason
 
 
 def _shown(path: Path) -> list[InterfaceVersion]:
     follower = Follower(path)
     follower.look()
-    return follower.versions.shown
+    return follower.versions.entries
 
 
 def test_versions_of_steps_that_a_start_drops_are_forgotten(evolved: Run, tmp_path: Path) -> None:

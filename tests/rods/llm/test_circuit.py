@@ -182,7 +182,7 @@ async def test_scattered_failures_never_open_a_circuit() -> None:
             assert trial is not None
             assert not circuit.failed("reset", trial)
         circuit.succeeded(time.monotonic())
-    assert circuit.closed
+    assert circuit.down_since is None
 
 
 async def test_only_what_was_sent_since_a_circuit_opened_closes_it() -> None:
@@ -193,10 +193,10 @@ async def test_only_what_was_sent_since_a_circuit_opened_closes_it() -> None:
     assert circuit.failed("no key", trial, refusal=True)
     refused = time.monotonic()
     assert not circuit.succeeded(before)
-    assert not circuit.closed
+    assert circuit.down_since is not None
     assert circuit.last_answered < refused
     assert circuit.succeeded(time.monotonic())
-    assert circuit.closed
+    assert circuit.down_since is None
 
 
 async def test_a_pause_is_as_long_as_the_server_asks() -> None:

@@ -17,9 +17,9 @@ def rounds(limiter: Limiter, number: int, busy: float = 0.0) -> None:
         calls = int(limiter.limit)
         for call in range(calls):
             if call < calls * busy:
-                limiter.overloaded()
+                limiter.ended(busy=True)
             else:
-                limiter.succeeded()
+                limiter.ended(busy=False)
 
 
 def test_it_starts_at_the_bound_and_stays_there_while_all_is_well() -> None:
