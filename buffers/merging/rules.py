@@ -141,10 +141,10 @@ class _Merge:
         before = self.pool.epochs[-1].step if self.pool.epochs else 0
         for member in self.pool.generated:
             standing = self.standing(member)
-            later = self.tracker.standing(member.task_id, max(member.since, before)).groups
+            later = self.tracker.standing(member.task_id, max(member.since, before)).counted
             self.by_rule(
                 "retired",
-                retirement.burn_in(member.task_id, standing, standing.groups - later, self.rules),
+                retirement.burn_in(member.task_id, standing, standing.counted - later, self.rules),
             )
         for member in self.pool.generated:
             self.by_rule(

@@ -40,7 +40,7 @@ def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Dec
     if (
         standing.switched
         or not rules.burn_in
-        or not before < rules.burn_in_observations <= standing.groups
+        or not before < rules.burn_in_observations <= standing.counted
     ):
         return None
     if standing.latest == "truncated" or standing.mean >= rules.burn_in_below:
@@ -52,7 +52,7 @@ def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
     """Layer 2: the mean of the last few groups has left for the mastered or the unsolvable side.
     The paper takes the window's; with that a variant seen once at one half stays for eight groups
     of 1 (docs/synthesis.md has figures)."""
-    if not rules.drift or standing.groups < max(1, rules.drift_observations):
+    if not rules.drift or standing.counted < max(1, rules.drift_observations):
         return None
     groups, mean = standing.recent(rules.drift_groups)
     if mean > rules.mastered_above:

@@ -111,6 +111,12 @@ class Standing:
     switched: bool = False
     entries: tuple[Entry, ...] = ()
     pooled: bool = False
+    forgotten: int = 0  # groups after that step that the window has no more
+
+    @property
+    def counted(self) -> int:
+        """All groups after that step."""
+        return self.groups + self.forgotten
 
     def recent(self, groups: int) -> tuple[int, float]:
         """How many of the last `groups` groups there are, and their mean; of all where they are
@@ -130,10 +136,13 @@ class _Row:
     counted: int = 0  # groups ever counted
     step: int = 0  # of the latest group that was counted or truncated
     truncated: bool = False  # whether that one was truncated
+    retest: bool = False  # whether that one was a re-test
+    before: int = 0  # groups counted before the task was last retired, as its re-tests show
 
     def snapshot(self) -> list[Any]:
         ring = base64.b64encode(self.ring).decode()
-        return [*self.key, ring, self.counted, self.step, self.truncated]
+        latest = (self.counted, self.step, self.truncated, self.retest, self.before)
+        return [*self.key, ring, *latest]
 
     @staticmethod
     def restored(values: list[Any]) -> "_Row":
@@ -216,8 +225,11 @@ class Tracker:
             return Standing(0, 0.0, 0.0, None)
         entries = [entry for entry in self._entries(row) if entry[0] > after]
         zone = self._zone(row, entries) if row.step > after else None
-        if self._progress is not self._current:
-            entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
+        progress = self._progress[task]
+        if progress is not row:
+            entries = [entry for entry in self._entries(progress) if entry[0] > after]
+        whole = len(entries) == self.zones.window
+        forgotten = max(0, progress.counted - progress.before - len(entries)) if whole else 0
         task, kind, lineage = row.key
         others = (
             self._rows.get((task, kind, other)) for other in self._lineages if other != lineage
@@ -228,7 +240,9 @@ class Tracker:
         pooled = self.zones.probe == "window"
         average = mean(entries)
         spread = self._variance(entries)
-        return Standing(len(entries), average, spread, zone, switched, tuple(entries), pooled)
+        return Standing(
+            len(entries), average, spread, zone, switched, tuple(entries), pooled, forgotten
+        )
 
     def _apply(self, record: Mapping[str, Any], counts: bool) -> None:
         """Written for speed: a start folds the whole history."""
@@ -240,6 +254,7 @@ class Tracker:
         if not counts:
             return
         kind = record["reward"]["kind"]
+        retest = record.get("role") == "retest"
         if "advantage" in rollouts[0]:
             self._count_advantages(record)
         plain = plain_sums(rollouts)
@@ -259,6 +274,9 @@ class Tracker:
                 self._progress[task] = row
             row.truncated = truncated
             row.step = step
+            if retest and not row.retest:
+                row.before = row.counted
+            row.retest = retest
             if plain is not None and read_as == progress:
                 self._add(row, len(rollouts), plain)
             elif counted:
