@@ -6,7 +6,6 @@ many picks are in flight, and those who write to a log at the same moment share 
 """
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -101,9 +100,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         for entry in (*records, closing):
             self.state.apply(entry)
 
-    async def expanded(
-        self, pick: str, index: int, task: AnyTask, provenance: Mapping[str, Any]
-    ) -> bool:
+    async def expanded(self, pick: str, index: int, task: AnyTask) -> bool:
         """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there
         already."""
         seed = self._unfinished(pick)
@@ -115,7 +112,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             index=index,
             step=seed.step,
             rank=seed.rank,
-            task=dataclasses.replace(task, provenance=provenance).as_json(),
+            task=task.as_json(),
             time=round(time.time(), 3),
         )
         await self._variants.append(entry)

@@ -93,15 +93,15 @@ class Watch:
         if not reads_windows(config):
             return signals(step.groups, config.selection) if step.counts(config.zones) else []
         windows = self._windows_of(step) if windows is None else windows
-        shown = {group.lineage or group.interface for group in step.groups}
+        lineages = {group.lineage or group.interface for group in step.groups}
         begun = state.pool.epochs[-1].step if config.pool.static else 0
         choices: list[TaskSignal] = []
         for task in self.active if whole_pool(config) else _played(step):
             window = windows.get(task)
             # what was shown otherwise says nothing here
-            known = window is not None and window.lineage in shown and window.last_step > begun
+            current = window is not None and window.lineage in lineages and window.last_step > begun
             choices.append(
-                window.signal(config.zones.probe) if window and known else TaskSignal(task, None)
+                window.signal(config.zones.probe) if window and current else TaskSignal(task, None)
             )
         return choices
 

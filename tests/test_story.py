@@ -71,9 +71,7 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         active = {task.id: TaskFacts(task.type) for task in run.training.values()}
         (pick,) = select(1, signals(groups, config.selection), active, {}, config)
         assert (pick.task, pick.score) == (seed.id, 1.0)  # 4 · 1/2 · (1 − 1/2)
-        await daemon.picked(
-            1, 0, [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}]
-        )
+        await daemon.picked(1, 0, [pick.as_json()])
 
         # An author writes a variant: a task of the same shape, with other functions in another
         # world. It is returned only if its ground truth runs in a fresh environment and it passes
@@ -89,7 +87,7 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         variant = await pipeline.write(job, author, world, lambda task: [], failures.append)
         assert isinstance(variant, Task), failures
         assert variant.type == seed.type and variant.expected == seed.expected
-        await daemon.expanded(pick.id, 0, variant, variant.provenance)
+        await daemon.expanded(pick.id, 0, variant)
         await daemon.finished(pick.id, [variant.id], 0)
 
         # The variant waits in staging until the epoch ends. The merge injects it, and epoch 1

@@ -9,7 +9,7 @@ is executed here (`rods verify --replay` does that).
 
 import math
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -31,8 +31,19 @@ class Refusal(NamedTuple):
     detail: str
 
 
+class MergeOutcome(NamedTuple):
+    """The decisions in order (without seq, id, attempt), the closing record's fields, and pool and
+    slots behind it."""
+
+    decisions: list[Record]
+    closing: Record
+    pool: Pool
+    slots: tuple[order.EpochSlot, ...]
+
+
 class Admission:
-    """Refuses variants; `admitted` and `left` tell it how the pool changes.
+    """Examines variants at a merge, before they join the pool (the daemon has asked before, at the
+    end of its pipeline); `admitted` and `left` tell it how the pool changes.
 
     Nothing that was ever in the pool comes in again. Near duplicates are looked for among the given
     tasks, the active variants, and those that a re-test may bring back, since a revival must not
@@ -53,7 +64,7 @@ class Admission:
         for task in neighbours:
             self._pool.add(task)
 
-    def refuse(self, content: Any) -> Refusal | AnyTask:
+    def examine(self, content: Any) -> Refusal | AnyTask:
         """The variant, or why it is refused."""
         try:
             task = AnyTask.from_json(content)
@@ -120,10 +131,8 @@ class _Merge:
 
     def by_rule(self, kind: str, decision: Decision | None) -> None:
         if decision is not None:
-            numbers = {
-                name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")
-            }
-            self.decide(kind, decision.task, **numbers)
+            fields = asdict(decision)
+            self.decide(kind, fields.pop("task"), **fields)
 
     def standing(self, member: Member) -> Standing:
         return self.tracker.standing(member.task_id, member.since)
@@ -189,7 +198,7 @@ class _Merge:
                 break
             content = candidate.content
             where = {"expanded": candidate.seq, "pick": candidate.pick}
-            judged = self.admission.refuse(content)
+            judged = self.admission.examine(content)
             if isinstance(judged, Refusal):
                 self.decide(
                     "refused", content["id"], **where, rule=judged.reason, detail=judged.detail
@@ -247,11 +256,10 @@ def derive(
     stage: int,
     step: int,
     expanded_seq: int,
-) -> tuple[list[Record], Record, Pool, tuple[order.EpochSlot, ...]]:
+) -> MergeOutcome:
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in
     the order in which they are to be admitted. `admission` learns of what comes and what leaves;
-    the pool handed in stays as it is. Returns decisions in order (without seq, id, attempt), the
-    closing record's fields, pool and slots after it."""
+    the pool handed in stays as it is."""
     merge = _Merge(config.pool, pool.copy(), tracker, admission, epoch, step)
     rules = stage_rules(config.curriculum, stage)
     injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
@@ -289,7 +297,7 @@ def derive(
         "retests": retests,
         "order": order.order_hash(slots),
     }
-    return merge.decisions, closing, merge.pool, slots
+    return MergeOutcome(merge.decisions, closing, merge.pool, slots)
 
 
 def _fills(config: Config, pool: Pool, rules: Stage) -> bool:

@@ -1,6 +1,6 @@
 """When a variant leaves the pool and when it comes back (004 §3.4, Appendices B.1 and J): pure
 rules over standings. A variant's standing counts only groups of steps after it was admitted or,
-once revived, after it was retired."""
+once revived, after it was retired. docs/design.md has a table."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ def revived(task: str, standing: Standing) -> Decision | None:
 
 def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Decision | None:
     """Layer 1: the first rewards of a new variant are too low. It is asked once, at the first merge
-    by which `burn_in_observations` groups have counted; `before` of them had counted at the merge
-    before."""
+    by which `burn_in_observations` groups have counted, more perhaps than the window holds;
+    `before` of them had counted at the merge before."""
     if (
         standing.switched
         or not rules.burn_in

@@ -52,8 +52,8 @@ IN_PLACE = frozenset({"rubric", "value"})
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The statistics of one window. Moments are over valid rollouts, in [0, 1], rounded to 12
-    decimals."""
+    """The statistics of one window. Moments are over valid rollouts, rounded to 12 decimals, and
+    but for those of advantages in [0, 1]."""
 
     task: str  #: the id of its task, by which tracker.json has it
     #: which kind of reward: groups without a format reward are read as `progress`, those of the
@@ -175,7 +175,8 @@ class Tracker:
         }
 
     def restore(self, state: Any) -> None:
-        """Replaces the whole state by what `state` returned for a tracker with the same rules."""
+        """Replaces the whole state by what `snapshot` returned for a tracker with the same
+        rules."""
         rows = [_Row.restored(values) for values in state["rows"]]
         self._rows = {row.key: row for row in rows}
         self._lineages = {row.key[2]: None for row in rows}
@@ -238,10 +239,15 @@ class Tracker:
         if not entries:
             return Standing(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
-        average = mean(entries)
-        spread = self._variance(entries)
         return Standing(
-            len(entries), average, spread, zone, switched, tuple(entries), pooled, forgotten
+            groups=len(entries),
+            mean=mean(entries),
+            variance=self._variance(entries),
+            latest=zone,
+            switched=switched,
+            entries=tuple(entries),
+            pooled=pooled,
+            forgotten=forgotten,
         )
 
     def _apply(self, record: Mapping[str, Any], counts: bool) -> None:
@@ -348,16 +354,22 @@ class Tracker:
         entries = self._entries(row)
         latest = mean(entries[-1:])
         best = max((mean([entry]) for entry in entries[:-1]), default=None)
-        whole = (
-            mean(entries),
-            self._variance(entries),
-            len(entries),
-            row.counted,
-            self._zone(row, entries),
-            row.step,
+        return Window(
+            task=task,
+            reward=reward,
+            lineage=lineage,
+            mean=mean(entries),
+            variance=self._variance(entries),
+            count=len(entries),
+            groups=row.counted,
+            zone=self._zone(row, entries),
+            last_step=row.step,
+            trend=rounded(latest - mean(entries[:1])),
+            latest_mean=latest,
+            latest_variance=variance(entries[-1:]),
+            best=best,
+            advantage_variance=self._advantage_variance(row),
         )
-        last = rounded(latest - mean(entries[:1])), latest, variance(entries[-1:])
-        return Window(task, reward, lineage, *whole, *last, best, self._advantage_variance(row))
 
     def _advantage_variance(self, row: _Row) -> float | None:
         task, _, lineage = row.key
