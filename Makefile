@@ -18,7 +18,7 @@ help:
 	@echo "make bench  measure what the project claims"
 	@echo "make faults sweep kills, full disks, power cuts and damage over everything that is written; about an hour"
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
-	@echo "make llm-smoke   test against that server (12 GB of memory)"
+	@echo "make llm-smoke   test against that server (12 GB of memory; WHOLE=1: an hour)"
 	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
 	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it"
 	@echo "make trackers  fetch wandb, trackio, mlflow and tensorboard and read back what a killed run told them"
@@ -122,7 +122,7 @@ llm-smoke:
 # how fast it answers goes first. Then what trains: it takes all cores itself, and serves what it trains.
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m bench.fixtures.llm_server --threads $$(nproc) sh -c "\
 	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py && \
-	  $(BIN)/python -m pytest -n 4 --dist loadfile $(if $(ITEMS),,-m not\ slow) tests/family/benchmarks/test_real_server.py \
+	  $(BIN)/python -m pytest --dist loadfile $(if $(WHOLE),-n 4,-n 2 -m not\ slow) tests/family/benchmarks/test_real_server.py \
 	  tests/family/simulation/test_real_model.py tests/daemon/test_real_model.py \
 	  tests/family/environments/written/test_real_model.py"
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile \

@@ -119,7 +119,7 @@ def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
 
 
 @pytest.mark.numeric
-@pytest.mark.slow
+@pytest.mark.sweep  # tests/trainer/test_ranks.py: processes without SLURM
 @pytest.mark.timeout(900)
 def test_two_nodes_train_as_two_processes_of_one_would(
     slurm: dict[str, str], tmp_path: Path
@@ -181,7 +181,7 @@ def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path:
 
 
 @pytest.mark.needs("ray_cluster")
-@pytest.mark.slow
+@pytest.mark.sweep  # tests/family/ray_cluster: a cluster without SLURM
 @pytest.mark.timeout(600)
 def test_a_daemon_on_three_nodes_computes_on_its_own_cluster_and_goes_on_when_requeued(
     slurm: dict[str, str], tmp_path: Path

@@ -1,5 +1,5 @@
 """Twenty items or more of each benchmark, end to end, against a real vLLM with a real, small model.
-`make llm-smoke` runs this, with ITEMS=all also what has long prompts; `make test` does not.
+`make llm-smoke` runs this, with WHOLE=1 also what has long prompts; `make test` does not.
 
 A model of 135M parameters gets next to nothing right: what is counted is that every item ends, that
 none is left out for a failure of the machinery, and how many of its outputs have calls that can be
@@ -31,7 +31,7 @@ from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.runs import evaluate
 
 # prompts: minutes to an hour of a CPU
-LONG = "bfcl_memory", "bfcl_search", "tau2", "acebench"
+LONG = "bfcl", "bfcl_memory", "bfcl_search", "tau2", "acebench"
 KEY = "a-key-of-this-test"
 KEY_ENV = "RODS_TEST_SEARCH_KEY"
 PARTS = {

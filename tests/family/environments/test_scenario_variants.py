@@ -87,6 +87,7 @@ def test_every_decision_and_every_witness_is_derived_again(
     assert f"→ {variant.id}" in capsys.readouterr().out
 
 
+@pytest.mark.sweep  # tests/daemon/test_kills.py: variants of tasks
 def test_kills_change_no_pool(loop: Loop) -> None:
     folder, run = loop
     assert pools(finished(folder, "again", kills=1)) == pools(run)

@@ -1,5 +1,5 @@
-"""A real, small model plays tools, users and verifiers. `make llm-smoke` runs this; `make test`
-does not.
+"""A real, small model plays tools, users and verifiers. `make llm-smoke WHOLE=1` runs this;
+`make llm-smoke` and `make test` do not: ten minutes of two cores.
 
 What 135M parameters say is of no worth: what is tested is that whatever they say, each conversation
 ends in the way that it must, and that every verdict can be read.
@@ -53,6 +53,7 @@ class Heard:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1_500)
 def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
     served: Endpoint, capsys: pytest.CaptureFixture[str]

@@ -107,7 +107,7 @@ class TestTrl(Forked):
     ranks = 2
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.sweep)])
 def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(
     tmp_path: Path, ranks: int
 ) -> None:

@@ -1,5 +1,5 @@
-"""A real, small model goes through all stages that write worlds and scenarios. `make llm-smoke`
-runs this; `make test` does not.
+"""A real, small model goes through all stages that write worlds and scenarios. `make llm-smoke
+WHOLE=1` runs this; `make llm-smoke` and `make test` do not: minutes of two cores.
 
 What 135M parameters write is no world: what is tested is that every stage ends with an answer or a
 reason, and what it yields is printed beside what the stub's rules yield. As no world of its own
@@ -95,6 +95,7 @@ def asked(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1_500)
 async def test_a_small_model_goes_through_every_stage_beside_the_stub(
     served: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
