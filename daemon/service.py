@@ -46,7 +46,8 @@ class Service:
         self.writers = Writers(run, held_out, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
-        self.queue = SeedQueue(self._queue_steps() or None)
+        in_order = self.lockstep or run.config.pool.static  # and no pick is ever dropped
+        self.queue = SeedQueue(None if in_order else run.config.selection.queue_steps or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(
@@ -178,18 +179,13 @@ class Service:
             await self.log.picked(step.step, step.epoch, [pick.as_json() for pick in picks])
             self.queue.add(state.unfinished[pick.id] for pick in picks)
             self.owed += len(picks) * self.config.pipeline.variants_per_seed
-            milliseconds = round((time.perf_counter() - began) * 1000, 2)
             log.info(
                 "considered",
                 step=step.step,
                 epoch=step.epoch,
                 picks=len(picks),
-                milliseconds=milliseconds,
+                milliseconds=round((time.perf_counter() - began) * 1000, 2),
             )
-
-    def _queue_steps(self) -> int:
-        """After how many steps a pick that nobody has begun is dropped; 0: never."""
-        return 0 if self.lockstep else self.config.selection.queue_steps
 
     def _stalled(self) -> bool:
         """Whether what would be picked now could not be served."""
@@ -197,8 +193,7 @@ class Service:
 
     def _choose(self, step: int, candidates: list[TaskSignal]) -> list[Pick]:
         """The seeds of a step."""
-        last_picked = self.log.state.last_picked
-        return select(step, candidates, self.watch.active, last_picked, self.config)
+        return select(step, candidates, self.watch.active, self.log.state.last_picked, self.config)
 
     def _full(self, more: int = 0) -> bool:
         """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
@@ -263,16 +258,17 @@ class Service:
                             seed = await asyncio.to_thread(self.watch.state.task, pick.task)
                         except KeyError:  # injected in an epoch that a start has dropped
                             seed = None
-                        admit = self.neighbours.admit if self.lockstep else self._admit
+                        admit = (
+                            self.neighbours.admit
+                            if self.lockstep
+                            else lambda task: self.neighbours.admit(task)
+                        )
                         latest = group.create_task(
                             self._write(pick, seed, admit, latest if self.lockstep else None)
                         )
                         latest.add_done_callback(self._done)
                 if pick is None:
                     await self.queue.changed()
-
-    def _admit(self, task: AnyTask) -> list[str]:
-        return self.neighbours.admit(task)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self.in_flight -= 1
@@ -305,7 +301,7 @@ class Service:
                 if isinstance(outcome, AnyTask):
                     variants.append((index, outcome))
                 else:
-                    discarded = discarded + 1
+                    discarded += 1
                     why = outcome
                 if before is None or before.done():
                     await self._put_on_record(pick, variants)

@@ -83,7 +83,7 @@ class StaticPoolFill:
                     reasons["duplicates"] += 1
                 else:
                     self.neighbours.add(outcome)
-                    count = count + 1
+                    count += 1
                     barren = 0
             tried += len(numbers)
             log.info("static pool", variants=count, wanted=wanted, tries=tried)
@@ -120,9 +120,6 @@ class StaticPoolFill:
 
 class StaticService(Service):
     """The daemon of a run with a static pool."""
-
-    def _queue_steps(self) -> int:
-        return 0
 
     def _stalled(self) -> bool:
         return False

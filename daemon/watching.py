@@ -43,7 +43,7 @@ class Watch:
     def look(self, last_considered: int) -> bool:
         """Reads on. Returns whether the pool has changed."""
         state = self.state
-        epoch = self.state.epoch
+        epoch = state.epoch
         for step in state.steps():
             self.newest = max(self.newest, step.step)
             # never twice for one step number, whatever a rewound trainer does
@@ -57,11 +57,10 @@ class Watch:
             self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
         if not state.merged and state.epoch == epoch:
             return False
-        members = [
-            member for member in state.active.values() if member.task_id not in self._no_seeds
-        ]
         self.active = {
-            member.task_id: TaskFacts(member.type, member.generation) for member in members
+            task_id: TaskFacts(member.type, member.generation)
+            for task_id, member in state.active.items()
+            if task_id not in self._no_seeds
         }
         return True
 

@@ -8,6 +8,7 @@ matter; the author is the procedural one, which needs no language model.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 from rods.buffers.audit.verify import verify
@@ -58,7 +59,11 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         task for task in desk.generate(7, 12, 4) if task.type == "base" and task.split == "train"
     )
 
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon, ThreadPoolExecutor(1) as threads:
+    with (
+        TrainerLog(run) as trainer,
+        closing(DaemonLog(run)) as daemon,
+        ThreadPoolExecutor(1) as threads,
+    ):
         # The trainer opens epoch 0 with all originals, and reports a step. One task is at the
         # boundary of what the policy can do: one of its two rollouts resolves every turn, the other
         # none.

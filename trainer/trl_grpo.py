@@ -134,14 +134,16 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
             groups = advantages.with_advantages(groups, values)
         own = sum(sum(sample.env_mask) for sample in samples)
         read = sum(len(sample.prompt_ids) + len(sample.env_mask) for sample in samples) - own
-        spent = {
-            "rollouts": len(samples),
-            "processes": self.ranks.count,
-            "read_tokens": read,
-            "generated_tokens": own,
-        }
         traces = batches.traces(batch, samples) if batch.traced else ()
-        require_rank0(self.training).record(batch, groups, traces, **spent)
+        require_rank0(self.training).record(
+            batch,
+            groups,
+            traces,
+            rollouts=len(samples),
+            processes=self.ranks.count,
+            read_tokens=read,
+            generated_tokens=own,
+        )
         return estimate.rewards.ravel(), values
 
     def jobs(self, batch: Batch) -> list[Any]:

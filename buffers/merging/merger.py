@@ -122,8 +122,10 @@ class Merger:
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (tasks := self.state.unvisited()):
-            what = f"epoch {number - 1} has not visited {len(tasks)} of its tasks"
-            what += ", and a static pool is written from all"
+            what = (
+                f"epoch {number - 1} has not visited {len(tasks)} of its tasks, and a static pool "
+                f"is written from all"
+            )
             raise self._log.refused(what, "record their groups first")
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
@@ -149,10 +151,18 @@ class Merger:
             note.poll()
         # made anew unless all of this succeeds: deriving teaches it what was admitted
         self._admission = None
-        at = {"attempt": state.attempt, "expanded_seq": fixed["expanded_seq"]}
-        at |= {"epoch": number, "stage": stage, "step": step}
         *decisions, closing = merge_records(
-            admission, state.pool, state.tracker, state.staging, self._notes, fixed, **at
+            admission,
+            state.pool,
+            state.tracker,
+            state.staging,
+            self._notes,
+            fixed,
+            attempt=state.attempt,
+            expanded_seq=fixed["expanded_seq"],
+            epoch=number,
+            stage=stage,
+            step=step,
         )
         self._log.writer.append_group(decisions, closing)
         self._admission = admission

@@ -129,9 +129,10 @@ class _Merge:
         if kind == "retired" and task_id not in self.pool.revivable:
             self.admission.left(task_id)
 
-    def by_rule(self, kind: str, decision: Decision | None) -> None:
+    def by_rule(self, decision: Decision | None) -> None:
         if decision is not None:
             fields = asdict(decision)
+            kind = "revived" if decision.rule == "retest" else "retired"
             self.decide(kind, fields.pop("task"), **fields)
 
     def standing(self, member: Member) -> Standing:
@@ -140,9 +141,7 @@ class _Merge:
     def revive(self) -> None:
         for retired in self.pool.too_hard:
             task_id = retired.member.task_id
-            self.by_rule(
-                "revived", retirement.revived(task_id, self.tracker.standing(task_id, retired.step))
-            )
+            self.by_rule(retirement.revived(task_id, self.tracker.standing(task_id, retired.step)))
 
     def retire(self) -> None:
         """Layers 1 and 2, then what was never sampled; each looks at what the one before has
@@ -152,13 +151,10 @@ class _Merge:
             standing = self.standing(member)
             later = self.tracker.standing(member.task_id, max(member.since, before)).counted
             self.by_rule(
-                "retired",
-                retirement.burn_in(member.task_id, standing, standing.counted - later, self.rules),
+                retirement.burn_in(member.task_id, standing, standing.counted - later, self.rules)
             )
         for member in self.pool.generated:
-            self.by_rule(
-                "retired", retirement.drift(member.task_id, self.standing(member), self.rules)
-            )
+            self.by_rule(retirement.drift(member.task_id, self.standing(member), self.rules))
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
         since = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
@@ -167,10 +163,9 @@ class _Merge:
             standing = self.standing(member)
             last = self.tracker.last_step(task)
             self.by_rule(
-                "retired",
                 retirement.unsampled(
                     task, standing, member.epoch, last, self.epoch, since, self.rules
-                ),
+                )
             )
 
     def budget(self) -> int:
@@ -224,7 +219,7 @@ class _Merge:
             if (standing := self.standing(member)).groups
         ]
         for decision in retirement.capacity(observed, len(generated) - self.rules.max_generated):
-            self.by_rule("retired", decision)
+            self.by_rule(decision)
 
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:
         """Which retired tasks are tried again: those seen longest ago first. One that a re-test

@@ -72,9 +72,9 @@ def unsampled(
     rules: PoolRules,
 ) -> Decision | None:
     """No closed group, counted or not, in the last `unsampled_epochs` epochs, all of which the
-    variant was active in. `epoch` is about to open, `first_step` is the first step of those epochs,
-    `admitted` the epoch that admitted it."""
-    if not rules.unsampled_epochs or epoch - admitted < rules.unsampled_epochs:
+    variant was active in; not asked where that is 0. `epoch` is about to open, `first_step` is the
+    first step of those epochs, `admitted` the epoch that admitted it."""
+    if epoch - admitted < rules.unsampled_epochs:
         return None
     if last_step is not None and last_step >= first_step:
         return None
