@@ -52,7 +52,9 @@ class Findings:
     problems: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     # problems that a repair left, which was agreed to
-    losses: list[dict[str, str]] = field(default_factory=list)
+    known: list[dict[str, str]] = field(
+        default_factory=list
+    )  # a field of the JSON of `rods verify`
 
     @property
     def ok(self) -> bool:
@@ -71,7 +73,7 @@ class Findings:
             problem for problem in self.problems if (problem["where"], problem["what"]) in pairs
         ]:
             self.problems.remove(problem)
-            self.losses.append(problem)
+            self.known.append(problem)
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "ok": self.ok}
@@ -83,12 +85,12 @@ class Findings:
         )
         yield from (f"  note: {note}" for note in self.notes)
         yield from (
-            f"  known loss: {problem['where']}: {problem['what']}" for problem in self.losses
+            f"  known loss: {problem['where']}: {problem['what']}" for problem in self.known
         )
         yield from (f"  {problem['where']}: {problem['what']}" for problem in self.problems)
         agrees = (
-            f"everything agrees but for {len(self.losses)} known losses"
-            if self.losses
+            f"everything agrees but for {len(self.known)} known losses"
+            if self.known
             else "everything agrees"
         )
         yield agrees if self.ok else f"{len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
