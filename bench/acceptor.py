@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Figure, run
@@ -75,12 +76,8 @@ async def _accepted(made: Run, index: DuplicateIndex, count: int) -> tuple[float
                     pick, 0, stage="judge", error="grounding", evidence=["a value"], raw="x" * 600
                 )
                 assert not index.admit(task)
-                await log.expanded(
-                    pick,
-                    0,
-                    task,
-                    {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"] * 8},
-                )
+                fields = {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"] * 8}
+                await log.expanded(pick, 0, replace(task, provenance=fields))
                 index.written(task.id)
                 await log.finished(pick, [task.id], 0)
 

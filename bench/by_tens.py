@@ -221,11 +221,7 @@ async def _picked(log: DaemonLog, watch: Watch, index: DuplicateIndex) -> float:
         )
         spent = spent + clock.lap()
         steps = steps + 1
-        told = [
-            {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
-            for pick in picks
-        ]
-        await log.picked(step.step, step.epoch, told)
+        await log.picked(step.step, step.epoch, [pick.as_json() for pick in picks])
         await asyncio.gather(
             *(_written(log, watch.run, index, step.step, pick.task) for pick in picks)
         )
@@ -246,7 +242,7 @@ async def _written(log: DaemonLog, made: Run, index: DuplicateIndex, step: int, 
         task, script=script, calls=calls, state=state, provenance=facts, id=""
     )
     assert not index.admit(variant)
-    await log.expanded(pick, 0, variant, facts)
+    await log.expanded(pick, 0, variant)
     index.written(variant.id)
     await log.finished(pick, [variant.id], 0)
 

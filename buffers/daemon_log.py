@@ -6,10 +6,9 @@ many picks are in flight, and those who write to a log at the same moment share 
 """
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
@@ -23,7 +22,7 @@ from rods.tasks import AnyTask
 PROCESS = "daemon"
 
 
-class DaemonLog(AbstractContextManager["DaemonLog"]):
+class DaemonLog:
     """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose
     variants are all in the expanded log are finished at once, the others wait in `state.unfinished`
     for the caller.
@@ -101,9 +100,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         for entry in (*records, closing):
             self.state.apply(entry)
 
-    async def expanded(
-        self, pick: str, index: int, task: AnyTask, provenance: Mapping[str, Any]
-    ) -> bool:
+    async def expanded(self, pick: str, index: int, task: AnyTask) -> bool:
         """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there
         already."""
         seed = self._unfinished(pick)
@@ -115,7 +112,7 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
             index=index,
             step=seed.step,
             rank=seed.rank,
-            task=dataclasses.replace(task, provenance=provenance).as_json(),
+            task=task.as_json(),
             time=round(time.time(), 3),
         )
         await self._variants.append(entry)
@@ -135,11 +132,18 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
     ) -> Awaitable[None]:
         """Records a candidate that failed: in which stage of the pipeline, why, and what it looked
         like. Taken at once, in the order of the calls; done once it is on the disk."""
-        where = {"pick": pick, "index": index, "attempt": attempt, "stage": stage}
-        now = round(time.time(), 3)
-        return self._failures.append(
-            record("rejected", **where, error=error, evidence=evidence, raw=raw, time=now)
+        entry = record(
+            "rejected",
+            pick=pick,
+            index=index,
+            attempt=attempt,
+            stage=stage,
+            error=error,
+            evidence=evidence,
+            raw=raw,
+            time=round(time.time(), 3),
         )
+        return self._failures.append(entry)
 
     async def finished(
         self,
@@ -162,9 +166,6 @@ class DaemonLog(AbstractContextManager["DaemonLog"]):
         self._expanded.close()
         self._rejected.close()
         self._log.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _unfinished(self, pick: str) -> Unfinished:
         seed = self.state.unfinished.get(pick)

@@ -1,7 +1,7 @@
 """The trainer's side of the run folder: starts, steps, merges, tracker.json.
 
 One process holds the observations at a time. Every method that writes returns once what it wrote is
-on the disk.
+on the disk, but for `write_update`, whose record goes with the next step or `flush`.
 """
 
 import math
@@ -15,7 +15,7 @@ from rods.buffers.log.record_bytes import Record, quarantine, record
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
-from rods.errors import RefusedError, UserError
+from rods.errors import UserError
 from rods.observations import Group, Update
 from rods.rules.step_folds import closing_fields
 from rods.tasks import AnyTask
@@ -52,9 +52,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
-        self.last_groups: list[
-            dict[str, Any]
-        ] = []  # records of the last step that was written here
+        # records of the last step that was written here
+        self.last_groups: list[dict[str, Any]] = []
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     def start(self, from_step: int | None = None) -> int:
@@ -80,10 +79,10 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         epoch: int,
         groups: Sequence[Group],
         policy_step: int | None = None,
-        drawn: int | None = None,
+        places: int | None = None,
     ) -> bool:
-        """Records the groups of a rollout batch, before the update that they lead to. `drawn`: how
-        many places of the epoch's order it took, by default `training.batch_tasks`. False: the same
+        """Records the groups of a rollout batch, before the update that they lead to. `places`: how
+        many of the epoch's order it took, by default `training.batch_tasks`. False: the same
         report of this step was there already. Raises RefusedError for a different one and for a
         step out of turn."""
         if not self._started:
@@ -115,8 +114,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             "policy_step": policy_step,
             "digest": mark,
         }
-        if drawn not in (None, self.run.config.training.batch_tasks):
-            fields["drawn"] = drawn
+        if places not in (None, self.run.config.training.batch_tasks):
+            fields["drawn"] = places
         fields |= closing_fields(self.state.folds, contents)
         closing = record("step", **at, **fields, time=round(time.time(), 3))
         with self.held():
@@ -142,8 +141,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             ]
 
     def flush(self) -> None:
-        """Returns once all that was told is on the disk: before a checkpoint, from which no step is
-        repeated."""
+        """Returns once all that was reported is on the disk: before a checkpoint, from which no
+        step is repeated."""
         if self._updates:
             with self.held():
                 self._log.writer.append(self._updates)
@@ -158,7 +157,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
                 f"tasks are drawn for step {self.state.last_step + 1} of a started attempt, not "
                 f"for step {step}"
             )
-            raise RefusedError(what, where=str(self.run.path), remedy="record the steps before it")
+            raise self._log.refused(what, "record the steps before it")
         return [
             task
             for slots, source in self.state.sources
@@ -167,19 +166,17 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or
-        returns the recorded one. In lockstep it first waits for the daemon and calls `waiting`
-        meanwhile, about ten times a second; raises DeadlineError where that has not got on for
-        `operation.deadline_seconds`."""
+        returns the recorded one. In lockstep, and once for a static pool, it first waits for the
+        daemon and calls `waiting` meanwhile, about ten times a second; raises DeadlineError where
+        that has not got on for `operation.deadline_seconds`."""
         if not self._started:
-            raise RefusedError(
-                "no attempt was started", where=str(self.run.path), remedy="call start() first"
-            )
+            raise self._log.refused("no attempt was started", "call start() first")
         with self.held():
             if self._merger is None:
                 self._merger = Merger(self.state, self._process, self._log)
-            opened = self._merger.merge(epoch, stage, waiting)
+            merged = self._merger.merge(epoch, stage, waiting)
             self.write_tracker(force=True)
-        return opened
+        return merged
 
     def write_tracker(self, *, force: bool = False) -> bool:
         """Replaces tracker.json when it is due: every 10 s while that costs less than 0.5 % of the

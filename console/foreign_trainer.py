@@ -26,10 +26,10 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import UserError
-from rods.observations import EpisodeReward, Role, Update
+from rods.observations import EpisodeReward, Record, Role, Update
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
-from rods.trainer.reports import Record, check_by_records, check_policy_step, close_step, due
+from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,10 @@ class Pipeline:
         self.places = places
         self._profiles: dict[str, Profile] = {}
 
+    def kind(self, seed: V) -> TaskKind[V]:
+        """The first kind that the seed is of."""
+        return next(kind for kind in self.kinds if kind.matches(seed))
+
     async def write(
         self,
         assignment: Assignment[V],
@@ -117,13 +121,14 @@ class Pipeline:
         """The variant, with its provenance; or why the seed is discarded. `assignment` is of the
         first attempt, without what this configuration says; `author` is one of the seed's kind.
 
-        `admit` is asked last and answers with reasons against near duplicates; without reasons it
-        has entered the task as a neighbour, so that two seeds in flight cannot both stage the same
-        task. `reject` is called with every failed candidate."""
+        `admit` is asked last and answers with reasons against near duplicates; in `sync=free` a
+        task without reasons is a neighbour from then on, so that two seeds in flight cannot both
+        stage it; otherwise that is left to the merge or to the fill of a static pool. `reject`
+        is called with every failed candidate."""
         if assignment.seed.type not in PLAIN and not self.config.pipeline.adversarial:
             wanted = assignment.seed.type
             return f"stage V is switched off, and a variant keeps its seed's type ({wanted})"
-        kind = next(kind for kind in self.kinds if kind.matches(assignment.seed))
+        kind = self.kind(assignment.seed)
         writing: type[_Writing[Any, Any]] = _Whole if isinstance(author, WholeAuthor) else _Staged
         configured = replace(
             assignment,
@@ -149,7 +154,7 @@ class Pipeline:
         return Attempted(await writing.caught(writing.written()), tuple(failed))
 
     async def shape(self, environment: Environment, root: Task) -> Profile:
-        """The profile of a root, remembered: variants of one lineage are many."""
+        """The profile of a root, remembered: it has many variants."""
         if root.id not in self._profiles:
             if len(self._profiles) >= REMEMBERED:
                 self._profiles.clear()
@@ -215,6 +220,14 @@ class _Writing(Generic[V, A]):
         """The variant of one attempt, up to admission. Raises Rejection."""
         raise NotImplementedError
 
+    async def _checked(self, assignment: Assignment[V], task: V, gates: Gates) -> Checked:
+        """What the gates say of `task`, in a thread."""
+        threads = self.pipeline.threads
+        held_out = self.pipeline.held_out
+        return await in_thread(
+            threads, self.kind.check, self.environment, assignment, task, gates, held_out
+        )
+
     def _finished(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
         """The variant, with its provenance and its seed's side of the split."""
         seed = self.assignment.seed
@@ -253,15 +266,7 @@ class _Whole(_Writing[OpenTask, WholeAuthor]):
         task = replace(task, split=seed.split, system=seed.system, id="")
         self.stage = "judge"
         try:
-            checked = await in_thread(
-                self.pipeline.threads,
-                self.kind.check,
-                self.environment,
-                self.assignment,
-                task,
-                self.config.gates,
-                self.pipeline.held_out,
-            )
+            checked = await self._checked(self.assignment, task, self.config.gates)
         except UserError as error:
             raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
         if checked.rejections:
@@ -296,7 +301,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         draft = await self._draft(assignment)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         simple, type = (draft, wanted) if wanted in PLAIN else (without_empty_turns(draft), "base")
-        texts = await self._stage("rewrite", write(assignment, simple), simple)
+        texts = await self._in_stage("rewrite", write(assignment, simple), simple)
         candidate = await self._accepted(assignment, simple, texts, type, settings.refine_cycles)
         if wanted not in PLAIN:
             candidate = await self._accepted(
@@ -388,7 +393,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 rejected.ends = False
                 self._record(rejected)
                 reworded = self.author.reword(assignment, draft, texts, rejected.wordings[0])
-                texts = await self._stage("rewrite", reworded, draft)
+                texts = await self._in_stage("rewrite", reworded, draft)
 
     async def _judged(
         self, assignment: Assignment[Task], draft: Draft, texts: tuple[str, ...], type: TaskType
@@ -396,9 +401,8 @@ class _Staged(_Writing[Task, StagedAuthor]):
         """The draft as a task of `type`, past the gates that hold for it, with the judge's
         reason."""
         stage: StageName = "judge" if type in PLAIN else "adversarial"
-        task = await self._stage(stage, self.author.form(assignment, draft, texts, type), draft)
+        task = await self._in_stage(stage, self.author.form(assignment, draft, texts, type), draft)
         gates = self.config.gates
-        held_out = self.pipeline.held_out
         # an intermediate form: shape and neighbours are asked of the final one
         if type != assignment.profile.type:
             gates = gates.model_copy(update={"profile": False, "contamination": False})
@@ -406,15 +410,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
             if (places := self.pipeline.places) is not None:
                 checked = await places.checked(task, assignment.profile, gates)
             else:
-                checked = await in_thread(
-                    self.pipeline.threads,
-                    self.kind.check,
-                    self.environment,
-                    assignment,
-                    task,
-                    gates,
-                    held_out,
-                )
+                checked = await self._checked(assignment, task, gates)
         except InfrastructureError as error:
             raise Rejection(
                 stage, "infrastructure", str(error), abridged(task).as_json()
@@ -423,14 +419,14 @@ class _Staged(_Writing[Task, StagedAuthor]):
             raise Rejection.at_gates(stage, checked.rejections, draft, abridged(task).as_json())
         if not self.config.pipeline.judge:
             return FormedTask(texts, task, checked)
-        judgement = await self._stage(
+        judgement = await self._in_stage(
             stage, self.author.judge(assignment, draft, task, checked.results), draft
         )
         if judgement.defects:
             raise Rejection.by_judge(stage, judgement, draft, abridged(task).as_json())
         return FormedTask(texts, task, checked, judgement.reason)
 
-    async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
+    async def _in_stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejection of this stage."""
         self.stage = stage
         try:

@@ -1,11 +1,12 @@
 """The daemon's service: watch the trainer, pick seeds, have variants and feedback written, log
 everything.
 
-One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its
-own, which awaits its records one by one, so they have one order: picked, expanded, finished. In
-lockstep picks are also written down in their own order, whichever of them was done first, so that a
-run's pool is the same bytes with any number of workers. Nothing is lost by a kill: what is not on
-record is derived again at the next start."""
+One task watches, one starts what waits in the seed queue, one does the jobs of features. Each pick
+in flight is a task of its own (those of a static pool are filled together), which awaits its
+records one by one, so they have one order: picked, expanded, finished. In lockstep picks are also
+written down in their own order, whichever of them was done first, so that a run's pool is the same
+bytes with any number of workers. Nothing is lost by a kill: what is not on record is derived again
+at the next start."""
 
 import asyncio
 import math
@@ -45,7 +46,8 @@ class Service:
         self.writers = Writers(run, held_out, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
-        self.queue = SeedQueue(self._queue_steps() or None)
+        in_order = self.lockstep or run.config.pool.static  # and no pick is ever dropped
+        self.queue = SeedQueue(None if in_order else run.config.selection.queue_steps or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(
@@ -174,25 +176,16 @@ class Service:
             picks = self._choose(step.step, [] if self.paused else candidates)
             self.seedless = not picks and not self.paused
             self.log.note_epoch(step.epoch)
-            fields = [
-                {"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}
-                for pick in picks
-            ]
-            await self.log.picked(step.step, step.epoch, fields)
+            await self.log.picked(step.step, step.epoch, [pick.as_json() for pick in picks])
             self.queue.add(state.unfinished[pick.id] for pick in picks)
             self.owed += len(picks) * self.config.pipeline.variants_per_seed
-            milliseconds = round((time.perf_counter() - began) * 1000, 2)
             log.info(
                 "considered",
                 step=step.step,
                 epoch=step.epoch,
                 picks=len(picks),
-                milliseconds=milliseconds,
+                milliseconds=round((time.perf_counter() - began) * 1000, 2),
             )
-
-    def _queue_steps(self) -> int:
-        """After how many steps a pick that nobody has begun is dropped; 0: never."""
-        return 0 if self.lockstep else self.config.selection.queue_steps
 
     def _stalled(self) -> bool:
         """Whether what would be picked now could not be served."""
@@ -200,8 +193,7 @@ class Service:
 
     def _choose(self, step: int, candidates: list[TaskSignal]) -> list[Pick]:
         """The seeds of a step."""
-        last_picked = self.log.state.last_picked
-        return select(step, candidates, self.watch.active, last_picked, self.config)
+        return select(step, candidates, self.watch.active, self.log.state.last_picked, self.config)
 
     def _full(self, more: int = 0) -> bool:
         """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
@@ -248,9 +240,10 @@ class Service:
 
     async def _work(self) -> None:
         """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place
-        and no other. Each has its seed and its neighbours as they stand when it starts: in lockstep
-        those of the pool of its epoch, whatever a rewound trainer does meanwhile. No seed: it has
-        left the pool."""
+        and no other. Each has its seed as it stands when it starts, in lockstep its neighbours too:
+        those of the pool of its epoch, whatever a rewound trainer does meanwhile. In `sync=free`
+        the neighbours are those of the moment when it is admitted. No seed: it has left the
+        pool."""
         latest: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
             while True:
@@ -308,16 +301,16 @@ class Service:
                 if isinstance(outcome, AnyTask):
                     variants.append((index, outcome))
                 else:
-                    discarded = discarded + 1
+                    discarded += 1
                     why = outcome
                 if before is None or before.done():
-                    await self._stage(pick, variants)
+                    await self._put_on_record(pick, variants)
         if before is not None and not before.done():
             self.ready += 1
             self._freed.set()
             await asyncio.wait([before])
             self.ready -= 1
-        await self._stage(pick, variants)
+        await self._put_on_record(pick, variants)
         await self.log.finished(pick.pick, pick.accepted, discarded, why=why)
         self.barren = 0 if pick.variants else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
@@ -328,11 +321,11 @@ class Service:
                 see="rejected.jsonl, `rods status`",
             )
 
-    async def _stage(self, pick: Unfinished, variants: list[tuple[int, AnyTask]]) -> None:
+    async def _put_on_record(self, pick: Unfinished, variants: list[tuple[int, AnyTask]]) -> None:
         """Puts variants on record, by index, and takes them off the list."""
         while variants:
             index, variant = variants.pop(0)
-            await self.log.expanded(pick.pick, index, variant, variant.provenance)
+            await self.log.expanded(pick.pick, index, variant)
             self.neighbours.written(variant.id)
             log.info("variant staged", variant=variant.id, attempts=variant.provenance["attempts"])
 
@@ -369,8 +362,9 @@ class Service:
 
         try:
             environment = self.run.environments.load(seed.environment.name)
-            kind = next(kind for kind in self.writers.kinds if kind.matches(seed))
-            author = kind.author(self.writers.asking, environment, seed, pick.pick, index)
+            author = self.pipeline.kind(seed).author(
+                self.writers.asking, environment, seed, pick.pick, index
+            )
             root = self.originals.get(seed.provenance.get("root", ""), seed)
             assignment = Assignment(
                 pick.pick, index, seed, root, pick.record["why"]["generation"] + 1

@@ -43,15 +43,14 @@ def choose(
 
 @dataclass(slots=True)
 class StaticPoolFill:
-    """One fill. `known` has the tasks that a variant must not repeat; `recorded` the variants,
-    by pick and index, that an earlier daemon wrote; `write` makes one, and `stage` puts it on
-    record."""
+    """One fill. `neighbours` are the tasks that a variant must not repeat; `recorded` the variants,
+    by pick and index, that an earlier daemon wrote; `write` makes one."""
 
     picks: Sequence[Unfinished]
-    known: DuplicateIndex
+    neighbours: DuplicateIndex
     recorded: dict[tuple[str, int], AnyTask]
     write: Write
-    stage: Callable[[Unfinished, list[tuple[int, AnyTask]]], Awaitable[None]]
+    put_on_record: Callable[[Unfinished, list[tuple[int, AnyTask]]], Awaitable[None]]
     workers: int
     duplicates: bool  # whether near duplicates are refused
     # tries without a variant, by pick
@@ -80,11 +79,11 @@ class StaticPoolFill:
                 if not isinstance(outcome, AnyTask):
                     reasons[outcome] += 1
                     self.failed[self._place(number)[0].pick] += 1
-                elif self.duplicates and self.known.admit(outcome):
+                elif self.duplicates and self.neighbours.admit(outcome):
                     reasons["duplicates"] += 1
                 else:
-                    self.known.add(outcome)
-                    count = count + 1
+                    self.neighbours.add(outcome)
+                    count += 1
                     barren = 0
             tried += len(numbers)
             log.info("static pool", variants=count, wanted=wanted, tries=tried)
@@ -110,20 +109,17 @@ class StaticPoolFill:
         outcome: AnyTask | str | None = self.recorded.get((pick.pick, index))
         if outcome is None:
             async with free:
-                outcome = await self.write(pick, index, self.known.admit)
+                outcome = await self.write(pick, index, self.neighbours.admit)
         if before:
             await asyncio.wait(before)
         if isinstance(outcome, AnyTask) and (pick.pick, index) not in self.recorded:
-            await self.stage(pick, [(index, outcome)])
+            await self.put_on_record(pick, [(index, outcome)])
             self.recorded[pick.pick, index] = outcome
         return outcome
 
 
 class StaticService(Service):
     """The daemon of a run with a static pool."""
-
-    def _queue_steps(self) -> int:
-        return 0
 
     def _stalled(self) -> bool:
         return False
@@ -176,7 +172,7 @@ class StaticService(Service):
             neighbours,
             recorded,
             write,
-            self._stage,
+            self._put_on_record,
             self.writers.workers,
             self.config.gates.duplicates,
         )

@@ -43,7 +43,7 @@ class Watch:
     def look(self, last_considered: int) -> bool:
         """Reads on. Returns whether the pool has changed."""
         state = self.state
-        epoch = self.state.epoch
+        epoch = state.epoch
         for step in state.steps():
             self.newest = max(self.newest, step.step)
             # never twice for one step number, whatever a rewound trainer does
@@ -57,11 +57,10 @@ class Watch:
             self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
         if not state.merged and state.epoch == epoch:
             return False
-        members = [
-            member for member in state.active.values() if member.task_id not in self._no_seeds
-        ]
         self.active = {
-            member.task_id: TaskFacts(member.type, member.generation) for member in members
+            task_id: TaskFacts(member.type, member.generation)
+            for task_id, member in state.active.items()
+            if task_id not in self._no_seeds
         }
         return True
 
@@ -93,15 +92,15 @@ class Watch:
         if not reads_windows(config):
             return signals(step.groups, config.selection) if step.counts(config.zones) else []
         windows = self._windows_of(step) if windows is None else windows
-        shown = {group.lineage or group.interface for group in step.groups}
+        lineages = {group.lineage or group.interface for group in step.groups}
         begun = state.pool.epochs[-1].step if config.pool.static else 0
         choices: list[TaskSignal] = []
         for task in self.active if whole_pool(config) else _played(step):
             window = windows.get(task)
             # what was shown otherwise says nothing here
-            known = window is not None and window.lineage in shown and window.last_step > begun
+            current = window is not None and window.lineage in lineages and window.last_step > begun
             choices.append(
-                window.signal(config.zones.probe) if window and known else TaskSignal(task, None)
+                window.signal(config.zones.probe) if window and current else TaskSignal(task, None)
             )
         return choices
 

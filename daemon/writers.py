@@ -162,7 +162,7 @@ class Writers:
         asker = self.asker(pick, index, account=account, tries=settings.answer_tries)
         return LLMAuthor(environment, asker, settings, self._threads)
 
-    def _told(self, variant: str, line: str) -> None:
+    def _note_trial(self, variant: str, line: str) -> None:
         """Keeps what is done for a variant while no model is asked, and logs it now and then."""
         self.trying.pop(variant, None)
         if line:
@@ -182,9 +182,14 @@ class Writers:
         feedback = self.config.pipeline.feedback
         roles = self.config.roles
         paying = self._client.account(account or " ".join(map(str, key)))
-        told = partial(self._told, account)
         return Asker(
-            self._client, backbone, paying, tries, feedback=feedback, roles=roles, tell=told
+            self._client,
+            backbone,
+            paying,
+            tries,
+            feedback=feedback,
+            roles=roles,
+            tell=partial(self._note_trial, account),
         )
 
     def known(self) -> dict[str, Any]:

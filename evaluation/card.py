@@ -17,7 +17,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, NeedUser
 from rods.evaluation.scoring import too_few
 from rods.files import read_regular
-from rods.observations import known
+from rods.observations import present
 from rods.tasks import AnyTask
 
 History = Literal["tokens", "messages", "recorded", "none"]
@@ -60,7 +60,7 @@ def card(
         "random_seeds": dict(random_seeds),
         "sampling": dict(sampling),
         "interval": INTERVAL,
-        **known(user=user and dict(user), encoder=encoder and dict(encoder)),
+        **present(user=user and dict(user), encoder=encoder and dict(encoder)),
     }
 
 

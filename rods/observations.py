@@ -12,6 +12,7 @@ from rods.extension import Door
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
 Json = Any  # what JSON can hold
+Record = Mapping[str, Json]
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
 # `value` is a number that a trainer of one's own gives a whole rollout.
 EpisodeReward = Literal[
@@ -45,7 +46,7 @@ def added_fields(record: Mapping[str, Json]) -> dict[str, Json]:
     return fields
 
 
-def known(**fields: Any) -> dict[str, Any]:
+def present(**fields: Any) -> dict[str, Any]:
     """Those that a record has: it leaves out what is None."""
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -61,7 +62,9 @@ class Rollout:
     #: 1,000,000
     expected: int
     binary: int  #: 1 where all is resolved (of a `value`: the highest), else 0
-    format: float  #: the format reward, in the range of its kind; 0 where it was not asked for
+    #: the form of its replies, by a format reward that follows from the kind of reward: 0 to 1 with
+    #: `progress_format` and `toolrl`, else 0 to 2; 0 where a trainer of one's own gives none
+    format: float
     reward: float | None  #: what was trained on; null where it must not count (infrastructure)
     #: `step_limit`: too many replies in a turn; `length`, `context`: cut; `infrastructure`: the
     #: machinery broke
@@ -89,17 +92,17 @@ class Rollout:
     def as_json(self) -> dict[str, Any]:
         always = ("resolved", "expected", "binary", "format", "reward", "end")
         record = {name: getattr(self, name) for name in always} | dict(self.added)
-        more = {
-            "labels": list(self.labels) or None,
-            "calling": self.calling,
-            "replies": self.replies,
-        }
-        return record | known(advantage=self.advantage, **more)
+        return record | present(
+            advantage=self.advantage,
+            labels=list(self.labels) or None,
+            calling=self.calling,
+            replies=self.replies,
+        )
 
     @staticmethod
     def from_json(record: Any) -> "Rollout":
         """Raises ValueError for what no episode earns, naming the field at fault."""
-        resolved, expected = turns(record)
+        resolved, expected = resolved_and_expected(record)
         binary = record.get("binary")
         end = record.get("end")
         reward = record.get("reward")
@@ -112,15 +115,19 @@ class Rollout:
             raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
         if end not in ENDS:
             raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
-        form = _number(record.get("format", 0.0), "format")
-        trained = None if reward is None else _number(reward, "reward")
-        more = (
-            _labels(record),
-            added_fields(record),
-            _count(record, "calling", expected),
-            _count(record, "replies"),
+        return Rollout(
+            resolved=resolved,
+            expected=expected,
+            binary=int(binary),
+            format=_number(record.get("format", 0.0), "format"),
+            reward=None if reward is None else _number(reward, "reward"),
+            end=end,
+            advantage=advantage,
+            labels=_labels(record),
+            added=added_fields(record),
+            calling=_count(record, "calling", expected),
+            replies=_count(record, "replies"),
         )
-        return Rollout(resolved, expected, int(binary), form, trained, end, advantage, *more)
 
 
 def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
@@ -151,7 +158,7 @@ def _count(record: Mapping[str, Any], name: str, most: int | None = None) -> int
     return value
 
 
-def turns(record: Any) -> tuple[int, int]:
+def resolved_and_expected(record: Any) -> tuple[int, int]:
     """The resolved and the expected turns of a rollout's record. Raises ValueError where these
     cannot be."""
     if not isinstance(record, dict):
@@ -202,39 +209,40 @@ class Group:
         )
 
     def as_json(self) -> dict[str, Any]:
-        replaced = known(replaced=self.replaced or None)
-        lineage = known(lineage=self.lineage or None)
-        interface = {"stage": self.stage, "interface": self.interface, **lineage}
-        reward = {"kind": self.reward, "range": list(self.range)}
-        rollouts = [rollout.as_json() for rollout in self.rollouts]
-        return {
-            "task": self.task,
-            "role": self.role,
-            **replaced,
-            **interface,
-            "reward": reward,
-            "rollouts": rollouts,
-        }
+        return present(
+            task=self.task,
+            role=self.role,
+            replaced=self.replaced or None,
+            stage=self.stage,
+            interface=self.interface,
+            lineage=self.lineage or None,
+            reward={"kind": self.reward, "range": list(self.range)},
+            rollouts=[rollout.as_json() for rollout in self.rollouts],
+        )
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> "Group":
         """Raises ValueError naming the field at fault."""
         try:
             reward = record["reward"]
-            stage = record.get("stage", 3)
+            stage = record["stage"]
             if type(stage) is not int:
                 raise ValueError(f"stage is {stage!r}; it must be a whole number")
             rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
             low, high = (
                 _number(bound, "a bound of the reward's range") for bound in reward["range"]
             )
-            fields = record.get("interface", "identity"), reward["kind"], (low, high), rollouts
-            more = (
-                record.get("role", "active"),
-                record.get("lineage", ""),
-                record.get("replaced", False),
+            group = Group(
+                task=record["task"],
+                stage=stage,
+                interface=record.get("interface", "identity"),
+                reward=reward["kind"],
+                range=(low, high),
+                rollouts=rollouts,
+                role=record.get("role", "active"),
+                lineage=record.get("lineage", ""),
+                replaced=record.get("replaced", False),
             )
-            group = Group(record["task"], stage, *fields, *more)
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if type(group.replaced) is not bool:
@@ -267,10 +275,10 @@ def millionths(reward: Any, low: Any, high: Any) -> int:
     """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. Raises
     ValueError outside it."""
     least, most = (_number(bound, "a bound of the reward's range") for bound in (low, high))
-    earned = _number(reward, "reward")
-    if not (math.isfinite(most - least) and least <= earned <= most and least < most):
-        raise ValueError(f"a reward of {earned} lies outside its range [{least}, {most}]")
-    return round((earned - least) / (most - least) * MILLIONTHS)
+    value = _number(reward, "reward")
+    if not (math.isfinite(most - least) and least <= value <= most and least < most):
+        raise ValueError(f"a reward of {value} lies outside its range [{least}, {most}]")
+    return round((value - least) / (most - least) * MILLIONTHS)
 
 
 def _check_value(rollout: Rollout, low: float, high: float) -> None:
@@ -298,14 +306,14 @@ class Update:
         """What is known, to 6 decimals; a number that JSON cannot say is not."""
         return {
             name: round(value, 6)
-            for name, value in known(**asdict(self)).items()
+            for name, value in present(**asdict(self)).items()
             if math.isfinite(value)
         }
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> "Update":
         """Raises ValueError naming the field at fault."""
-        fields = known(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
+        fields = present(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
         for name, value in fields.items():
             if not (math.isfinite(_number(value, name)) and value >= 0):
                 raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")

@@ -8,6 +8,7 @@ matter; the author is the procedural one, which needs no language model.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 from rods.buffers.audit.verify import verify
@@ -58,7 +59,11 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         task for task in desk.generate(7, 12, 4) if task.type == "base" and task.split == "train"
     )
 
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon, ThreadPoolExecutor(1) as threads:
+    with (
+        TrainerLog(run) as trainer,
+        closing(DaemonLog(run)) as daemon,
+        ThreadPoolExecutor(1) as threads,
+    ):
         # The trainer opens epoch 0 with all originals, and reports a step. One task is at the
         # boundary of what the policy can do: one of its two rollouts resolves every turn, the other
         # none.
@@ -71,9 +76,7 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         active = {task.id: TaskFacts(task.type) for task in run.training.values()}
         (pick,) = select(1, signals(groups, config.selection), active, {}, config)
         assert (pick.task, pick.score) == (seed.id, 1.0)  # 4 · 1/2 · (1 − 1/2)
-        await daemon.picked(
-            1, 0, [{"task": pick.task, "type": pick.type, "score": pick.score, "why": pick.why}]
-        )
+        await daemon.picked(1, 0, [pick.as_json()])
 
         # An author writes a variant: a task of the same shape, with other functions in another
         # world. It is returned only if its ground truth runs in a fresh environment and it passes
@@ -89,7 +92,7 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         variant = await pipeline.write(job, author, world, lambda task: [], failures.append)
         assert isinstance(variant, Task), failures
         assert variant.type == seed.type and variant.expected == seed.expected
-        await daemon.expanded(pick.id, 0, variant, variant.provenance)
+        await daemon.expanded(pick.id, 0, variant)
         await daemon.finished(pick.id, [variant.id], 0)
 
         # The variant waits in staging until the epoch ends. The merge injects it, and epoch 1

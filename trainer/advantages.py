@@ -88,11 +88,11 @@ def _baseline(rewards: Array, baseline: Baseline) -> Array:
         return np.asarray(
             np.nanmean(rewards, axis=1 if baseline == "group" else None, keepdims=True)
         )
-    known = ~np.isnan(rewards)
+    scored = ~np.isnan(rewards)
     total = np.nansum(rewards, axis=1, keepdims=True)
-    others = known.sum(axis=1, keepdims=True) - 1
+    others = scored.sum(axis=1, keepdims=True) - 1
     return np.asarray(
-        (total - np.where(known, rewards, 0.0)) / np.where(others > 0, others, np.nan)
+        (total - np.where(scored, rewards, 0.0)) / np.where(others > 0, others, np.nan)
     )
 
 

@@ -71,12 +71,12 @@ def rollout_record(
 
 
 def rollout_views(
-    batch: Batch, recorded: Sequence[Group], samples: "Sequence[Sample]"
+    batch: Batch, groups: Sequence[Group], samples: "Sequence[Sample]"
 ) -> tuple[RolloutView, ...]:
     """The samples of a batch as an advantage hook gets them, without those of groups that were
     replaced."""
     views = []
-    for slot, group, played in zip(batch.slots, recorded, by_slot(batch, samples), strict=True):
+    for slot, group, played in zip(batch.slots, groups, by_slot(batch, samples), strict=True):
         for rollout, sample in () if group.replaced else zip(group.rollouts, played, strict=True):
             trace = sample.trace
             replies = tuple(sample.spans)

@@ -114,6 +114,6 @@ def _loaded(what: str, kind: Any, folder: Path, **options: Any) -> Any:
             if isinstance(error, RuntimeError)
             else str(error)
         )
-        told = f"no {what} that transformers can load ({why.splitlines()[0]})"
+        message = f"no {what} that transformers can load ({why.splitlines()[0]})"
         remedy = "policy.model must be a folder with weights, config.json and tokenizer files"
-        raise UserError(told, where=str(folder), remedy=remedy) from error
+        raise UserError(message, where=str(folder), remedy=remedy) from error

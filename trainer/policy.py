@@ -6,8 +6,9 @@ round, because TRL owns its own loop:
     run.begin(policy)  # loads the resumed checkpoint, or saves the untrained policy as step 0
     while run.stopping is None:
         batch = run.next_batch()  # merges first where an epoch begins; may raise TrainingStopped
-        # `play` rolls out a batch's slots: this one's, then what refills it
-        batch, groups = run.roll_out(batch, play)
+        groups = play(batch)  # a group a slot, in order
+        # or, where steps are refilled (`rollouts.refill`), with `play` called for each round:
+        # batch, groups = run.roll_out(batch, play)
         run.record(batch, groups, traces)  # durable before the update that it describes
         update the weights
         run.after_update(update)  # checkpoints when one is due
@@ -35,8 +36,8 @@ Stopping = Literal["finished", "signal", "step_limit"]
 
 
 class TrainingStopped(RodsError):
-    """Raised by `next_batch` when the run stops before another batch exists. Policies do not catch
-    it."""
+    """Raised where the run stops before another batch exists: by `preparing`, `next_batch`, and
+    `begin` while it waits for the daemon. Policies do not catch it."""
 
     def __init__(self, reason: Stopping) -> None:
         self.reason: Stopping = reason
@@ -92,14 +93,14 @@ class Batch:
         interface = self.interface
         lineage = "" if interface.lineage == interface.version else interface.lineage
         return Group(
-            slot.task.id,
-            self.stage,
-            interface.version,
-            kind,
-            RANGES[kind],
-            tuple(rollouts),
-            slot.role,
-            lineage,
+            task=slot.task.id,
+            stage=self.stage,
+            interface=interface.version,
+            reward=kind,
+            range=RANGES[kind],
+            rollouts=tuple(rollouts),
+            role=slot.role,
+            lineage=lineage,
         )
 
 

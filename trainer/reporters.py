@@ -43,7 +43,7 @@ class Reporters(ExitStack):
 
     def log(self, numbers: Mapping[str, Any], step: int) -> None:
         """Reports `numbers`, by name, as those of `step`; what is no number is left out."""
-        shown = {
+        floats = {
             name: float(value) for name, value in numbers.items() if isinstance(value, int | float)
         }
         for name in self._names:
@@ -52,7 +52,7 @@ class Reporters(ExitStack):
                     [self._run.manifest["created"], self._run.manifest["identity_hash"]]
                 )[:16]
                 self._logs[name] = OPENED[name](self, self._run, tag, step)
-            self._logs[name](shown, step)
+            self._logs[name](floats, step)
 
     def log_run(self, log: TrainerLog) -> None:
         """Reports how the run stands behind its last step, as `rods/<gauge>`."""
@@ -113,9 +113,9 @@ def _mlflow(opened: ExitStack, run: Run, tag: str, step: int) -> Log:
     experiment = mlflow.set_experiment(
         os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
     ).experiment_id
-    known = client.search_runs([experiment], f"tags.rods = '{tag}'")
+    runs = client.search_runs([experiment], f"tags.rods = '{tag}'")
     board = (
-        known[0] if known else client.create_run(experiment, run_name=run.name, tags={"rods": tag})
+        runs[0] if runs else client.create_run(experiment, run_name=run.name, tags={"rods": tag})
     ).info.run_id
     client.update_run(board, status="RUNNING")
     opened.callback(client.set_terminated, board)

@@ -11,11 +11,10 @@ from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
 from rods.errors import RefusedError, UserError
-from rods.observations import MILLIONTHS, Group, millionths, turns
+from rods.observations import MILLIONTHS, Group, Record, millionths, resolved_and_expected
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask
 
-Record = Mapping[str, Any]
 # Kinds of reward that follow from what was resolved of what was expected.
 FOLLOWING: Mapping[str, Callable[[int, int], float]] = {
     "progress": lambda resolved, expected: resolved / expected,
@@ -63,8 +62,8 @@ def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
     for note in notes.values():
         note.poll()
     inputs = state.interface_inputs(opened_by(notes, state.pool.latest or {}))
-    shown = interfaces.load(rules, run.config.policy.dialect, inputs)
-    return {"interface": shown.version, "lineage": shown.lineage}
+    interface = interfaces.load(rules, run.config.policy.dialect, inputs)
+    return {"interface": interface.version, "lineage": interface.lineage}
 
 
 def check_policy_step(policy_step: Any, step: int, where: str) -> None:
@@ -82,16 +81,16 @@ def close_step(
     epoch: int,
     reported: Iterable[tuple[Record, str]],
     policy_step: int | None = None,
-    drawn: int | None = None,
+    places: int | None = None,
 ) -> bool:
     """Records `step` of `epoch` with the groups that were `reported`, each with the place that an
     error names. False: it was there already. Otherwise as `TrainerLog.write_step`; raises UserError
     for a group that cannot be."""
     stage = log.state.pool.epochs[epoch].stage
     follows = step == log.state.last_step + 1  # an earlier one is on record
-    shown = due(log.run, log.state, stage) if follows else None
-    groups = [_group(given, log, stage, shown, where) for given, where in reported]
-    recorded = log.write_step(step, epoch, groups, policy_step, drawn)
+    interface = due(log.run, log.state, stage) if follows else None
+    groups = [_group(record, log, stage, interface, where) for record, where in reported]
+    recorded = log.write_step(step, epoch, groups, policy_step, places)
     log.write_tracker()
     return recorded
 
@@ -102,9 +101,9 @@ def _group(
     """The group of a line, with what it leaves out filled in. Raises UserError, also where it does
     not say that it has shown what was `due`."""
     if due is not None and due != {name: record.get(name) for name in due}:
-        said = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
+        other = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
         what = (
-            f"stage {stage} shows an interface that follows the policy, and this group says {said}"
+            f"stage {stage} shows an interface that follows the policy, and this group says {other}"
         )
         remedy = (
             f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods "
@@ -160,26 +159,26 @@ def _group(
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, Any]:
+def _rollout(rollout: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, Any]:
     """Fills in what follows from the number of resolved turns, or from a reward of one's own.
     Raises ValueError when `task` has no such turns, and where the `reward` trained on does not
     follow from them."""
     trained = reward["kind"]
     if trained == "value":
-        if not isinstance(given, dict):
-            raise ValueError(f"a rollout is {given!r}; it must be an object")
-        filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **given}
+        if not isinstance(rollout, dict):
+            raise ValueError(f"a rollout is {rollout!r}; it must be an object")
+        filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **rollout}
         counted = 0 if filled["reward"] is None else millionths(filled["reward"], *reward["range"])
         return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}
-    if isinstance(given, dict) and given.get("end") == "infrastructure":
+    if isinstance(rollout, dict) and rollout.get("end") == "infrastructure":
         # it counts for nothing, whatever it came to
-        given = {"resolved": 0, "expected": task.expected, **given}
-    resolved, expected = turns(given)
+        rollout = {"resolved": 0, "expected": task.expected, **rollout}
+    resolved, expected = resolved_and_expected(rollout)
     if expected != task.expected:
         raise ValueError(
             f"{expected} turns are expected, but the task {task.id} has {task.expected}"
         )
-    filled = {"end": "finished", "binary": int(resolved == expected), **given}
+    filled = {"end": "finished", "binary": int(resolved == expected), **rollout}
     if "reward" not in filled:
         if filled["end"] == "infrastructure":
             filled["reward"] = None

@@ -135,9 +135,9 @@ class SimulatedPolicy:
             groups.append(batch.group(slot, drawn))
         return groups
 
-    def played(self, batch: Batch, players: Players, told: list[dict[str, Any]]) -> list[Group]:
-        """As `groups`, with the conversations of drawn tasks played; adds their traces to `told`,
-        as JSON objects."""
+    def played(self, batch: Batch, players: Players, records: list[dict[str, Any]]) -> list[Group]:
+        """As `groups`, with the conversations of drawn tasks played; adds their traces to
+        `records`, as JSON objects."""
         seed = self.config.random_seeds.rollouts
         earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
@@ -149,10 +149,10 @@ class SimulatedPolicy:
             key = batch.step, *place
             asks, *makes = _uniform(1 + len(job.task.goal_calls), "played", seed, *key)
             chance = turn_chance(job.task, self.skill)
-            made = [
+            calls = [
                 call for call, draw in zip(job.task.goal_calls, makes, strict=True) if draw < chance
             ]
-            policies.append(ReferencePolicy(job, made, asks=asks < chance))
+            policies.append(ReferencePolicy(job, calls, asks=asks < chance))
         traces = iter(
             run_lockstep(
                 waiting, lambda needs: [policies[number].reply(need) for number, need in needs]
@@ -160,7 +160,7 @@ class SimulatedPolicy:
         )
         for slot in drawn:
             earned[slot.index] = played = [next(traces) for _ in range(self.count)]
-            told += [
+            records += [
                 {"slot": slot.index, "rollout": index, "spans": [], **trace.as_json()}
                 for index, trace in enumerate(played)
             ]
@@ -185,7 +185,7 @@ def train(training: TrainingRun) -> None:
     while training.stopping is None:
         traces: list[dict[str, Any]] = []
         play = (
-            partial(policy.played, players=players, told=traces)
+            partial(policy.played, players=players, records=traces)
             if players is not None
             else policy.groups
         )

@@ -33,12 +33,12 @@ from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import RefusedError, UserError
 from rods.logs import log
-from rods.observations import Group, Role
+from rods.observations import Group, Record, Role
 from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
 from rods.trainer.reporters import Reporters, gauges
-from rods.trainer.reports import Record, check_by_records, check_policy_step, close_step, due
+from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class TaskStream(AbstractContextManager["TaskStream"]):
                 "groups is one mapping", where=f"step {step}", remedy="give a list of groups"
             )
         placed: dict[int, tuple[Record, str]] = {}
-        for index, given in enumerate(groups):
+        for index, group in enumerate(groups):
             where = f"step {step}, group {index}"
-            record = given.as_json() if isinstance(given, Group) else given
+            record = group.as_json() if isinstance(group, Group) else group
             if not isinstance(record, Mapping):
                 raise UserError(
                     f"a group is {record!r}", where=where, remedy="give a Group, or a mapping"
@@ -288,10 +288,10 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         """The epoch of that number, merged where it is the next one, otherwise as it is on
         record."""
         if self._epoch is None or self._epoch.number != number:
-            known = self.log.state.pool.epochs
+            epochs = self.log.state.pool.epochs
             stage = (
-                known[number].stage
-                if number < len(known)
+                epochs[number].stage
+                if number < len(epochs)
                 else scheduled(self.config.curriculum, number)
             )
             if stage is None:
@@ -307,7 +307,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def _size(self, step: int) -> int:
         """How many tasks `step` has."""
-        return self._sizes.get(step) or self.log.state.drawn.get(
+        return self._sizes.get(step) or self.log.state.places.get(
             step, self.config.training.batch_tasks
         )
 

@@ -42,8 +42,8 @@ class Reporter(AbstractContextManager[Any], Protocol):
 
 class TrainingRun:
     """One start of the trainer on a run folder, as a context manager that owns its logs.
-    `asked_to_stop` is polled between steps and while waiting in lockstep. Raises RefusedError when
-    another trainer owns the run."""
+    `asked_to_stop` is polled between steps and while a merge waits for the daemon. Raises
+    RefusedError when another trainer owns the run."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class TrainingRun:
         self.tell("starting")
 
     def __enter__(self) -> "TrainingRun":
-        with ExitStack() as opened:
-            opened.callback(self.trainer_log.close)
+        with ExitStack() as stack:
+            stack.callback(self.trainer_log.close)
             if self._reporter is not None:
-                opened.push(self._reporter)
-            opened.enter_context(self.run.playing("trainer", self.trainer_log.heartbeat))
-            self._leave = opened.pop_all().__exit__
+                stack.push(self._reporter)
+            stack.enter_context(self.run.playing("trainer", self.trainer_log.heartbeat))
+            self._leave = stack.pop_all().__exit__
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -129,7 +129,8 @@ class TrainingRun:
     def begin(self, policy: Policy) -> Stopping | None:
         """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it,
         untrained, as step 0), and opens the epoch. To be called once. Returns why the run stops
-        here, if it does."""
+        here, if it does. Raises TrainingStopped, DeadlineError where the merge waits for the daemon
+        and the run is asked to stop, or the deadline passes."""
         self._policy = policy
         for folder in self._checkpoints.set_aside(self.trainer_log.live, self.resumed):
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
@@ -154,8 +155,8 @@ class TrainingRun:
 
     def next_batch(self) -> Batch:
         """The slots of the next step; where the epoch is over, the merge comes first. Raises
-        TrainingStopped when the run stops instead, DeadlineError when the daemon missed the
-        deadline in lockstep; a checkpoint is taken just before."""
+        TrainingStopped when the run stops instead, DeadlineError when the merge
+        has waited for the daemon in vain; a checkpoint is taken just before."""
         assert self._policy is not None, "begin comes first"
         assert self._outstanding is None, (
             f"step {self._outstanding and self._outstanding.step} was never recorded"
@@ -170,7 +171,7 @@ class TrainingRun:
             except (DeadlineError, TrainingStopped):
                 self._save()
                 raise
-        epoch = self._opened
+        epoch = self._open_epoch
         pool = self.config.pool_slots
         step = self.step + 1
         slots = order.batch(epoch.slots, pool, self._cursor) if pool else []
@@ -207,7 +208,7 @@ class TrainingRun:
         size = len(batch.slots)
         for _ in range(self.config.rollouts.refill):
             chosen = order.refilling(
-                self.config.random_seeds.order, batch.step, self._opened.slots, groups, size
+                self.config.random_seeds.order, batch.step, self._open_epoch.slots, groups, size
             )
             if not chosen:
                 break
@@ -227,7 +228,8 @@ class TrainingRun:
     ) -> None:
         """Makes the groups of `batch` durable, one a slot in order, before the update that they
         cause. `traces` are JSON objects, one a rollout, wanted when `batch.traced`; `spent` is what
-        the log says of tokens. Raises ValueError when the groups are not those of the batch."""
+        the log says of the cost: rollouts, processes, tokens. Raises ValueError when the groups are
+        not those of the batch."""
         spans = {
             "rollout_seconds": round(time.monotonic() - self._turned, 3),
             "update_seconds": self._updating,
@@ -278,14 +280,14 @@ class TrainingRun:
             self.stopping = "step_limit"
 
     @property
-    def _opened(self) -> Epoch:
+    def _open_epoch(self) -> Epoch:
         assert self._epoch is not None, "begin comes first"
         return self._epoch
 
     @property
     def _batches(self) -> int:
         """Steps in the open epoch; the last one is filled from the front of the order."""
-        return order.epoch_steps(self.config, len(self._opened.slots))
+        return order.epoch_steps(self.config, len(self._open_epoch.slots))
 
     def _next_course(self) -> Course:
         """Validates where the stage asks for it, and decides on the next stage. Raises
@@ -306,8 +308,8 @@ class TrainingRun:
                 "gradient_variation": variation,
             }
             log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)
-        opened = self.trainer_log.state.pool.epochs[self._epoch_number + 1 :]
-        course, why = self._course.epoch_over(rules, score, opened[0].stage if opened else None)
+        later = self.trainer_log.state.pool.epochs[self._epoch_number + 1 :]
+        course, why = self._course.epoch_over(rules, score, later[0].stage if later else None)
         if why:
             log.info("stage over", stage=self._course.stage, epoch=self._epoch_number, why=why)
         if course is None:
@@ -334,7 +336,7 @@ class TrainingRun:
         )
 
     def _waiting(self) -> None:
-        """Called while lockstep waits for the daemon, again and again. Raises TrainingStopped once
+        """Called while a merge waits for the daemon, again and again. Raises TrainingStopped once
         the run was asked to stop."""
         self.tell("waiting for the daemon")
         self.trainer_log.check()
@@ -342,18 +344,17 @@ class TrainingRun:
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
         position = checkpoint.position
-        order = self._opened.order_hash
+        order = self._open_epoch.order_hash
         compared = [
             (f"epoch {self._epoch_number} another order", position.order_hash or order, order)
         ]
-        noted = self.trainer_log.state.figures("checkpoint").items()
         compared += [
             (f"another {name}", position.curriculum.get(name, value), value)
-            for name, value in noted
+            for name, value in self.trainer_log.state.figures("checkpoint").items()
         ]
-        for what, wanted, given in compared:
-            if wanted != given:
-                what = f"the logs give {what} ({given}) than the checkpoint was taken in ({wanted})"
+        for what, wanted, derived in compared:
+            if wanted != derived:
+                what = f"the logs give {what} ({derived}) than the checkpoint has ({wanted})"
                 remedy = "`rods verify` says which record differs"
                 raise RefusedError(what, where=str(checkpoint.folder), remedy=remedy)
 
@@ -368,7 +369,7 @@ class TrainingRun:
             if self.finished and not self._remembers_the_end(self._saved):
                 self._saved = self._noted(self._checkpoints.amend(self._saved, self._curriculum()))
             return
-        epoch = self._opened
+        epoch = self._open_epoch
         self.trainer_log.flush()
         position = Position(
             attempt=self.trainer_log.state.attempt,
@@ -405,10 +406,9 @@ class TrainingRun:
         return saved
 
     def _curriculum(self) -> dict[str, Any]:
-        noted = self.trainer_log.state.figures("checkpoint")
         return {
             **self._course.as_json(),
-            **noted,
+            **self.trainer_log.state.figures("checkpoint"),
             "finished": self.finished,
             "extensions": self.run.times_extended,
         }
@@ -416,8 +416,8 @@ class TrainingRun:
     def _remembers_the_end(self, checkpoint: Checkpoint) -> bool:
         """Whether the run was over when the checkpoint was taken, and has not been extended
         since."""
-        known = checkpoint.position.curriculum
-        return bool(known.get("finished")) and known.get("extensions", 0) == self.run.times_extended
+        end = checkpoint.position.curriculum
+        return bool(end.get("finished")) and end.get("extensions", 0) == self.run.times_extended
 
     def _log_step(self, batch: Batch, groups: Sequence[Group], **spent: float | None) -> None:
         now = time.monotonic()

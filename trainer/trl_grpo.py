@@ -31,7 +31,7 @@ from rods.trainer.policy import Batch, Policy, Stopping, TrainingStopped
 from rods.trainer.ranks import Ranks
 from rods.trainer.training_run import TrainingRun
 
-BROKEN = 3  # such batches end the run; a server that was restarted breaks one
+BROKEN = 3  # such steps in a row end the run; a server that was restarted breaks one
 
 
 def require_rank0(training: TrainingRun | None) -> TrainingRun:
@@ -65,7 +65,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         # of the whole step, where it may be refilled
         self.refilled: tuple[list[Sample], list[Group]] | None = None
         self.rollout_advantages: list[advantages.Array] = []
-        self.broken = 0  # batches in a row of which no rollout came to its end
+        self.broken = 0  # steps in a row of which every rollout met broken machinery
         hooks = _Hooks()
         hooks.trainer = self
         super().__init__(
@@ -92,7 +92,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def begin(self) -> None:
         """Restores the resumed checkpoint, or saves the untrained policy. Raises TrainingStopped
-        where the run stops here."""
+        where the run stops here, or while it waits for the daemon."""
         stopping = self.ranks.together(lambda: require_rank0(self.training).begin(self.weights))
         if stopping is not None:
             raise TrainingStopped(stopping)
@@ -106,15 +106,13 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)
-        rewards, values = self.ranks.together(lambda: self._recorded(samples))
+        rewards, values = self.ranks.together(lambda: self._record(samples))
         self.rollout_advantages = values[self.ranks.part(len(samples))]
         return torch.tensor(
             rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device
         )
 
-    def _recorded(
-        self, samples: Sequence[Sample]
-    ) -> tuple[advantages.Array, list[advantages.Array]]:
+    def _record(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array]]:
         """Makes the groups of the whole batch durable. Of those that were not replaced: the
         rewards, and every rollout's advantages (rods.trainer.advantages.reweighted). `samples` are
         those of the batch; where it may be refilled, `refilled` has all of them."""
@@ -125,8 +123,8 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         self.broken = self.broken + 1 if broken else 0
         if self.broken == BROKEN:
             raise InfrastructureError(
-                f"no rollout of {BROKEN} steps in a row came to its end: the environment or the "
-                f"engine is broken → "
+                f"the machinery broke in every rollout of {BROKEN} steps in a row: the environment "
+                f"or the engine → "
                 "what is logged above says where; then start the same command again"
             )
         estimate = advantages.of_groups(groups, self.config)
@@ -136,14 +134,16 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
             groups = advantages.with_advantages(groups, values)
         own = sum(sum(sample.env_mask) for sample in samples)
         read = sum(len(sample.prompt_ids) + len(sample.env_mask) for sample in samples) - own
-        spent = {
-            "rollouts": len(samples),
-            "processes": self.ranks.count,
-            "read_tokens": read,
-            "generated_tokens": own,
-        }
         traces = batches.traces(batch, samples) if batch.traced else ()
-        require_rank0(self.training).record(batch, groups, traces, **spent)
+        require_rank0(self.training).record(
+            batch,
+            groups,
+            traces,
+            rollouts=len(samples),
+            processes=self.ranks.count,
+            read_tokens=read,
+            generated_tokens=own,
+        )
         return estimate.rewards.ravel(), values
 
     def jobs(self, batch: Batch) -> list[Any]:

@@ -3,7 +3,7 @@ rods.buffers.merging.rules from the live observations before it, each step by th
 tracker.json by all."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -52,7 +52,9 @@ class Findings:
     problems: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     # problems that a repair left, which was agreed to
-    known: list[dict[str, str]] = field(default_factory=list)
+    known: list[dict[str, str]] = field(
+        default_factory=list
+    )  # a field of the JSON of `rods verify`
 
     @property
     def ok(self) -> bool:
@@ -287,9 +289,8 @@ class Rederivation:
         if rounds:
             tasks = [group.task for group in groups[size:]]
             self.findings.count("groups that refill", len(tasks))
-            if tasks != (
-                expected := [*order.refilled(seed, step, self.slots, groups, size, rounds)]
-            ):
+            expected = refilled(seed, step, self.slots, groups, size, rounds)
+            if tasks != expected:
                 self.findings.problem(
                     where, f"is refilled by {_tasks(tasks)}, and the rules give {_tasks(expected)}"
                 )
@@ -370,6 +371,24 @@ def _stored_tracker(path: Path, findings: Findings) -> Any:
         )
         return None
     return tracker
+
+
+def refilled(
+    random_seed: int,
+    step: int,
+    slots: Sequence[order.EpochSlot],
+    groups: Sequence[Group],
+    size: int,
+    rounds: int,
+) -> list[str]:
+    """The tasks that the rules give behind the first `size` of a recorded step's `groups`, in at
+    most `rounds`."""
+    tasks: list[str] = []
+    for _ in range(rounds):
+        before = groups[: size + len(tasks)]
+        further = order.refilling(random_seed, step, slots, before, size)
+        tasks += [slot.task_id for slot in further]
+    return tasks
 
 
 def _tasks(ids: list[str]) -> str:

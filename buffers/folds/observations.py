@@ -17,7 +17,7 @@ from rods.buffers.run.run import Run
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
 from rods.observations import Group
-from rods.rules.step_folds import Place, figures, new_folds
+from rods.rules.step_folds import Place, new_folds
 from rods.rules.tracker import Tracker
 
 DIGEST = ID_DIGITS // 2  # bytes
@@ -30,9 +30,9 @@ class ClosedStep:
     def __init__(self, record: Record, records: list[Record]) -> None:
         self.record = record
         self.records = records
-        self.attempt, self.step, self.epoch = (
-            int(record[name]) for name in ("attempt", "step", "epoch")
-        )
+        self.attempt = int(record["attempt"])
+        self.step = int(record["step"])
+        self.epoch = int(record["epoch"])
         self.stage = int(records[0]["stage"]) if records else 1  # all of its groups were lost
 
     def counts(self, zones: Zones) -> bool:
@@ -53,7 +53,7 @@ class Observations:
     folds: dict[str, Any]  # of extensions, by name (rods.rules.step_folds.StepFold)
     last_step: int  # live and closed; 0 before the first
     # live step → places of its epoch's order that it took, where not `training.batch_tasks`
-    drawn: dict[int, int]
+    places: dict[int, int]
     # the latest live one that was read: when a step is yielded, that of the step before
     update: Record | None
     rewound: bool  # whether the last look met a start that dropped steps
@@ -149,7 +149,7 @@ class Observations:
                         fold.apply(record["step"], groups)
                 self.last_step = record["step"]
                 if "drawn" in record:
-                    self.drawn[self.last_step] = record["drawn"]
+                    self.places[self.last_step] = record["drawn"]
                 # lost to damage
                 self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)
                 self._digests += bytes.fromhex(record["digest"])
@@ -162,7 +162,7 @@ class Observations:
         self.starts = AttemptHistory()
         self.last_step = 0
         self._digests = bytearray()
-        self.drawn = {}
+        self.places = {}
         self.tail = KeptTail(
             self._snapshots,
             None if self._every_step else self._restore,
@@ -174,7 +174,8 @@ class Observations:
 
     def figures(self, place: Place) -> dict[str, Any]:
         """What is said there of the features' folds."""
-        return figures(self.folds, place)
+        folds = self.folds.values()
+        return {name: value for fold in folds for name, value in fold.figures(place).items()}
 
     def snapshot(self) -> Any:
         """The whole fold as JSON, for `_restore`."""
@@ -184,13 +185,13 @@ class Observations:
             self._digests.hex(),
             self.tracker.snapshot(),
             {name: fold.state() for name, fold in self.folds.items()},
-            [*self.drawn.items()],
+            [*self.places.items()],
         ]
 
     def _restore(self, kept: Any, parts: Container[str]) -> bool:
         """Takes a snapshot of the fold of these parts; False where a later start has dropped steps
         that it holds, or too few follow it."""
-        starts, last_step, digests, tracker, folds, drawn = kept
+        starts, last_step, digests, tracker, folds, places = kept
         before = AttemptHistory.from_json(starts).attempt
         history = known_starts(self._log, AttemptHistory.from_json(starts), parts)
         if history.limit(before) < last_step:
@@ -200,7 +201,7 @@ class Observations:
         self.starts = history
         self.last_step = last_step
         self._digests = bytearray.fromhex(digests)
-        self.drawn = dict(drawn)
+        self.places = dict(places)
         self.tracker.restore(tracker)
         for name, fold in self.folds.items():
             fold.load(folds[name])

@@ -23,10 +23,10 @@ from rods.rules.retirement import TOO_HARD
 from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
 
+LOOK = 0.1  # seconds between looks at what the daemon has written
 # Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch
 # number fixes it, also when a later start has dropped that record: the epoch merged again decides
 # by the same.
-LOOK = 0.1  # seconds between looks at what the daemon has written
 FIXED = ("expanded_seq",)  # and the fields of extensions
 
 

@@ -23,7 +23,7 @@ from rods.buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
 from rods.files import BULK, TASKS, read_regular, sha256_of
 
-VERSION = 9  # of what the folds keep: another version is read anew
+VERSION = 10  # of what the folds keep: another version is read anew
 KEPT = 2
 
 

@@ -1,5 +1,5 @@
-"""Carries out a merge: wait for the daemon (lockstep), lock, derive, make durable what will be
-named, record."""
+"""Carries out a merge: wait for the daemon (in lockstep, and once for a static pool), derive, make
+durable what will be named, record."""
 
 import math
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from rods.buffers.folds.pool import Pool, Staging
+from rods.buffers.folds.pool import LOOK, Pool, Staging
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.merging.rules import Admission, derive
@@ -22,7 +22,6 @@ from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Tracker
 
-LOOK = 0.1  # seconds between looks at what the other process has written
 PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 
 
@@ -80,6 +79,10 @@ class Merger:
         self._pool: Pool | None = None  # the one that it follows
 
     def merge(self, number: int, stage: int, waiting: Callable[[], None] | None) -> Epoch:
+        """Opens epoch `number` in `stage`, or returns it as it was recorded; `waiting` is called
+        again and again while the daemon is waited for. Raises RefusedError for an epoch out of
+        turn or of another stage, DeadlineError, Damage where the record's order cannot be
+        derived."""
         self.state.read_merges()
         recorded = 0 <= number <= self.state.epoch
         if not recorded:
@@ -100,11 +103,17 @@ class Merger:
             )
         for note in self._notes.values():
             note.poll()
-        opened = opened_by(self._notes, closing)
-        step, order_hash, counts, seq = (
-            closing[name] for name in ("step", "order", "counts", "seq")
+        return Epoch(
+            number=number,
+            stage=stage,
+            step=closing["step"],
+            slots=slots,
+            order_hash=closing["order"],
+            counts=closing["counts"],
+            pool_seq=closing["seq"],
+            recorded=recorded,
+            opened=opened_by(self._notes, closing),
         )
-        return Epoch(number, stage, step, slots, order_hash, counts, seq, recorded, opened)
 
     def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None) -> None:
         if number != self.state.epoch + 1:
@@ -113,8 +122,10 @@ class Merger:
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (tasks := self.state.unvisited()):
-            what = f"epoch {number - 1} has not visited {len(tasks)} of its tasks"
-            what += ", and a static pool is written from all"
+            what = (
+                f"epoch {number - 1} has not visited {len(tasks)} of its tasks, and a static pool "
+                f"is written from all"
+            )
             raise self._log.refused(what, "record their groups first")
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
@@ -140,10 +151,18 @@ class Merger:
             note.poll()
         # made anew unless all of this succeeds: deriving teaches it what was admitted
         self._admission = None
-        at = {"attempt": state.attempt, "expanded_seq": fixed["expanded_seq"]}
-        at |= {"epoch": number, "stage": stage, "step": step}
         *decisions, closing = merge_records(
-            admission, state.pool, state.tracker, state.staging, self._notes, fixed, **at
+            admission,
+            state.pool,
+            state.tracker,
+            state.staging,
+            self._notes,
+            fixed,
+            attempt=state.attempt,
+            expanded_seq=fixed["expanded_seq"],
+            epoch=number,
+            stage=stage,
+            step=step,
         )
         self._log.writer.append_group(decisions, closing)
         self._admission = admission
@@ -167,9 +186,9 @@ class Merger:
                 else self._seeds.done(step)
             ):
                 return
-            if work != (done := self.run.heartbeat_of("daemon").get("work")):
+            if work != (latest := self.run.heartbeat_of("daemon").get("work")):
                 deadline = time.monotonic() + limit
-                work = done
+                work = latest
             if time.monotonic() > deadline:
                 what = f"the daemon has finished step {self._seeds.watermark}, not step {step}"
                 what = "the static pool is not written" if filling else what
@@ -203,11 +222,12 @@ def merge_records(
     first record has fixed."""
     config = admission.run.config
     candidates = staging.candidates(at["expanded_seq"], by_pick=config.sync == "lockstep")
-    decided, fields, *_ = derive(config, pool, tracker, candidates, admission, **at)
+    outcome = derive(config, pool, tracker, candidates, admission, **at)
+    fields = outcome.closing
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     common: Record = {"attempt": attempt}
-    decisions = (record(**(common | decision)) for decision in decided)
+    decisions = (record(**(common | decision)) for decision in outcome.decisions)
     return [*decisions, record("epoch", **common, **fields)]
 
 

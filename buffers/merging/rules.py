@@ -9,7 +9,7 @@ is executed here (`rods verify --replay` does that).
 
 import math
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -31,8 +31,19 @@ class Refusal(NamedTuple):
     detail: str
 
 
+class MergeOutcome(NamedTuple):
+    """The decisions in order (without seq, id, attempt), the closing record's fields, and pool and
+    slots behind it."""
+
+    decisions: list[Record]
+    closing: Record
+    pool: Pool
+    slots: tuple[order.EpochSlot, ...]
+
+
 class Admission:
-    """Refuses variants; `admitted` and `left` tell it how the pool changes.
+    """Examines variants at a merge, before they join the pool (the daemon has asked before, at the
+    end of its pipeline); `admitted` and `left` tell it how the pool changes.
 
     Nothing that was ever in the pool comes in again. Near duplicates are looked for among the given
     tasks, the active variants, and those that a re-test may bring back, since a revival must not
@@ -53,7 +64,7 @@ class Admission:
         for task in neighbours:
             self._pool.add(task)
 
-    def refuse(self, content: Any) -> Refusal | AnyTask:
+    def examine(self, content: Any) -> Refusal | AnyTask:
         """The variant, or why it is refused."""
         try:
             task = AnyTask.from_json(content)
@@ -118,12 +129,11 @@ class _Merge:
         if kind == "retired" and task_id not in self.pool.revivable:
             self.admission.left(task_id)
 
-    def by_rule(self, kind: str, decision: Decision | None) -> None:
+    def by_rule(self, decision: Decision | None) -> None:
         if decision is not None:
-            numbers = {
-                name: getattr(decision, name) for name in ("rule", "groups", "mean", "variance")
-            }
-            self.decide(kind, decision.task, **numbers)
+            fields = asdict(decision)
+            kind = "revived" if decision.rule == "retest" else "retired"
+            self.decide(kind, fields.pop("task"), **fields)
 
     def standing(self, member: Member) -> Standing:
         return self.tracker.standing(member.task_id, member.since)
@@ -131,9 +141,7 @@ class _Merge:
     def revive(self) -> None:
         for retired in self.pool.too_hard:
             task_id = retired.member.task_id
-            self.by_rule(
-                "revived", retirement.revived(task_id, self.tracker.standing(task_id, retired.step))
-            )
+            self.by_rule(retirement.revived(task_id, self.tracker.standing(task_id, retired.step)))
 
     def retire(self) -> None:
         """Layers 1 and 2, then what was never sampled; each looks at what the one before has
@@ -141,15 +149,12 @@ class _Merge:
         before = self.pool.epochs[-1].step if self.pool.epochs else 0
         for member in self.pool.generated:
             standing = self.standing(member)
-            later = self.tracker.standing(member.task_id, max(member.since, before)).groups
+            later = self.tracker.standing(member.task_id, max(member.since, before)).counted
             self.by_rule(
-                "retired",
-                retirement.burn_in(member.task_id, standing, standing.groups - later, self.rules),
+                retirement.burn_in(member.task_id, standing, standing.counted - later, self.rules)
             )
         for member in self.pool.generated:
-            self.by_rule(
-                "retired", retirement.drift(member.task_id, self.standing(member), self.rules)
-            )
+            self.by_rule(retirement.drift(member.task_id, self.standing(member), self.rules))
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
         since = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
@@ -158,10 +163,9 @@ class _Merge:
             standing = self.standing(member)
             last = self.tracker.last_step(task)
             self.by_rule(
-                "retired",
                 retirement.unsampled(
                     task, standing, member.epoch, last, self.epoch, since, self.rules
-                ),
+                )
             )
 
     def budget(self) -> int:
@@ -189,7 +193,7 @@ class _Merge:
                 break
             content = candidate.content
             where = {"expanded": candidate.seq, "pick": candidate.pick}
-            judged = self.admission.refuse(content)
+            judged = self.admission.examine(content)
             if isinstance(judged, Refusal):
                 self.decide(
                     "refused", content["id"], **where, rule=judged.reason, detail=judged.detail
@@ -215,7 +219,7 @@ class _Merge:
             if (standing := self.standing(member)).groups
         ]
         for decision in retirement.capacity(observed, len(generated) - self.rules.max_generated):
-            self.by_rule("retired", decision)
+            self.by_rule(decision)
 
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:
         """Which retired tasks are tried again: those seen longest ago first. One that a re-test
@@ -247,11 +251,10 @@ def derive(
     stage: int,
     step: int,
     expanded_seq: int,
-) -> tuple[list[Record], Record, Pool, tuple[order.EpochSlot, ...]]:
+) -> MergeOutcome:
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in
     the order in which they are to be admitted. `admission` learns of what comes and what leaves;
-    the pool handed in stays as it is. Returns decisions in order (without seq, id, attempt), the
-    closing record's fields, pool and slots after it."""
+    the pool handed in stays as it is."""
     merge = _Merge(config.pool, pool.copy(), tracker, admission, epoch, step)
     rules = stage_rules(config.curriculum, stage)
     injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
@@ -289,7 +292,7 @@ def derive(
         "retests": retests,
         "order": order.order_hash(slots),
     }
-    return merge.decisions, closing, merge.pool, slots
+    return MergeOutcome(merge.decisions, closing, merge.pool, slots)
 
 
 def _fills(config: Config, pool: Pool, rules: Stage) -> bool:

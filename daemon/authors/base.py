@@ -43,7 +43,7 @@ class Assignment(Generic[V]):
     """Attempt number `attempt` (from 1) at variant `index` (from 0) of `pick`, as its author is
     given it, here or in another process.
 
-    `root` is the original that the lineage began with. `failures` and `blocked` are what went wrong
+    `root` is the original that its seed goes back to. `failures` and `blocked` are what went wrong
     so far with this variant (004 Appendix F): structured errors and the cumulative blocklist of
     functions; both stay empty in blind retry. `limits` are what the gates hold a variant to; `same`
     says that it is to use the functions that its seed does, and not others, `narrative` that a

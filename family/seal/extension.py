@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from rods.family.provides import Provides
     from rods.family.seal.evolution import Evolution
     from rods.interfaces import Interface
-    from rods.observations import Json
-    from rods.rules.step_folds import Record, StepFold
+    from rods.observations import Json, Record
+    from rods.rules.step_folds import StepFold
 
 
 class LearningLayer:

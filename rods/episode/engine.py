@@ -20,7 +20,7 @@ from rods.environments.base import Environment, Result, Tool
 from rods.errors import first_fault
 from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
-from rods.observations import known
+from rods.observations import present
 from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
@@ -142,7 +142,7 @@ class StepTrace:
 
     def as_json(self) -> dict[str, Any]:
         calls = [call.as_json() for call in self.calls]
-        more = known(in_call=self.in_call or None)
+        more = present(in_call=self.in_call or None)
         results = [{"text": result.text, "error": result.error} for result in self.results]
         return {"text": self.text, "calls": calls, "results": results, "error": self.error, **more}
 
@@ -196,7 +196,7 @@ class Trace:
             "expected": self.expected,
             "resolved": self.resolved,
         }
-        outcome = known(outcome=None if self.outcome is None else asdict(self.outcome))
+        outcome = present(outcome=None if self.outcome is None else asdict(self.outcome))
         turns = [turn.as_json() for turn in self.turns]
         messages = [asdict(message) for message in self.messages]
         return {**fields, **outcome, "turns": turns, "messages": messages}

@@ -29,9 +29,13 @@ def score(trace: Trace, kind: EpisodeReward, truth: Truth = ()) -> Rollout:
     reward = REWARDS.get(kind)
     if reward is None:
         raise ValueError(f"unknown reward kind {kind!r}; there are {', '.join(REWARDS)}")
-    earned = None if trace.end == "infrastructure" else reward.earned(trace, truth)
     return Rollout(
-        trace.resolved, trace.expected, trace.binary, reward.form(trace), earned, trace.end
+        resolved=trace.resolved,
+        expected=trace.expected,
+        binary=trace.binary,
+        format=reward.form(trace),
+        reward=None if trace.end == "infrastructure" else reward.of(trace, truth),
+        end=trace.end,
     )
 
 
@@ -46,7 +50,7 @@ class Reward:
     as `format`."""
 
     range: tuple[float, float]
-    earned: Callable[[Trace, Truth], float]
+    of: Callable[[Trace, Truth], float]
     form: Callable[[Trace], float] = format_reward
 
 

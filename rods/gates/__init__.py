@@ -14,8 +14,6 @@ from rods.gates.texts import leaks, requests
 from rods.gates.values import grounding, referents
 from rods.tasks import Task
 
-__all__ = ["check", "grounding", "leaks", "missing", "referents", "repeats", "requests"]
-
 
 def check(
     environment: Environment, task: Task, root: Profile, gates: Gates, held_out: SimilarityIndex
@@ -23,7 +21,7 @@ def check(
     """Runs the ground truth of `task` once in a fresh instance and asks every gate that is switched
     on, in order; near duplicates are refused at admission.
 
-    `root` is the profile of the original at the root of the variant's lineage, `held_out` has the
+    `root` is the profile of the original that the variant goes back to, `held_out` has the
     tasks that it must not teach. Raises InfrastructureError when the run broke for reasons that are
     not the task's."""
     results, unsound = replayed(environment, task)

@@ -8,7 +8,7 @@ disagrees. All groups are observations; the update is computed on those that are
 many as the batch has."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, cycle, islice
 from typing import NamedTuple, TypeVar
@@ -108,23 +108,3 @@ def with_replaced(groups: Sequence[Group], size: int) -> list[Group]:
         *(index for index in range(size, len(groups)) if not groups[index].disagrees),
     }
     return [replace(group, replaced=index in replaced) for index, group in enumerate(groups)]
-
-
-def refilled(
-    random_seed: int,
-    step: int,
-    slots: Sequence[EpochSlot],
-    groups: Sequence[Group],
-    size: int,
-    rounds: int,
-) -> Iterator[str]:
-    """The tasks that the rules give behind the first `size` of a recorded step's `groups`, in at
-    most `rounds`."""
-    end = size
-    for _ in range(rounds):
-        yield from (
-            more := [
-                slot.task_id for slot in refilling(random_seed, step, slots, groups[:end], size)
-            ]
-        )
-        end += len(more)

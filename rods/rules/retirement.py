@@ -1,6 +1,6 @@
 """When a variant leaves the pool and when it comes back (004 §3.4, Appendices B.1 and J): pure
 rules over standings. A variant's standing counts only groups of steps after it was admitted or,
-once revived, after it was retired."""
+once revived, after it was retired. docs/design.md has a table."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,12 +35,12 @@ def revived(task: str, standing: Standing) -> Decision | None:
 
 def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Decision | None:
     """Layer 1: the first rewards of a new variant are too low. It is asked once, at the first merge
-    by which `burn_in_observations` groups have counted; `before` of them had counted at the merge
-    before."""
+    by which `burn_in_observations` groups have counted, more perhaps than the window holds;
+    `before` of them had counted at the merge before."""
     if (
         standing.switched
         or not rules.burn_in
-        or not before < rules.burn_in_observations <= standing.groups
+        or not before < rules.burn_in_observations <= standing.counted
     ):
         return None
     if standing.latest == "truncated" or standing.mean >= rules.burn_in_below:
@@ -52,7 +52,7 @@ def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
     """Layer 2: the mean of the last few groups has left for the mastered or the unsolvable side.
     The paper takes the window's; with that a variant seen once at one half stays for eight groups
     of 1 (docs/synthesis.md has figures)."""
-    if not rules.drift or standing.groups < max(1, rules.drift_observations):
+    if not rules.drift or standing.counted < max(1, rules.drift_observations):
         return None
     groups, mean = standing.recent(rules.drift_groups)
     if mean > rules.mastered_above:
@@ -72,9 +72,9 @@ def unsampled(
     rules: PoolRules,
 ) -> Decision | None:
     """No closed group, counted or not, in the last `unsampled_epochs` epochs, all of which the
-    variant was active in. `epoch` is about to open, `first_step` is the first step of those epochs,
-    `admitted` the epoch that admitted it."""
-    if not rules.unsampled_epochs or epoch - admitted < rules.unsampled_epochs:
+    variant was active in; not asked where that is 0. `epoch` is about to open, `first_step` is the
+    first step of those epochs, `admitted` the epoch that admitted it."""
+    if epoch - admitted < rules.unsampled_epochs:
         return None
     if last_step is not None and last_step >= first_step:
         return None

@@ -1,9 +1,11 @@
-"""Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over the groups of one step.
+"""Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over what groups, or windows
+of them, say of tasks.
 
-A seed is an active task whose latest group lies in the boundary zone of the configured reward.
-Groups of types have quotas; inside each, candidates are ranked by score: by the rewards of now
-(`proxy`, `variance`, `advantage`), or blind to rewards (`random`). Work is O(candidates): the batch
-of a step, unless `candidates = "pool"`."""
+A seed is an active task whose latest group (with `zones.probe = "window"` its window) lies in the
+boundary zone of the configured reward; where the order is `random`, any that is not truncated.
+Sets of types have quotas; inside each, candidates are ranked by a score in [0, 1], which
+`selection.order` chooses (a table in docs/design.md). Work is O(candidates): the batch of a step,
+or all active tasks (`whole_pool`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +41,10 @@ class Pick:
         """`step-task`: a pick is keyed by both."""
         return f"{self.step}-{self.task}"
 
+    def as_json(self) -> dict[str, Any]:
+        """The fields of its record, but for where it stands."""
+        return {"task": self.task, "type": self.type, "score": self.score, "why": self.why}
+
 
 def signals(groups: Iterable[Group], rules: Selection) -> list[TaskSignal]:
     """The step's own candidates. Re-tests are none; a task that occurs twice is read by its last
@@ -69,8 +75,8 @@ def select(
     config: Config,
 ) -> list[Pick]:
     """The seeds of `step`, best first; at most `selection.seeds_per_step`. `candidates`: the step's
-    signals, or with `candidates = "pool"` those of all windows (where the order is blind to rewards
-    also of tasks never seen). `last_picked`: the step in which a task was last picked (not dropped
+    signals, or those of the windows (`reads_windows`), where the order is blind to rewards also of
+    tasks never seen. `last_picked`: the step in which a task was last picked (not dropped
     as stale)."""
     rules = config.selection
     if rules.seeds_per_step == 0:
@@ -109,20 +115,16 @@ def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
         return rounded(
             keyed_random(config.random_seeds.daemon, "select", step, signal.task).random()
         )
-    if moments is None:
-        return None
-    if zone_of(moments.mean, config.zones) != "boundary":
+    if moments is None or zone_of(moments.mean, config.zones) != "boundary":
         return None
     spread = signal.advantage if rules.order == "advantage" else moments.variance
     if spread is None or (rules.skip_zero_variance and spread == 0):
         return None
     if rules.order == "advantage":  # has no bound of its own
         return rounded(spread / (1 + spread))
-    return (
-        moments.variance
-        if rules.order == "variance"
-        else rounded(4 * moments.mean * (1 - moments.mean))
-    )
+    if rules.order == "variance":
+        return spread
+    return rounded(4 * moments.mean * (1 - moments.mean))
 
 
 def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """What features remember of the closed steps of a run, beside the tracker."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from rods.extension import Door
+from rods.observations import Json, Record
 
 if TYPE_CHECKING:  # a feature's module has its fold at hand when the configuration is loaded
     from rods.config import Config
 
-Json = Any  # what JSON can hold
-Record = Mapping[str, Json]
 Place = Literal["status", "checkpoint", "gauges", "notes"]  # where figures of a fold stand
 
 
@@ -54,8 +53,3 @@ def new_folds(config: "Config") -> dict[str, StepFold]:
 def closing_fields(folds: Mapping[str, StepFold], groups: Sequence[Record]) -> dict[str, Json]:
     """What features add to the closing record of a step with these groups."""
     return {key: value for fold in folds.values() for key, value in fold.closing(groups).items()}
-
-
-def figures(folds: Mapping[str, StepFold], place: Place) -> dict[str, Json]:
-    """What is said there of all folds."""
-    return {key: value for fold in folds.values() for key, value in fold.figures(place).items()}

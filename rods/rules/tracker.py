@@ -52,8 +52,8 @@ IN_PLACE = frozenset({"rubric", "value"})
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The statistics of one window. Moments are over valid rollouts, in [0, 1], rounded to 12
-    decimals."""
+    """The statistics of one window. Moments are over valid rollouts, rounded to 12 decimals, and
+    but for those of advantages in [0, 1]."""
 
     task: str  #: the id of its task, by which tracker.json has it
     #: which kind of reward: groups without a format reward are read as `progress`, those of the
@@ -111,6 +111,12 @@ class Standing:
     switched: bool = False
     entries: tuple[Entry, ...] = ()
     pooled: bool = False
+    forgotten: int = 0  # groups after that step that the window has no more
+
+    @property
+    def counted(self) -> int:
+        """All groups after that step."""
+        return self.groups + self.forgotten
 
     def recent(self, groups: int) -> tuple[int, float]:
         """How many of the last `groups` groups there are, and their mean; of all where they are
@@ -130,10 +136,13 @@ class _Row:
     counted: int = 0  # groups ever counted
     step: int = 0  # of the latest group that was counted or truncated
     truncated: bool = False  # whether that one was truncated
+    retest: bool = False  # whether that one was a re-test
+    before: int = 0  # groups counted before the task was last retired, as its re-tests show
 
     def snapshot(self) -> list[Any]:
         ring = base64.b64encode(self.ring).decode()
-        return [*self.key, ring, self.counted, self.step, self.truncated]
+        latest = (self.counted, self.step, self.truncated, self.retest, self.before)
+        return [*self.key, ring, *latest]
 
     @staticmethod
     def restored(values: list[Any]) -> "_Row":
@@ -166,7 +175,8 @@ class Tracker:
         }
 
     def restore(self, state: Any) -> None:
-        """Replaces the whole state by what `state` returned for a tracker with the same rules."""
+        """Replaces the whole state by what `snapshot` returned for a tracker with the same
+        rules."""
         rows = [_Row.restored(values) for values in state["rows"]]
         self._rows = {row.key: row for row in rows}
         self._lineages = {row.key[2]: None for row in rows}
@@ -216,8 +226,11 @@ class Tracker:
             return Standing(0, 0.0, 0.0, None)
         entries = [entry for entry in self._entries(row) if entry[0] > after]
         zone = self._zone(row, entries) if row.step > after else None
-        if self._progress is not self._current:
-            entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
+        progress = self._progress[task]
+        if progress is not row:
+            entries = [entry for entry in self._entries(progress) if entry[0] > after]
+        whole = len(entries) == self.zones.window
+        forgotten = max(0, progress.counted - progress.before - len(entries)) if whole else 0
         task, kind, lineage = row.key
         others = (
             self._rows.get((task, kind, other)) for other in self._lineages if other != lineage
@@ -226,9 +239,16 @@ class Tracker:
         if not entries:
             return Standing(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
-        average = mean(entries)
-        spread = self._variance(entries)
-        return Standing(len(entries), average, spread, zone, switched, tuple(entries), pooled)
+        return Standing(
+            groups=len(entries),
+            mean=mean(entries),
+            variance=self._variance(entries),
+            latest=zone,
+            switched=switched,
+            entries=tuple(entries),
+            pooled=pooled,
+            forgotten=forgotten,
+        )
 
     def _apply(self, record: Mapping[str, Any], counts: bool) -> None:
         """Written for speed: a start folds the whole history."""
@@ -240,6 +260,7 @@ class Tracker:
         if not counts:
             return
         kind = record["reward"]["kind"]
+        retest = record.get("role") == "retest"
         if "advantage" in rollouts[0]:
             self._count_advantages(record)
         plain = plain_sums(rollouts)
@@ -259,6 +280,9 @@ class Tracker:
                 self._progress[task] = row
             row.truncated = truncated
             row.step = step
+            if retest and not row.retest:
+                row.before = row.counted
+            row.retest = retest
             if plain is not None and read_as == progress:
                 self._add(row, len(rollouts), plain)
             elif counted:
@@ -330,16 +354,22 @@ class Tracker:
         entries = self._entries(row)
         latest = mean(entries[-1:])
         best = max((mean([entry]) for entry in entries[:-1]), default=None)
-        whole = (
-            mean(entries),
-            self._variance(entries),
-            len(entries),
-            row.counted,
-            self._zone(row, entries),
-            row.step,
+        return Window(
+            task=task,
+            reward=reward,
+            lineage=lineage,
+            mean=mean(entries),
+            variance=self._variance(entries),
+            count=len(entries),
+            groups=row.counted,
+            zone=self._zone(row, entries),
+            last_step=row.step,
+            trend=rounded(latest - mean(entries[:1])),
+            latest_mean=latest,
+            latest_variance=variance(entries[-1:]),
+            best=best,
+            advantage_variance=self._advantage_variance(row),
         )
-        last = rounded(latest - mean(entries[:1])), latest, variance(entries[-1:])
-        return Window(task, reward, lineage, *whole, *last, best, self._advantage_variance(row))
 
     def _advantage_variance(self, row: _Row) -> float | None:
         task, _, lineage = row.key

@@ -1,7 +1,7 @@
 """The central signal: what a group of rollouts says about its task, and the zone that follows (004
 §3.2). It is read from `resolved` and `expected` (or `binary`), never from `reward`, which is what
 was trained on and may be shaped. These are counts, so their sums are exact integers over a common
-denominator; advantages and format rewards, in [0, 1], are summed by `math.fsum`. Results are
+denominator; format rewards, mapped to [0, 1], and advantages are summed by `math.fsum`. Results are
 rounded to 12 decimals before any comparison: a group whose mean is exactly 1/5 must never fall
 below a bound of 0.2."""
 

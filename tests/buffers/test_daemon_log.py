@@ -174,7 +174,7 @@ async def test_what_many_workers_write_shares_syncs_and_none_is_made_on_the_even
 
     async def work(pick: str, variant: Task) -> None:
         await log.rejected(pick, 0, stage="judge", error="vague", evidence={})
-        assert await log.expanded(pick, 0, variant, {"generation": 1})
+        assert await log.expanded(pick, 0, variant)
         assert [found["task"]["id"] for found in read(run.path / EXPANDED)].count(variant.id) == 1
         await log.finished(pick, [variant.id], 0)
 

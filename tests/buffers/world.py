@@ -109,8 +109,9 @@ class SyncDaemonLog:
     def picked(self, *arguments: Any) -> None:
         self._loop.run(self.log.picked(*arguments))
 
-    def expanded(self, *arguments: Any) -> bool:
-        return self._loop.run(self.log.expanded(*arguments))
+    def expanded(self, pick: str, index: int, task: Task, provenance: dict[str, Any]) -> bool:
+        variant = replace(task, provenance=provenance)
+        return self._loop.run(self.log.expanded(pick, index, variant))
 
     def rejected(self, *arguments: Any, **facts: Any) -> None:
         async def rejected() -> None:

@@ -173,9 +173,11 @@ class ColocatedEngine:
             prompts = [
                 {"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active
             ]
-            made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False)
-            done = zip(active, made, strict=True)
-            return {job: self._taken(rows[job], output.outputs[0], greedy) for job, output in done}
+            outputs = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False)
+            return {
+                job: self._taken(rows[job], output.outputs[0], greedy)
+                for job, output in zip(active, outputs, strict=True)
+            }
 
         traces = run_lockstep(
             jobs, lambda waiting: reply_all(rows, waiting, self.chat, self.limits, generate)
@@ -195,13 +197,13 @@ class ColocatedEngine:
             detokenize=False,
         )
 
-    def _taken(self, row: Conversation, made: Any, greedy: bool) -> Reply:
-        tokens = list(made.token_ids)
+    def _taken(self, row: Conversation, output: Any, greedy: bool) -> Reply:
+        tokens = list(output.token_ids)
         if not tokens:
             return Reply("vLLM gave up on this reply", "infrastructure")
         drawn = (
             ()
             if greedy
-            else [of[token].logprob for token, of in zip(tokens, made.logprobs, strict=True)]
+            else [of[token].logprob for token, of in zip(tokens, output.logprobs, strict=True)]
         )
         return row.take(self.chat, tokens, self.limits, drawn)

@@ -180,15 +180,17 @@ class VllmServers:
     async def _load(self, folder: Path | None) -> str:
         deadline = time.monotonic() + self.patience
         version = secrets.token_hex(8)
-        known: dict[str, bool] = {}  # the servers that have them, and whether they keep versions
+        versioned: dict[
+            str, bool
+        ] = {}  # the servers that have them, and whether they keep versions
         async with aiohttp.ClientSession(trust_env=False) as session:
             while True:
                 try:
                     bases = self.bases()
                     for base in bases:
-                        if base not in known:
-                            known[base] = await _give(session, base, folder, version)
-                    return version if all(known[base] for base in bases) else ""
+                        if base not in versioned:
+                            versioned[base] = await _give(session, base, folder, version)
+                    return version if all(versioned[base] for base in bases) else ""
                 except Unreachable:
                     if time.monotonic() > deadline:
                         raise
@@ -209,8 +211,8 @@ async def _give(
             "method": "reload_weights",
             "kwargs": {"weights_path": str(folder)},
         }
-        given = await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order)
-        reset = given is not None and await _ask(
+        answer = await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order)
+        reset = answer is not None and await _ask(
             session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER
         )
         if not isinstance(reset, dict):
@@ -235,13 +237,13 @@ async def _ask(
     try:
         timeout = aiohttp.ClientTimeout(total=seconds)
         async with session.request(method, address, timeout=timeout, **body) as answer:
-            said = await read_reply(answer)
+            content = await read_reply(answer)
             if answer.status == 404:
                 return None
             if answer.status != 200:
                 raise InfrastructureError(
-                    f"{address} answered {answer.status} ({Key().complaint(said)})"
+                    f"{address} answered {answer.status} ({Key().complaint(content)})"
                 )
-            return orjson.loads(said) if said else {}
+            return orjson.loads(content) if content else {}
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise Unreachable(f"{address}: {reason(error, Key())}") from error

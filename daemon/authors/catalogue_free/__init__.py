@@ -323,7 +323,7 @@ def padded(
                 entries[new] = _renamed(before[key], key, new)
         if longer != state and _holds(environment, draft, longer):
             state = longer
-            filled = filled + 1
+            filled += 1
         if filled == PADDED_MAPS:
             break
     return state

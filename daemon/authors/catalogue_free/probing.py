@@ -53,7 +53,7 @@ class Prober:
     state: Mapping[str, Any]
     feeding: Mapping[Position, Sequence[int]] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda line: None
-    known: dict[bytes, Probed] = field(init=False)
+    probes: dict[bytes, Probed] = field(init=False)
     doing: str = "values"  # what it tries calls for
     calls: int = 0  # so far
     shown: Mapping[str, Any] | None = None  # by the probes, once they were asked
@@ -65,7 +65,7 @@ class Prober:
         states: dict[bytes, dict[bytes, Probed]] = (
             _known(self.environment) if self.environment.features.waits else {}
         )
-        self.known = states.setdefault(canonical(self.state), {})
+        self.probes = states.setdefault(canonical(self.state), {})
         while len(states) > STATES:
             states.pop(next(iter(states)), None)
 
@@ -88,9 +88,9 @@ class Prober:
         `feeders`, numbers of such calls, returned, where that works, and nothing else where it is
         asked about `fed_only`. Raises InfrastructureError when the machinery broke."""
         key = canonical([tool, list(feeders), [call.as_json() for call, _ in scene.calls]])
-        if fed_only and key not in self.known:
+        if fed_only and key not in self.probes:
             key += b" fed only"
-        if key not in self.known:
+        if key not in self.probes:
             if self.environment.features.waits:
                 self.tell(
                     f"tries calls in fresh worlds: {self.doing}, {tool}; {self.calls} calls so far"
@@ -133,10 +133,10 @@ class Prober:
                     tool, scene, listed | now, wide | now, rng, 1 if fed_only else None
                 )
             if not fed_only and not tried.working:
-                self.known[key] = self._tried(tool, scene, listed, wide, rng)
+                self.probes[key] = self._tried(tool, scene, listed, wide, rng)
             else:
-                self.known[key] = replace(tried, fed=bool(tried.working))
-        return self.known[key]
+                self.probes[key] = replace(tried, fed=bool(tried.working))
+        return self.probes[key]
 
     def _shown(self) -> Mapping[str, Any]:
         """What declared probes show of the state before any call: one that is made of calls says

@@ -27,7 +27,7 @@ from rods.daemon.authors.base import Assignment, Texts
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
-from rods.gates import missing
+from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn

@@ -23,8 +23,7 @@ from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tool, reference
 from rods.faults import Defect
-from rods.gates import leaks
-from rods.gates.texts import unnatural
+from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents
 from rods.prompts import load
 from rods.tasks import Task

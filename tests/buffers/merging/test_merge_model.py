@@ -45,6 +45,10 @@ class Model:
             group for group in self.history.get(task, [])[-self.zones.window :] if group[0] > since
         ]
 
+    def counted(self, task: str) -> int:
+        """Groups since the task was admitted or, once revived, retired."""
+        return sum(group[0] > self.active[task][1] for group in self.history.get(task, []))
+
     def variants(self) -> list[str]:
         return sorted(set(self.active) - self.originals)
 
@@ -77,13 +81,14 @@ class Model:
             seen = self.window(task, self.active[task][1])
             if seen:
                 means[task] = sum((group[1] for group in seen), Fraction()) / len(seen)
-            new = [group for group in seen if group[0] > before]
-            first = len(seen) - len(new) < rules.burn_in_observations <= len(seen)
+            since = self.active[task][1]
+            earlier = sum(since < group[0] <= before for group in self.history.get(task, []))
+            first = earlier < rules.burn_in_observations <= self.counted(task)
             if rules.burn_in and first and means[task] < Fraction(str(rules.burn_in_below)):
                 self.retire(task, "burn_in", step)
         for task in self.variants():
             seen = self.window(task, self.active[task][1])
-            if len(seen) >= rules.drift_observations:
+            if self.counted(task) >= rules.drift_observations:
                 last = [group[1] for group in seen[-rules.drift_groups :]]
                 mean = sum(last, Fraction()) / len(last)
                 if mean > Fraction(str(rules.mastered_above)):
@@ -135,7 +140,8 @@ def test_merges_do_what_a_slow_model_does(tmp_path_factory: Any, data: st.DataOb
         "max_generated": data.draw(st.integers(1, 9)),
         "inject_fraction": data.draw(st.sampled_from([0.17, 0.29, 0.5])),
         "burn_in": data.draw(st.booleans()),
-        "burn_in_observations": data.draw(st.integers(1, 2)),
+        "burn_in_observations": data.draw(st.integers(1, 5)),
+        "drift_observations": data.draw(st.integers(1, 5)),
         "unsampled_epochs": data.draw(st.integers(1, 3)),
         "retest_fraction": data.draw(st.sampled_from([0.05, 0.2])),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,57 @@ def test_a_variant_that_is_mastered_after_a_first_half_leaves_after_the_last_gro
         ("drift_mastered", groups, 1.0)
     }
     assert {one["epoch"] - 1 for one in gone} == {merges}
+    assert daemon is not None
+    daemon.close()
+
+
+@pytest.mark.parametrize(
+    ("layer", "groups", "shares", "leaves"),
+    [
+        ("burn_in", 8, [0.0] * 11, 8),
+        ("burn_in", 9, [0.0] * 11, 9),
+        # with the ninth group the mean of the window falls below 0.2
+        ("burn_in", 8, [0.5] * 4 + [0.0] * 7, None),
+        ("burn_in", 9, [0.5] * 4 + [0.0] * 7, 9),
+        ("drift", 9, [1.0] * 11, 9),
+    ],
+)
+def test_observations_are_counted_on_when_the_window_is_full(
+    tmp_path: Path, layer: str, groups: int, shares: list[float], leaves: int | None
+) -> None:
+    def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
+        if slot.task_id in given:
+            return [0, expected] * 2
+        number = seen[slot.task_id]
+        seen[slot.task_id] += 1
+        # a batch that is filled up may have a task twice
+        of_four = round(4 * shares[min(number, 10)])
+        return [expected] * of_four + [0] * (4 - of_four)
+
+    given = {task.id for task in originals()}
+    seen = Counter[str]()
+    pool = {
+        "burn_in": layer == "burn_in",
+        "drift": layer == "drift",
+        f"{layer}_observations": groups,
+        "unsampled_epochs": 0,
+        "max_generated": 99,
+        "inject_fraction": 1.0,
+    }
+    players = play(tmp_path / "run", 2, rewards, pool=pool, zones={"window": 8})
+    daemon = players.daemon
+    players.daemon = None
+    for number in range(2, 12):
+        players.epoch(number)
+    injected = {record["task"]: record["epoch"] for record in decisions(players.run, "injected")}
+    assert 1 in injected.values()
+    gone = {
+        record["epoch"] - 1
+        for record in decisions(players.run, "retired")
+        if injected[record["task"]] == 1
+    }
+    assert gone == (set() if leaves is None else {leaves})
+    assert verify(players.run.path).ok
     assert daemon is not None
     daemon.close()
 

@@ -26,12 +26,12 @@ def variant(number: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def reason(admission: Admission, content: Any) -> str:
-    found = admission.refuse(content)
+    found = admission.examine(content)
     return found.reason if isinstance(found, Refusal) else ""
 
 
 def test_a_new_variant_of_a_known_environment_is_admitted(past: Run) -> None:
-    found = Admission(past).refuse(variant())
+    found = Admission(past).examine(variant())
     assert isinstance(found, Task) and found.script == variants(5)[0].script
 
 
@@ -41,7 +41,7 @@ def test_an_open_task_that_nothing_vouches_for_is_no_variant(past: Run) -> None:
     record = open_task(drawn, reference(desk), provenance={"generation": 1}).as_json()
     record.pop("state")  # of a repository's world
     record.pop("id")
-    refused = Admission(past).refuse(record)
+    refused = Admission(past).examine(record)
     assert isinstance(refused, Refusal)
     assert refused.reason == "schema"
     assert "nothing says that it is sound" in refused.detail

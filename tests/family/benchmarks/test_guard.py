@@ -50,13 +50,13 @@ def variant(**changes: Any) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_variant_in_an_item_s_words_or_with_its_calls_is_refused(run: Run) -> None:
     admission = Admission(run)
-    assert not isinstance(admission.refuse(variant()), Refusal)
+    assert not isinstance(admission.examine(variant()), Refusal)
     single = SingleTurns()
     item = next(task for task in single.tasks() if 12 < len(task.texts[0].split()) < 30)
     told = Memories().by_id["memory_kv_prereq_0-customer-0"].script[1]
     script = variants(5)[0].script
     for text in (item.texts[0], item.texts[0].upper(), told):
-        refused = admission.refuse(variant(script=(text, *script[1:])))
+        refused = admission.examine(variant(script=(text, *script[1:])))
         assert isinstance(refused, Refusal) and refused.reason == "contaminated"
         assert re.search(", bfcl_(single|memory) ", refused.detail)
     calls = next(task for task in guarded(single) if any(task.goal_calls)).goal_calls

@@ -12,8 +12,10 @@ import pytest
 
 from rods.calls import Call
 from rods.environments.base import Environment, Features, reference
-from rods.gates import grounding, leaks, missing, requests
 from rods.gates.ground_truth import run
+from rods.gates.missing import missing
+from rods.gates.texts import leaks, requests
+from rods.gates.values import grounding
 from rods.tasks import RETURN_SENTENCE, Task
 from tests.environments import load
 from tests.rods.toy_environment import Toy, World, environment

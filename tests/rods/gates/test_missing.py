@@ -13,8 +13,8 @@ from bench.gates import accepted
 from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import reference
-from rods.gates import missing
 from rods.gates.ground_truth import run
+from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 from rods.worlds.bfcl import environment, fetch
 from tests.environments import load

@@ -25,10 +25,10 @@ from rods.composing.catalogue import (
 from rods.config import Gates
 from rods.environments.base import Result
 from rods.faults import verdict_of_gate
-from rods.gates import check, referents
+from rods.gates import check
 from rods.gates.ground_truth import run
 from rods.gates.similarity import SimilarityIndex
-from rods.gates.values import mentions, referent
+from rods.gates.values import mentions, referent, referents
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
 FIND = Call("find_flights", {"origin": "Oslo"})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rods.buffers.audit.rederivation import refilled
 from rods.observations import Group, Rollout
-from rods.rules.order import EpochSlot, refilled, refilling, slots, with_replaced
+from rods.rules.order import EpochSlot, refilling, slots, with_replaced
 
 SLOTS = slots(0, 0, [f"t{number}" for number in range(20)], ["r1", "r2"])
 

@@ -92,7 +92,6 @@ def test_what_was_active_for_three_epochs_without_a_group_goes() -> None:
     assert unsampled("v", nothing, 3, None, 5, 41, RULES) is None
     assert unsampled("v", nothing, 2, 40, 5, 41, RULES) is not None
     assert unsampled("v", nothing, 2, 41, 5, 41, RULES) is None
-    assert unsampled("v", nothing, 2, None, 5, 41, PoolRules(unsampled_epochs=0)) is None
 
 
 def test_over_capacity_the_lowest_variance_goes_first_and_ties_go_by_id() -> None:
