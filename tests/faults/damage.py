@@ -11,7 +11,6 @@ import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from rods.buffers.log.record_bytes import Record, record
 from rods.buffers.log.tail import Tail, groups
@@ -27,8 +26,9 @@ PATH = Path("memory.jsonl")
 class Memory(Tail):
     """Of a log of one part that lies in memory."""
 
-    def __init__(self, data: bytes, **options: Any) -> None:
-        super().__init__(PATH, strict=True, **options)
+    def __init__(self, data: bytes, after: int, *, raw: bool) -> None:
+        super().__init__(PATH, strict=True, raw=raw)
+        self.begin_behind(after, ())
         self._data = data
 
     def _blocks(self) -> Iterator[list[Record]]:
@@ -46,7 +46,7 @@ def logs(folder: Path) -> list[Path]:
 
 def records(data: bytes, after: int = 0, *, raw: bool = False) -> list[Record]:
     """What a strict reader makes of `data`, a part whose first record follows record `after`."""
-    return Memory(data, raw=raw, after=after).poll()
+    return Memory(data, after, raw=raw).poll()
 
 
 def truncations(workload: Workload, share: int = 1) -> Row:
