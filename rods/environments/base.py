@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rods.calls import Call
-from rods.tasks import EnvironmentRef
+
+if TYPE_CHECKING:
+    from rods.tasks import EnvironmentRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,10 @@ def parameters(environment: Environment) -> Mapping[str, Any]:
     return method()
 
 
-def reference(environment: Environment) -> EnvironmentRef:
+def reference(environment: Environment) -> "EnvironmentRef":
+    # pydantic, which reads tasks, takes 13 MB of a confined process, where nobody asks for this
+    from rods.tasks import EnvironmentRef
+
     return EnvironmentRef(environment.name, environment.hash)
 
 

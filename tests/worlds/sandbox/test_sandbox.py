@@ -206,6 +206,14 @@ def test_honest_code_computes_with_arrays_threads_and_sockets(tier: Tier) -> Non
     environment.close()
 
 
+def test_a_confined_process_loads_nothing_large_by_itself() -> None:
+    environment = confined(HOSTILE, Sandbox(workers=1, seconds=30.0))
+    code = "import sys\nassert not {'pydantic', 'numpy', 'asyncio'} & set(sys.modules)"
+    told = environment.reset(None).call(Call("run", {"code": code, "given": {}}))
+    assert told.text == "done"
+    environment.close()
+
+
 def test_what_leaves_its_group_of_processes_is_ended_all_the_same() -> None:
     """The tier `limits` does not keep it from leaving."""
     environment = confined(
