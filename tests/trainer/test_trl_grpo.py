@@ -161,6 +161,7 @@ def test_observations_are_durable_before_the_update_that_they_describe(
 
 
 @pytest.mark.numeric
+@pytest.mark.slow
 def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1})

@@ -18,7 +18,13 @@ async def answers(client: Client, number: int, request: Request | None = None) -
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("fault", MACHINERY)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, marks=[pytest.mark.slow] * fault.startswith("stall"))
+        for fault in MACHINERY
+    ],
+)
 async def test_a_failing_machine_is_asked_again_until_every_call_is_answered(
     stub: Stub, fault: str
 ) -> None:
@@ -35,6 +41,7 @@ async def test_a_failing_machine_is_asked_again_until_every_call_is_answered(
     assert sum(one.retries for one in found) == counts[fault]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 async def test_all_faults_together_lose_and_double_nothing(stub: Stub) -> None:
     stub.use(Script(faults=dict.fromkeys(MACHINERY, 0.05 / len(MACHINERY)), latency=(0.001, 0.01)))
