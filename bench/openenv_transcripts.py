@@ -113,7 +113,7 @@ def moved(task: Task, far: Environment) -> Task:
         task.calls,
         task.tools,
         state=state,
-        held_out=dict(task.held_out),
+        later_tools=dict(task.later_tools),
     )
 
 

@@ -135,7 +135,7 @@ class AnyTask:
     tools: tuple[str, ...]  #: `tools.names` in a record: the tools that the policy may call
     #: `tools.held_out` in a record: tools that come later, by the turn in which they do, counted
     #: from 0: `{"2": ["pay"]}`
-    held_out: Mapping[int, tuple[str, ...]]
+    later_tools: Mapping[int, tuple[str, ...]]
     state: Mapping[str, Any] | None  #: the initial state; absent: the environment's own empty state
     split: Split  #: those of `validation` and `test` are never trained on or varied
     provenance: Mapping[str, Any]  #: where it comes from; written by authors
@@ -160,7 +160,9 @@ class AnyTask:
 
     def tools_at(self, turn: int) -> tuple[str, ...]:
         """The names callable in `turn` (counted from 0): all but those still held out."""
-        missing = {name for until, names in self.held_out.items() if turn < until for name in names}
+        missing = {
+            name for until, names in self.later_tools.items() if turn < until for name in names
+        }
         return tuple(name for name in self.tools if name not in missing)
 
     def _content(self) -> dict[str, Any]:
@@ -187,9 +189,9 @@ class AnyTask:
         raise NotImplementedError
 
     def _record(self, user: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
-        held_out = {str(turn): list(names) for turn, names in sorted(self.held_out.items())}
+        later = {str(turn): list(names) for turn, names in sorted(self.later_tools.items())}
         where = {"name": self.environment.name, "hash": self.environment.hash}
-        tools = {"names": list(self.tools), **({"held_out": held_out} if held_out else {})}
+        tools = {"names": list(self.tools), **({"held_out": later} if later else {})}
         record = {
             "schema": self.schema,
             "environment": where,
@@ -222,7 +224,7 @@ class Task(AnyTask):
     #: "arguments": {…}}`; empty where no call is right
     calls: tuple[tuple[Call, ...], ...]
     tools: tuple[str, ...]
-    held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    later_tools: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     state: Mapping[str, Any] | None = None
     split: Split = "train"
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -234,7 +236,7 @@ class Task(AnyTask):
             counts = f"{len(self.script)} user turns but {len(self.calls)} turns of ground truth"
             raise ValueError(f"{counts}; both must be equal and ≥ 1")
         names = set(self.tools)
-        for turn, returned in self.held_out.items():
+        for turn, returned in self.later_tools.items():
             if not 0 <= turn < len(self.script):
                 raise ValueError(
                     f"tools held out until turn {turn}, but the task has turns "
@@ -290,7 +292,7 @@ class OpenTask(AnyTask):
     system: str = ""
     limits: Limits | None = None  #: how long its conversation may be, besides its user's turns
     # always empty
-    held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)
+    later_tools: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if self.type not in OPEN_TYPES:
@@ -422,7 +424,9 @@ def _parsed(content: Any) -> AnyTask:
         if user.script is None:
             what = "'goal.calls' go by turns, and a persona's are not known beforehand"
             raise ValueError(f"{what}: give checks or a rubric")
-        task = Task(script=user.script, calls=goal.calls, held_out=record.tools.held_out, **common)
+        task = Task(
+            script=user.script, calls=goal.calls, later_tools=record.tools.held_out, **common
+        )
     elif record.tools.held_out:
         raise ValueError(
             "'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it"

@@ -130,7 +130,7 @@ class Mutations:
         have."""
         hidden = [
             (until, name)
-            for until, names in task.held_out.items()
+            for until, names in task.later_tools.items()
             for name in names
             if name in self._calls
         ]

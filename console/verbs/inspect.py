@@ -94,8 +94,8 @@ def _lines(history: TaskHistory) -> list[str]:
     lines += [f"system    {task.system}"] if task.system else []
     lines.append("")
     for turn, text in enumerate(task.texts):
-        if turn in task.held_out:
-            lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
+        if turn in task.later_tools:
+            lines.append(f"turn {turn}  now available: {', '.join(task.later_tools[turn])}")
         lines.append(f"turn {turn}  user: {text}")
         if isinstance(task, Task):
             lines += [

@@ -116,7 +116,7 @@ def shown(job: Job) -> list[Any]:
 
 def _held_out(task: AnyTask) -> list[str]:
     """The tools that return in a later turn, in the order of their return."""
-    return [name for _, names in sorted(task.held_out.items()) for name in names]
+    return [name for _, names in sorted(task.later_tools.items()) for name in names]
 
 
 class Slots:

@@ -53,7 +53,7 @@ def apply(
     padded state; `conversation_construct_failed` for texts that do not fit.
     """
     script = list(texts)
-    held_out: dict[int, tuple[str, ...]] = {}
+    later_tools: dict[int, tuple[str, ...]] = {}
     missing: list[dict[str, Any]] = []
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
@@ -66,9 +66,9 @@ def apply(
                 if fair
                 else [missable(catalogue, draft, turn + 1)]
             )
-            held_out[turn + 1] = tuple(rng.choice(tools) for tools in choices)
+            later_tools[turn + 1] = tuple(rng.choice(tools) for tools in choices)
             script[turn + 1] = RETURN_SENTENCE
-            missing += [{"turn": turn, "tool": tool} for tool in held_out[turn + 1]]
+            missing += [{"turn": turn, "tool": tool} for tool in later_tools[turn + 1]]
         else:
             rest = ""
             if fair:
@@ -82,7 +82,7 @@ def apply(
             script[turn] = blurred
             missing.append({"turn": turn, **gap})
     return finished(
-        catalogue, environment, draft, script, type, rng, held_out=held_out, missing=missing
+        catalogue, environment, draft, script, type, rng, later_tools=later_tools, missing=missing
     )
 
 
@@ -114,7 +114,7 @@ def finished(
     type: TaskType,
     rng: random.Random,
     *,
-    held_out: Mapping[int, tuple[str, ...]],
+    later_tools: Mapping[int, tuple[str, ...]],
     missing: Sequence[Mapping[str, Any]],
 ) -> Task:
     """The task of a script that has the form of its type already: pads a long context, chooses the
@@ -145,7 +145,7 @@ def finished(
         tuple(script),
         truth,
         tools,
-        held_out,
+        later_tools,
         state,
         provenance=provenance,
     )

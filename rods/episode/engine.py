@@ -252,7 +252,7 @@ class Episode:
         end: End = "finished"
         for turn, text in enumerate(task.script):
             self._messages.append(
-                Message("user", dialect.user(text, self._documents(task.held_out.get(turn, ()))))
+                Message("user", dialect.user(text, self._documents(task.later_tools.get(turn, ()))))
             )
             steps: list[StepTrace] = []
             ended = yield from self._turn(turn, steps)

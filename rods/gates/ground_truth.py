@@ -180,7 +180,7 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
     """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of
     its return."""
     reasons = unknown(environment, task)
-    until = {name: turn for turn, names in task.held_out.items() for name in names}
+    until = {name: turn for turn, names in task.later_tools.items() for name in names}
     for turn, calls in enumerate(task.calls):
         visible = set(task.tools_at(turn))
         for index, call in enumerate(calls):

@@ -107,7 +107,7 @@ class AbstentionTurn:
         do."""
         names = [call.name for call in self.calls]
         places = [
-            names.index(name) for name in self.task.held_out.get(self.turn, ()) if name in names
+            names.index(name) for name in self.task.later_tools.get(self.turn, ()) if name in names
         ]
         if not places:
             return [Reason("needs none of the tools that return in it", self.turn)]

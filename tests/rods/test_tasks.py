@@ -97,7 +97,7 @@ def test_id_hashes_content_and_ignores_split_and_provenance():
     changed = [
         make(script=("a", "b", "c")),
         make(state=None),
-        make(held_out={}),
+        make(later_tools={}),
         make(type="base"),
         make(tools=("ls", "sort", "rm")),
     ]

@@ -66,7 +66,7 @@ def entry(task: Task, number: int) -> dict[str, Any]:
         "id": f"multi_turn_{task.type}_{number}",
         "question": [
             []
-            if turn in task.held_out and text == RETURN_SENTENCE
+            if turn in task.later_tools and text == RETURN_SENTENCE
             else [{"role": "user", "content": text}]
             for turn, text in enumerate(task.script)
         ],
@@ -75,9 +75,9 @@ def entry(task: Task, number: int) -> dict[str, Any]:
         "involved_classes": classes,
         "excluded_function": [],
     }
-    if task.held_out:
+    if task.later_tools:
         record["missed_function"] = {
-            str(turn): list(names) for turn, names in sorted(task.held_out.items())
+            str(turn): list(names) for turn, names in sorted(task.later_tools.items())
         }
     record["rods"] = {"id": task.id, "split": task.split, "provenance": dict(task.provenance)}
     return record

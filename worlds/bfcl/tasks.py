@@ -76,7 +76,7 @@ def task_of(
         ),
         calls=tuple(tuple(parse_python_call(text, parameters) for text in turn) for turn in answer),
         tools=bfcl.tools_of(classes),
-        held_out={
+        later_tools={
             int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()
         },
         state={

@@ -105,9 +105,9 @@ class PartialTask:
             self.type,
             self.assignment.rng(f"form {self.type}"),
         )
-        held_out = {gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools}
+        later_tools = {gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools}
         missing = [record for gap in self.gaps for record in gap.missing]
-        return task_types.finished(catalogue, *parts, held_out=held_out, missing=missing)
+        return task_types.finished(catalogue, *parts, later_tools=later_tools, missing=missing)
 
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
         """How the turn could be served without what `gap` takes away; with `fair`, any part of

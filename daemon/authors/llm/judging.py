@@ -104,7 +104,7 @@ def meaning(environment: Environment, task: Task) -> str:
     if task.type == "miss_func":
         parts = []
         tools = environment.tools()
-        for turn, names in sorted(task.held_out.items()):
+        for turn, names in sorted(task.later_tools.items()):
             at_hand = showing.signatures(tools[name] for name in task.tools_at(turn - 1))
             parts.append(
                 f"Up to turn {turn} the function {', '.join(names)} is missing; turn {turn + 1} "

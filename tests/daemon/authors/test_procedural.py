@@ -31,7 +31,10 @@ async def test_a_seed_of_a_class_without_recipes_ends_as_no_prompts() -> None:
 async def test_most_seeds_become_variants_with_other_calls_other_words_and_another_world() -> None:
     roots = [task for task in tasks() if task.split == "train"]
     returns = {
-        text for task in tasks() for turn, text in enumerate(task.script) if turn in task.held_out
+        text
+        for task in tasks()
+        for turn, text in enumerate(task.script)
+        if turn in task.later_tools
     }
     bench = Bench()
     written = [(root, await bench.variant(root, pick=f"1-{root.id}")) for root in roots]

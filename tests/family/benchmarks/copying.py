@@ -24,7 +24,7 @@ form = ProceduralAuthor.form
 
 
 async def copied(author: ProceduralAuthor, *given: Any, **named: Any) -> Task:
-    return replace(await form(author, *given, **named), **next(_copies()), held_out={}, id="")
+    return replace(await form(author, *given, **named), **next(_copies()), later_tools={}, id="")
 
 
 @cache
@@ -37,7 +37,7 @@ def _copies() -> Iterator[Change]:
         name = task.provenance.get("benchmark", "").split(" ")[0]
         for way, change in _changes(task):
             if name and (name, way) not in wanted:
-                made: Any = replace(some, **change, held_out={}, id="")
+                made: Any = replace(some, **change, later_tools={}, id="")
                 if any(f", {name} " in str(reason) for reason in contamination(made, index)):
                     # which an item of another benchmark does not match, too
                     wanted[name, way] = change

@@ -102,14 +102,14 @@ def test_calls_are_found_again_whatever_turns_they_stand_in() -> None:
     calls = conversation.goal_calls
     for turns in ((calls,), (calls[:1], (), calls[1:])):
         made: Any = dataclasses.replace(
-            variants(1)[0], script=("Go on.",) * len(turns), calls=turns, held_out={}, id=""
+            variants(1)[0], script=("Go on.",) * len(turns), calls=turns, later_tools={}, id=""
         )
         (reason,) = contamination(made, held_out_index([conversation]))
         assert str(reason).startswith("held out: its ground truth equals that of task")
         assert str(reason).endswith(f", tau2 {conversation.provenance['id']}")
         assert contamination(conversation, SimilarityIndex([made])) or len(turns) > 1
     fewer: Any = dataclasses.replace(
-        variants(1)[0], script=("Go on.",), calls=(calls[:-1],), held_out={}, id=""
+        variants(1)[0], script=("Go on.",), calls=(calls[:-1],), later_tools={}, id=""
     )
     assert not contamination(fewer, held_out_index([conversation]))
 

@@ -330,6 +330,8 @@ def leaky_tasks() -> list[Task]:
     for task, values in zip(desk.generate(7, 1, 1), (VALUES[::2], VALUES[1::2]), strict=True):
         calls = tuple(Call("find_event", {"title": value}) for value in values)
         made.append(
-            replace(task, script=("x",), calls=(calls,), tools=("find_event",), held_out={}, id="")
+            replace(
+                task, script=("x",), calls=(calls,), tools=("find_event",), later_tools={}, id=""
+            )
         )
     return made

@@ -73,7 +73,7 @@ def held(value: Any) -> GroundTruthValues:
                 some_task(),
                 script=("x",),
                 calls=((Call("find_event", {"title": value}),),),
-                held_out={},
+                later_tools={},
                 id="",
             )
         ]

@@ -230,7 +230,12 @@ def held_out(
 ) -> Task:
     turns = ((request, ()), (RETURN_SENTENCE, (call,)))
     return task(
-        *turns, world=world, type="miss_func", state=state, tools=tools, held_out={1: (call.name,)}
+        *turns,
+        world=world,
+        type="miss_func",
+        state=state,
+        tools=tools,
+        later_tools={1: (call.name,)},
     )
 
 

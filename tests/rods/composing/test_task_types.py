@@ -17,7 +17,7 @@ from tests.rods.composing.drafts import DESK, STATE, desk, drafted, made, planne
 
 def test_base_is_the_draft_as_it_is() -> None:
     task, draft = made(planned(["plan_event"], ["room_for_it", "see_balance"]))
-    assert task.type == "base" and task.state == STATE and not task.held_out
+    assert task.type == "base" and task.state == STATE and not task.later_tools
     assert task.calls == tuple(tuple(bound.call for bound in turn) for turn in draft.turns)
     assert task.environment.hash == DESK.hash
 
@@ -52,7 +52,7 @@ def test_miss_func_withholds_a_needed_tool_until_the_fixed_sentence() -> None:
             else ()
         )
         # what acts, and what reads where it is asked for by itself
-        assert task.held_out == {2: ("pay_bill", *looking)}
+        assert task.later_tools == {2: ("pay_bill", *looking)}
         assert "pay_bill" not in task.tools_at(1) and "pay_bill" in task.tools_at(2)
         assert Text.of(task.script[1]).contains_exact(task.calls[2][0].arguments["vendor"])
         assert task.provenance["missing"] == [
@@ -88,10 +88,10 @@ def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_withou
         assert task_types.removable(desk(), draft, 2) == [["pay_bill"], ["list_team"]]
         held = (
             "pay_bill",
-            *(tool for tool in task.held_out[2] if tool == "find_bill"),
+            *(tool for tool in task.later_tools[2] if tool == "find_bill"),
             "list_team",
         )
-        assert task.held_out == {2: held}
+        assert task.later_tools == {2: held}
         assert task.provenance["missing"] == [{"turn": 1, "tool": tool} for tool in held]
     task, draft = made(planned(["see_day"], [], ["plan_event", "invite_to_it"]), "miss_func")
     # nobody can be invited to what is not there

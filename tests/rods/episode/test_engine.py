@@ -37,7 +37,7 @@ def task(toy):
         script=("Note the plan and show it.", "Count two steps.", RETURN_SENTENCE),
         calls=((WRITE, READ), (), (COUNT,)),
         tools=("write", "read", "titles", "count"),
-        held_out={2: ("count",)},
+        later_tools={2: ("count",)},
     )
 
 

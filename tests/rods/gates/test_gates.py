@@ -105,9 +105,9 @@ def test_tools_must_be_visible_in_their_turn():
     assert tools(TOY, task(tools=("write", "count"))) == [
         Reason("read is not among the task's tools", 1, 0)
     ]
-    missing = task(type="miss_func", held_out={1: ("read",)})
+    missing = task(type="miss_func", later_tools={1: ("read",)})
     assert tools(TOY, missing) == []
-    early = replace(missing, held_out={1: ("write",)}, id="")
+    early = replace(missing, later_tools={1: ("write",)}, id="")
     assert tools(TOY, early) == [Reason("write is held out until turn 1", 0, 0)]
     assert tools(TOY, task(tools=("write", "read", "fly"))) == [
         Reason("the environment has no tool 'fly'")

@@ -84,7 +84,7 @@ def task(
         script=texts,
         calls=((), tuple(calls)),
         tools=environment().tools_of(state["classes"]) if name == "bfcl" else tuple(world.tools()),
-        held_out={1: tuple(held)} if held else {},
+        later_tools={1: tuple(held)} if held else {},
         state=state if name == "bfcl" else DESK,
     )
 

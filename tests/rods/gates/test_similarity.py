@@ -109,7 +109,7 @@ def test_a_short_query_needs_equal_calls():
 
 
 def test_the_sentence_of_returning_tools_is_nobodys_own():
-    known = task(["a", RETURN_SENTENCE], held_out={1: ("count",)})
+    known = task(["a", RETURN_SENTENCE], later_tools={1: ("count",)})
     assert len(RETURN_SENTENCE.split()) >= 8
     assert found(known, task(["b", RETURN_SENTENCE], [(Call("count", {"name": "z"}),), ()])) is None
 

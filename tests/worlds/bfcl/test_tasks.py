@@ -49,13 +49,13 @@ def test_the_split_is_that_of_the_papers_and_siblings_stay_together(tasks):
 def test_missed_functions_are_held_out_and_return_with_the_fixed_sentence(tasks):
     missing = [task for task in tasks if task.type == "miss_func"]
     for task in missing:
-        (turn,) = task.held_out
+        (turn,) = task.later_tools
         assert task.script[turn] == RETURN_SENTENCE
         assert task.calls[turn], "what was asked in vain is done when the tools are back"
-        assert not set(task.held_out[turn]) & set(task.tools_at(turn - 1))
-        assert set(task.held_out[turn]) <= set(task.tools_at(turn))
+        assert not set(task.later_tools[turn]) & set(task.tools_at(turn - 1))
+        assert set(task.later_tools[turn]) <= set(task.tools_at(turn))
         assert any(not calls for calls in task.calls[:turn])
-    assert all(not task.held_out for task in tasks if task.type != "miss_func")
+    assert all(not task.later_tools for task in tasks if task.type != "miss_func")
     assert all(RETURN_SENTENCE not in task.script for task in tasks if task.type != "miss_func")
 
 

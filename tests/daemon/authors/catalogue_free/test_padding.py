@@ -48,7 +48,7 @@ def longer(draft: Draft, text: str, number: int) -> Task:
         [text],
         "long_context",
         rng,
-        held_out={},
+        later_tools={},
         missing=[],
     )
 

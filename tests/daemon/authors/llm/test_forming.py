@@ -49,14 +49,14 @@ def check_form(variant: Task) -> None:
     """What must be true of a variant of each type."""
     blanks = [turn for turn, calls in enumerate(variant.calls) if not calls]
     if variant.type in ("base", "long_context"):
-        assert not blanks and not variant.held_out and RETURN_SENTENCE not in variant.script
+        assert not blanks and not variant.later_tools and RETURN_SENTENCE not in variant.script
         return
     (turn,) = blanks
     (gap,) = variant.provenance["missing"]
     assert gap["turn"] == turn
     if variant.type == "miss_func":
         assert (
-            variant.held_out == {turn + 1: (gap["tool"],)}
+            variant.later_tools == {turn + 1: (gap["tool"],)}
             and variant.script[turn + 1] == RETURN_SENTENCE
         )
         # its calls cannot be made without it
@@ -72,7 +72,7 @@ def check_form(variant: Task) -> None:
         assert not any(
             Text.of(text).contains_exact(value) for text in [*variant.script[: turn + 1], *results]
         )
-        assert Text.of(variant.script[turn + 1]).contains_exact(value) and not variant.held_out
+        assert Text.of(variant.script[turn + 1]).contains_exact(value) and not variant.later_tools
 
 
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
@@ -159,7 +159,7 @@ async def test_a_model_chooses_which_function_goes_and_another_one_if_it_is_not_
         variant = await it.bench.variant(root, it.author)
     check_form(variant)
     assert it.stages() == ["rewrite", "judge", *asked, "judge"]
-    assert list(variant.held_out.values()) == [(choices[habit == "searches_elsewhere"],)]
+    assert list(variant.later_tools.values()) == [(choices[habit == "searches_elsewhere"],)]
 
 
 async def test_a_look_up_that_is_asked_for_by_itself_goes_with_what_it_prepares(stub: Stub) -> None:
@@ -168,7 +168,7 @@ async def test_a_look_up_that_is_asked_for_by_itself_goes_with_what_it_prepares(
     for habit in ("good", "seeking"):
         async with later(stub, habit, of=seed("miss_func", 1)) as it:
             variant = await it.bench.variant(seed("miss_func", 1), it.author)
-        held[habit] = {tool for tools in variant.held_out.values() for tool in tools}
+        held[habit] = {tool for tools in variant.later_tools.values() for tool in tools}
     assert held["seeking"] - held["good"] == {"find_event"} and held["good"] < held["seeking"]
     async with later(stub, "seeking", of=seed("miss_func")) as it:
         assert await it.bench.write(seed("miss_func"), it.author) == "no_pattern"

@@ -58,7 +58,7 @@ def _check_first(request: dict[str, Any], task: Task) -> None:
         .replace("\\", "")
         .replace(" ", "")
     )
-    hidden = {name for names in task.held_out.values() for name in names}
+    hidden = {name for names in task.later_tools.values() for name in names}
     for name in task.tools:
         there = f'"name":"{name}"' in shown or f'"{name}(' in shown
         assert there == (name not in hidden), name

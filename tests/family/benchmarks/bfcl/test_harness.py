@@ -49,7 +49,7 @@ def test_every_prompt_is_the_harness_s_own(
             {"role": "system", "content": system},
             {"role": "user", "content": task.script[0]},
         ] == theirs["first"]
-        for turn, names in task.held_out.items():
+        for turn, names in task.later_tools.items():
             assert (
                 dialect.user(RETURN_SENTENCE, [tools[name] for name in names])
                 == theirs["returned"][str(turn)]
@@ -64,7 +64,7 @@ def test_native_tools_are_converted_as_the_harness_does_turn_by_turn(
         for turn, theirs in enumerate(official[task.provenance["id"]]["tools"]):
             held_out = [
                 name
-                for until, names in sorted(task.held_out.items())
+                for until, names in sorted(task.later_tools.items())
                 if until <= turn
                 for name in names
             ]
