@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from rods.config import Config
 from rods.daemon.authors.base import Attempted
 from rods.daemon.authors.procedural import by_rules
-from rods.daemon.compute import AnyOrder, GateOrder
+from rods.daemon.compute import GateCheck, WorkItem
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
@@ -51,18 +51,18 @@ class AttemptWorker:
         self._asking = by_rules(threads)
         self._pipeline = Pipeline(config, held_out, threads)
 
-    def made(self, order: AnyOrder) -> Attempted[Any] | Checked | InfrastructureError:
+    def made(self, item: WorkItem) -> Attempted[Any] | Checked | InfrastructureError:
         """What comes of an attempt: whatever goes wrong in it is a Rejection, as in the daemon
         itself. Of gates: what they say, or which world broke."""
-        if isinstance(order, GateOrder):
+        if isinstance(item, GateCheck):
             try:
-                environment = self._environments.load(order.task.environment.name)
-                return check(environment, order.task, order.profile, order.gates, self._held_out)
+                environment = self._environments.load(item.task.environment.name)
+                return check(environment, item.task, item.profile, item.gates, self._held_out)
             except InfrastructureError as error:
                 return error
-        environment = self._environments.load(order.seed.environment.name)
+        environment = self._environments.load(item.seed.environment.name)
         return self._loop.run_until_complete(
-            self._pipeline.attempt(order, self._asking, environment)
+            self._pipeline.attempt(item, self._asking, environment)
         )
 
     def close(self) -> None:

@@ -3,7 +3,7 @@ can be given, and as the value that comes back.
 
 An attempt of an author that only computes follows from its configuration, its seed, and what went
 wrong before; so it may be made in any process that has the worlds, and twice: the daemon accepts
-one answer for each order, by awaiting it. Workers write nothing, hold no key of an endpoint, and
+one answer for each item, by awaiting it. Workers write nothing, hold no key of an endpoint, and
 admit nothing.
 """
 
@@ -27,14 +27,14 @@ from rods.tasks import Task
 if TYPE_CHECKING:
     from rods.buffers.run.run import Run
 
-TRIES = 3  # workers that an order may lose
+TRIES = 3  # workers that an item may lose
 # seconds before a worker that did not start is tried anew: the first time, and at most
 PAUSE = 0.5
 PAUSES = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class GateOrder:
+class GateCheck:
     """The gates that are on for `task`, which was to have this profile."""
 
     task: Task
@@ -45,21 +45,21 @@ class GateOrder:
         return f"gates of {self.task.id}"
 
 
-AnyOrder = Assignment[Any] | GateOrder
+WorkItem = Assignment[Any] | GateCheck
 
 
 class Place(Protocol):
-    """A worker elsewhere. `at_once`: how many orders a message has at most, more where a message
+    """A worker elsewhere. `at_once`: how many items a message has at most, more where a message
     costs much."""
 
     at_once: int
 
-    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
-        """What comes of each order (rods.daemon.attempt_worker). Raises `LostWorker`."""
+    async def make(self, items: Sequence[WorkItem]) -> Sequence[Any]:
+        """What comes of each item (rods.daemon.attempt_worker). Raises `LostWorker`."""
 
     async def renew(self) -> None:
         """Ends the worker, if it lives, and starts another one; returns when it can be given
-        orders."""
+        items."""
 
     def end(self) -> None:
         """Ends the worker at once."""
@@ -71,16 +71,16 @@ class LostWorker(Exception):
 
 @dataclass(slots=True)
 class _Asked:
-    """An order that somebody waits for, and how many workers were lost over it."""
+    """An item that somebody waits for, and how many workers were lost over it."""
 
-    order: AnyOrder
+    item: WorkItem
     answer: asyncio.Future[Any]
     lost: int = 0
 
 
 class Compute:
-    """Where attempts are made, for the life of a daemon: places that are free take orders as they
-    come, so a slow one takes fewer. An order whose worker is lost, or gives no answer in time, goes
+    """Where attempts are made, for the life of a daemon: places that are free take items as they
+    come, so a slow one takes fewer. An item whose worker is lost, or gives no answer in time, goes
     to the next free place, alone, so that it can lose no others."""
 
     def __init__(self, operation: Operation, places: Sequence[Place]) -> None:
@@ -89,7 +89,7 @@ class Compute:
         self._places = places
         self._waiting: deque[_Asked] = deque()
         self._some = asyncio.Event()  # set where some wait, and cleared by who finds none
-        self._serving: list[asyncio.Task[None]] = []  # a task for each place, from the first order
+        self._serving: list[asyncio.Task[None]] = []  # a task for each place, from the first item
         self._ready = 0
         self._lost = 0
 
@@ -101,21 +101,21 @@ class Compute:
 
     async def checked(self, task: Task, profile: Profile, gates: Gates) -> Checked:
         """The same of gates. Raises InfrastructureError also where a world broke in the worker."""
-        checked: Checked | InfrastructureError = await self._answer(GateOrder(task, profile, gates))
+        checked: Checked | InfrastructureError = await self._answer(GateCheck(task, profile, gates))
         if isinstance(checked, InfrastructureError):
             raise checked
         return checked
 
-    async def _answer(self, order: AnyOrder) -> Any:
+    async def _answer(self, item: WorkItem) -> Any:
         if not self._serving:
             self._serving = [asyncio.create_task(self._serve(place)) for place in self._places]
-        asked = _Asked(order, asyncio.get_running_loop().create_future())
+        asked = _Asked(item, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         self._some.set()
         return await asked.answer
 
     async def _serve(self, place: Place) -> None:
-        """Has `place` take orders, with a new worker after each that is lost."""
+        """Has `place` take items, with a new worker after each that is lost."""
         while True:
             await _renewed(place)
             self._ready += 1
@@ -138,13 +138,13 @@ class Compute:
         return taken
 
     async def _made(self, place: Place, taken: Sequence[_Asked]) -> bool:
-        """Whether the orders were answered, and the worker lives."""
-        orders = [asked.order for asked in taken]
+        """Whether the items were answered, and the worker lives."""
+        items = [asked.item for asked in taken]
         try:
-            answers = await asyncio.wait_for(place.make(orders), self._seconds * len(orders))
+            answers = await asyncio.wait_for(place.make(items), self._seconds * len(items))
         except (LostWorker, TimeoutError) as error:
-            why = str(error) or f"no answer in {self._seconds * len(orders):.0f} s"
-            log.warning("worker lost", why=why, over=[str(order) for order in orders])
+            why = str(error) or f"no answer in {self._seconds * len(items):.0f} s"
+            log.warning("worker lost", why=why, over=[str(item) for item in items])
             self._lost += 1
             for asked in reversed(taken):
                 asked.lost += 1

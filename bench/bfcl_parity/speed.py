@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import parse_python_call
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.engine import NeedVerdict
 from rods.episode.goals import GroundTruth
 from rods.tasks import TASK_TYPES
@@ -40,7 +40,7 @@ _COMPARED = {
 
 def compare(oracle: Worker, file: Path, rounds: int) -> dict[str, Any]:
     """The figures by name: {"ours", "official", "ratio", "unit", "rounds"}."""
-    ours = Worker(Order(TARGET, seconds=_HOUR, memory=1 << 33))
+    ours = Worker(WorkerSpec(TARGET, seconds=_HOUR, memory=1 << 33))
     mine: dict[str, list[float]] = {}
     theirs: dict[tuple[str, int], list[float]] = {}
     try:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 
 _SECONDS = 20.0  # of computing for a request: milliseconds as a rule
 _MEMORY = 2 << 30
@@ -11,5 +11,5 @@ _REPLY_BYTES = 16 << 20
 
 def worker(target: str, opening: Any = None, reply_bytes: int = _REPLY_BYTES) -> Worker:
     """A process in which the function `target` answers, after the request `opening`."""
-    order = Order(target, _SECONDS, _MEMORY, reply_bytes, opening=opening, cpu=True)
-    return Worker(order)
+    spec = WorkerSpec(target, _SECONDS, _MEMORY, reply_bytes, opening=opening, cpu=True)
+    return Worker(spec)

@@ -153,7 +153,7 @@ def write_worlds(
     logs.configure("rods", "warning")
     operation = read_config(config).operation
     texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
-    order = writing.WorldOrder(scenarios, *options_of(mode, lowest_tier))
+    request = writing.WorldRequest(scenarios, *options_of(mode, lowest_tier))
     named = operation.writing.embeddings
     writers = [host.giving_up for host in operation.endpoints if (host.name or host.model) != named]
     embedders = [
@@ -183,7 +183,7 @@ def write_worlds(
                 "train" if at < len(chosen) - held_out else "test" for at in range(len(chosen))
             ]
             return await writing.write_worlds(
-                authors, list(zip(chosen, splits, strict=True)), folder, order
+                authors, list(zip(chosen, splits, strict=True)), folder, request
             )
 
     with WritingRecord(folder) as record:

@@ -14,7 +14,7 @@ from typing import Any
 from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
-from rods.daemon.compute import AnyOrder, LostWorker
+from rods.daemon.compute import LostWorker, WorkItem
 from rods.gates.similarity import SimilarityIndex
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -38,10 +38,10 @@ class Process:
         self.process: SpawnProcess | None = None
         self._pipe: Connection | None = None
 
-    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
+    async def make(self, items: Sequence[WorkItem]) -> Sequence[Any]:
         assert self._pipe is not None, "renewed"
         try:
-            self._pipe.send(orders)
+            self._pipe.send(items)
         except OSError as error:
             raise LostWorker(self._fate()) from error
         results: Sequence[Any] = await self._received()
@@ -87,12 +87,12 @@ class Process:
 
 
 def _work(pipe: Connection, path: Path, config: Config, held_out: SimilarityIndex) -> None:
-    """A worker's life: orders, and what comes of each."""
+    """A worker's life: items, and what comes of each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's
     worker = AttemptWorker(path, config, held_out)
     pipe.send("ready")
     try:
         while True:
-            pipe.send([worker.made(order) for order in pipe.recv()])
+            pipe.send([worker.made(item) for item in pipe.recv()])
     except (EOFError, BrokenPipeError):  # the daemon has gone
         worker.close()

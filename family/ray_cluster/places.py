@@ -12,7 +12,7 @@ from typing import Any
 from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
-from rods.daemon.compute import AnyOrder, LostWorker
+from rods.daemon.compute import LostWorker, WorkItem
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
 
@@ -25,7 +25,7 @@ except ImportError:
     ) from None
 
 Given = tuple[Path, Config, SimilarityIndex]
-AT_ONCE = 4  # orders a message, which costs the daemon 1 to 2 ms of CPU time however much is in it
+AT_ONCE = 4  # items a message, which costs the daemon 1 to 2 ms of CPU time however much is in it
 REACHED = 5.0  # seconds for the head to take a connection
 
 
@@ -72,16 +72,16 @@ class Actor:
         self._memory = memory
         self._actor: Any = None
 
-    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
+    async def make(self, items: Sequence[WorkItem]) -> Sequence[Any]:
         try:
-            results: Sequence[Any] = await self._actor.make.remote(orders)
+            results: Sequence[Any] = await self._actor.make.remote(items)
         except RayError as error:
             raise LostWorker(_line(error)) from error
         return results
 
     async def renew(self) -> None:
         self.end()
-        # at most once here: who lost a worker gives the order to another one
+        # at most once here: who lost a worker gives the item to another one
         settings = {
             "num_cpus": 1,
             "max_restarts": 0,
@@ -111,5 +111,5 @@ class _Worker:
     def ready(self) -> None:
         """Returns once it is made."""
 
-    def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
-        return [self._worker.made(order) for order in orders]
+    def make(self, items: Sequence[WorkItem]) -> Sequence[Any]:
+        return [self._worker.made(item) for item in items]

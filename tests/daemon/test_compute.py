@@ -11,24 +11,24 @@ import pytest
 
 from rods.config import Operation
 from rods.daemon.authors.base import Assignment, Attempted
-from rods.daemon.compute import AnyOrder, Compute, LostWorker
+from rods.daemon.compute import Compute, LostWorker, WorkItem
 from rods.errors import InfrastructureError
 
 
-def order(name: str) -> Assignment[Any]:
+def item(name: str) -> Assignment[Any]:
     return Assignment(name, 0, cast(Any, None), cast(Any, None), 1)
 
 
 class Worker:
-    """Answers with the pick's name after a turn of the loop; `deadly` orders end it."""
+    """Answers with the pick's name after a turn of the loop; `deadly` items end it."""
 
     def __init__(self, at_once: int, deadly: str = "") -> None:
         self.at_once = at_once
         self.deadly = deadly
         self.given: list[list[str]] = []
 
-    async def make(self, orders: Sequence[AnyOrder]) -> Sequence[Any]:
-        names = [order.pick for order in orders if isinstance(order, Assignment)]
+    async def make(self, items: Sequence[WorkItem]) -> Sequence[Any]:
+        names = [item.pick for item in items if isinstance(item, Assignment)]
         self.given.append(names)
         await asyncio.sleep(0.01)
         if self.deadly in names:
@@ -46,7 +46,7 @@ def answers(workers: Sequence[Worker], names: str) -> list[Any]:
     async def all_of() -> list[Any]:
         compute = Compute(Operation(), workers)
         return await asyncio.gather(
-            *(compute.attempt(order(name)) for name in names), return_exceptions=True
+            *(compute.attempt(item(name)) for name in names), return_exceptions=True
         )
 
     return [one.outcome if isinstance(one, Attempted) else one for one in asyncio.run(all_of())]

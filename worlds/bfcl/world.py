@@ -20,7 +20,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tool
-from rods.environments.workers.worker import Order, Overrun, Worker
+from rods.environments.workers.worker import Overrun, Worker, WorkerSpec
 from rods.errors import InfrastructureError
 from rods.tasks import state_json
 from rods.worlds.bfcl import bounds, wheel
@@ -84,7 +84,7 @@ class Bfcl:
         self._bound = cache(self._bind)
         self.catalogue = cache(self._catalogue)
         self._built = lru_cache(KEPT_STATES)(self._build)
-        self._worker = Worker(Order(COMPUTE, cpu=True))
+        self._worker = Worker(WorkerSpec(COMPUTE, cpu=True))
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools

@@ -62,8 +62,8 @@ _TCP = 0b11  # bind and connect
 _SCOPES = 0b11  # abstract sockets and signals
 
 
-def confine(order: dict[str, Any], memory: int) -> None:
-    """`order`: {"readable": paths, "writable": paths, "threads": a socket to `count_threads` in the
+def confine(limits: dict[str, Any], memory: int) -> None:
+    """`limits`: {"readable": paths, "writable": paths, "threads": a socket to `count_threads` in the
     parent}. Raises OSError for what this kernel should be able to do and refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, 9, 0, 0, 0)
@@ -81,8 +81,8 @@ def confine(order: dict[str, Any], memory: int) -> None:
         raise OSError(ctypes.get_errno(), "no_new_privs was refused")
     _drop_privileges(libc)
     if landlock_version():
-        _restrict_files(order["readable"], order["writable"])
-    if not _have_threads_counted(order["threads"]):
+        _restrict_files(limits["readable"], limits["writable"])
+    if not _have_threads_counted(limits["threads"]):
         _limit(resource.RLIMIT_NPROC, PROCESSES)
     if seccomp.available():
         seccomp.restrict(cutting=landlock_version() >= _SEES_CUTTING)

@@ -21,7 +21,7 @@ from rods.config import Sandbox
 from rods.deadlines import WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.serving import dumps
-from rods.environments.workers.worker import Confinement, Order, Overrun, Replaced
+from rods.environments.workers.worker import Confinement, Overrun, Replaced, WorkerSpec
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 from rods.worlds.sandbox.host import REFUSAL, TARGET, of
@@ -76,11 +76,11 @@ class Sandboxed:
         self._spares = spares or Spares(settings.workers)
         load: list[Any] = [[], "load", factory, source]
         opening, loading = (load, None) if source is None else ([[], "prepare"], load)
-        order = Order(
+        spec = WorkerSpec(
             TARGET, settings.seconds, settings.memory_bytes, _REPLY_BYTES, opening, confinement
         )
         workers = (
-            PooledWorker(order, loading=loading, spares=self._spares)
+            PooledWorker(spec, loading=loading, spares=self._spares)
             for _ in range(settings.workers)
         )
         self._cells = [_Cell(worker, factory) for worker in workers]
@@ -253,7 +253,7 @@ class ConfinedWorld:
         its turn is not counted."""
         cell = self._cell
         with cell.worker.turn:
-            until = time.monotonic() + cell.worker.order.seconds + WORLD_REMADE
+            until = time.monotonic() + cell.worker.spec.seconds + WORLD_REMADE
             for _ in range(_TRIES):
                 try:
                     for world in (self, beside):
@@ -275,7 +275,7 @@ class ConfinedWorld:
         generation = cell.worker.generation
         cell.ask(generation, until, "reset", self._number, self._state)
         if self._calls:
-            patience = min(cell.worker.order.seconds * (1 + len(self._calls)), WORLD_REMADE)
+            patience = min(cell.worker.spec.seconds * (1 + len(self._calls)), WORLD_REMADE)
             cell.ask(generation, until, "replay", self._number, self._calls, seconds=patience)
         self._generation = generation
         cell.living.add(self._number)

@@ -16,7 +16,7 @@ from typing import Any
 from rods.deadlines import WORKER_START, WORLD_REMADE
 from rods.environments.workers.child import Child
 from rods.environments.workers.serving import dumps
-from rods.environments.workers.worker import Order, Worker, at_most
+from rods.environments.workers.worker import Worker, WorkerSpec, at_most
 from rods.errors import InfrastructureError
 
 # seconds without a request before a worker's child may be taken: many in a row are not interrupted
@@ -26,11 +26,11 @@ _LOOK = 0.005  # seconds between looks for a place
 
 class PooledWorker(Worker):
     """A worker whose child is replaced by one of the `spares`, shared with workers of the same
-    order. Another one may take it when this one rests, unless it is `held`. `loading` is a second
+    spec. Another one may take it when this one rests, unless it is `held`. `loading` is a second
     opening request, to each that it takes."""
 
-    def __init__(self, order: Order, *, loading: Any, spares: "Spares") -> None:
-        super().__init__(order)
+    def __init__(self, spec: WorkerSpec, *, loading: Any, spares: "Spares") -> None:
+        super().__init__(spec)
         self._spares = spares
         self._loading = None if loading is None else dumps(loading)
         # whether what the child knows would be lost with it
@@ -57,21 +57,21 @@ class PooledWorker(Worker):
             self.turn.release()
 
     def _take(self, until: float) -> Child:
-        return self._spares.take(self.order, until)
+        return self._spares.take(self.spec, until)
 
     def _ready_child(self, until: float) -> Child:
         child = super()._ready_child(until)
         if self._loading is not None and not child.loaded:
             child.load(self._loading, at_most(WORKER_START, until))
         self._spares.pool.share(self._spares, self)
-        self._spares.fill(self.order)
+        self._spares.fill(self.spec)
         return child
 
 
-def start(order: Order) -> Future[Child]:
+def start(spec: WorkerSpec) -> Future[Child]:
     """A confined child is ended by the kernel with the *thread* that started it: so that is one
     which stays."""
-    return _starter(os.getpid()).submit(Child, order)
+    return _starter(os.getpid()).submit(Child, spec)
 
 
 @cache
@@ -94,7 +94,7 @@ class Pool:
         self._owner = os.getpid()
         self._lock = threading.Lock()
 
-    def start(self, order: Order, until: float) -> Child:
+    def start(self, spec: WorkerSpec, until: float) -> Child:
         """A new child. Raises InfrastructureError where none can be started, or no place is free
         before `until` (time.monotonic())."""
         until = min(until, time.monotonic() + WORLD_REMADE)
@@ -107,19 +107,19 @@ class Pool:
                 raise InfrastructureError(f"{what} (operation.sandbox.processes)")
             time.sleep(_LOOK)
         try:
-            child = start(order).result()
+            child = start(spec).result()
         except BaseException:
             self._started(None)
             raise
         self._started(child)
         return child
 
-    def start_soon(self, order: Order, *, leave: bool) -> Future[Child] | None:
+    def start_soon(self, spec: WorkerSpec, *, leave: bool) -> Future[Child] | None:
         """The same, without waiting for it; None without a place. `leave`: a worker may have to
         make room."""
         if not self._place() and not (leave and self._leave() and self._place()):
             return None
-        future = start(order)
+        future = start(spec)
         future.add_done_callback(
             lambda done: self._started(None if done.exception() else done.result())
         )
@@ -164,7 +164,7 @@ class Pool:
 
 
 class Spares:
-    """Keeps `count` children started and waiting for the workers that share them, all of one order:
+    """Keeps `count` children started and waiting for the workers that share them, all of one spec:
     starting one takes tens of milliseconds. In a `pool` they are a fourth of it at most, and have
     what places are free; with `ahead`, a worker that rests has to make room for them. Safe to share
     between threads; a fork begins with none."""
@@ -178,7 +178,7 @@ class Spares:
         self._lock = threading.Lock()
         self.pool.share(self)
 
-    def take(self, order: Order, until: float = math.inf) -> Child:
+    def take(self, spec: WorkerSpec, until: float = math.inf) -> Child:
         """The one that has waited the longest, or a new one. Raises InfrastructureError when none
         can be started, or none has a place before time.monotonic() says `until`."""
         with self._lock:
@@ -187,16 +187,16 @@ class Spares:
                 child = self._waiting.popleft().result()
                 if child.process.poll() is None:
                     return child
-        return self.pool.start(order, until)
+        return self.pool.start(spec, until)
 
-    def fill(self, order: Order) -> None:
+    def fill(self, spec: WorkerSpec) -> None:
         """Starts what is missing, without waiting for it."""
         while True:
             with self._lock:
                 self._forget_those_of_another_process()
                 if len(self._waiting) >= self.count:
                     return
-            future = self.pool.start_soon(order, leave=self.ahead)
+            future = self.pool.start_soon(spec, leave=self.ahead)
             if future is None:
                 return
             with self._lock:

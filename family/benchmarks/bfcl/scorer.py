@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.family.benchmarks.contract import Scores
 from rods.family.benchmarks.folder import Form
 from rods.family.benchmarks.stand_ins import StandIn
@@ -57,7 +57,7 @@ def verdicts(samples: Sequence[tuple[int, Sequence[Path]]], form: Form) -> Score
 
 def start(target: str) -> Worker:
     """A process that answers the requests of `target`, with an hour for each."""
-    return Worker(Order(target, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28))
+    return Worker(WorkerSpec(target, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28))
 
 
 class Official:

@@ -34,7 +34,7 @@ from rods.tasks import AnyTask, OpenTask, Split
 
 
 @dataclass(frozen=True, slots=True)
-class WorldOrder:
+class WorldRequest:
     """What is wanted of each topic: so many `scenarios`, in turn of the `modes`."""
 
     scenarios: int
@@ -78,7 +78,10 @@ async def find_topics(
 
 
 async def write_worlds(
-    authors: CachedQuestioner, topics: Sequence[tuple[str, Split]], folder: Path, order: WorldOrder
+    authors: CachedQuestioner,
+    topics: Sequence[tuple[str, Split]],
+    folder: Path,
+    request: WorldRequest,
 ) -> list[WrittenWorld]:
     """A world of each topic, whose tasks are of that split, some at a time. Raises EndpointError,
     BudgetSpent: what was answered by then stands in the record."""
@@ -86,20 +89,20 @@ async def write_worlds(
 
     async def world(topic: str, split: Split) -> WrittenWorld:
         async with free:
-            return await write_world(authors, topic, split, folder, order)
+            return await write_world(authors, topic, split, folder, request)
 
     return await together([world(topic, split) for topic, split in topics])
 
 
 async def write_world(
-    authors: CachedQuestioner, topic: str, split: Split, folder: Path, order: WorldOrder
+    authors: CachedQuestioner, topic: str, split: Split, folder: Path, request: WorldRequest
 ) -> WrittenWorld:
     """A world of `topic`, kept below `folder`, with the tasks of those of its scenarios that
     pass all controls; from the record, where it was finished before. Raises EndpointError,
     BudgetSpent."""
     settings = authors.settings.writing.model_dump(exclude={"worlds", "embeddings", "alike"})
     models = sorted({endpoint.model for endpoint in authors.client.settings})
-    key = content_id([topic, split, order.scenarios, list(order.modes), settings, models])
+    key = content_id([topic, split, request.scenarios, list(request.modes), settings, models])
     if (earlier := authors.record.finished.get(key)) is not None:
         tasks = [
             task
@@ -147,14 +150,14 @@ async def write_world(
         tasks."""
         program = with_checks(world.program, [scenario.written for scenario in done])
         name = addressed.keep(program.source(), folder)
-        with Environments(order.sandbox) as environments:
+        with Environments(request.sandbox) as environments:
             environment = environments.load(f"{folder}/{name}")
             return name, [
                 written_task(
                     world.program,
                     environment,
                     scenario,
-                    order.modes[scenario.written.number % len(order.modes)],
+                    request.modes[scenario.written.number % len(request.modes)],
                     split,
                     models,
                 )
@@ -162,8 +165,11 @@ async def write_world(
             ]
 
     try:
-        world = await build(authors, topic, order.sandbox)
-        with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
+        world = await build(authors, topic, request.sandbox)
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            Environments(request.sandbox) as environments,
+        ):
             place = placed(world.program.source(), Path(scratch))
             judged = list[str]()
             if authors.settings.writing.rounds:
@@ -174,7 +180,7 @@ async def write_world(
             written.facts = {"tools": tools, "rounds": len(judged), "right": judged.count("")}
             scenarios = await attempts(
                 write_scenario(authors, world.program, environments, place, at)
-                for at in range(order.scenarios)
+                for at in range(request.scenarios)
             )
             # all are played in one world that has the checks of all of them
             program = with_checks(world.program, scenarios)

@@ -57,7 +57,7 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WorkerSpec:
     """What a child is to do. With `cpu`, `seconds` are of its own CPU time, at most
     `deadlines.WORKER_STALLED` by the clock: then the machine is at fault."""
 
@@ -71,7 +71,7 @@ class Order:
 
 
 class Child:
-    def __init__(self, order: Order) -> None:
+    def __init__(self, spec: WorkerSpec) -> None:
         if not os.access(sys.executable, os.X_OK):
             what = (
                 f"this user may not run {os.path.realpath(sys.executable)}, and worker processes "
@@ -82,8 +82,8 @@ class Child:
                 where=sys.executable,
                 remedy="install Python, and rods, where this user may read",
             )
-        confinement = order.confinement
-        fields = {**asdict(replace(order, confinement=None)), "quiet": confinement is not None}
+        confinement = spec.confinement
+        fields = {**asdict(replace(spec, confinement=None)), "quiet": confinement is not None}
         handed: list[socket.socket] = []
         if (
             confinement is not None
@@ -137,7 +137,7 @@ class Child:
         self.ready = False
         self.opened: Any = None  # the answer to the opening request, or to what it was to load
         self.loaded = False
-        self._order = order
+        self._spec = spec
         self._number = 0  # of the request whose reply comes next
         self.kill = weakref.finalize(
             self, _end, self.process, self._pipe, self.owner, confinement is not None
@@ -175,10 +175,10 @@ class Child:
         self.opened = value
 
     def ask(self, request: bytes, seconds: float) -> tuple[str, Any]:
-        if not self._order.cpu:
-            return self._ask(request, seconds, self._order.reply_bytes)
+        if not self._spec.cpu:
+            return self._ask(request, seconds, self._spec.reply_bytes)
         try:  # the child counts its own time
-            return self._ask(request, WORKER_STALLED, self._order.reply_bytes)
+            return self._ask(request, WORKER_STALLED, self._spec.reply_bytes)
         except Overrun as overrun:
             if overrun.kind == "timeout":
                 raise InfrastructureError(

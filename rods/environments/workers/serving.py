@@ -1,6 +1,6 @@
 """The child's side of a worker: reads requests, answers each by one function, and limits itself.
 
-Runs as `python -c …` with one JSON object as argument: the fields of `child.Order`, "quiet":
+Runs as `python -c …` with one JSON object as argument: the fields of `child.WorkerSpec`, "quiet":
 whether nobody reads what it prints from the opening request on, and "confinement": what the
 function that it names in "by" gets before the target runs, or null. Messages in both directions are
 four bytes of length, the four of the request's number, and JSON. The first reply is number 0, to
@@ -29,26 +29,26 @@ _BY_JSON = b" "  # how a request begins that Python's own json wrote
 
 def main() -> None:
     """The child's program: answers until its input closes."""
-    order = orjson.loads(sys.argv[1])
+    spec = orjson.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     pipe = os.dup(0)  # one socket for both directions
     requests = os.fdopen(pipe, "rb")
-    confined = order["confinement"] is not None
+    confined = spec["confinement"] is not None
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)  # a function that prints must not write into the protocol
-    function = pkgutil.resolve_name(order["target"])
+    function = pkgutil.resolve_name(spec["target"])
     if confined:
-        pkgutil.resolve_name(order["confinement"]["by"])(order["confinement"], order["memory"])
+        pkgutil.resolve_name(spec["confinement"]["by"])(spec["confinement"], spec["memory"])
     else:
-        limit(resource.RLIMIT_AS, order["memory"])
+        limit(resource.RLIMIT_AS, spec["memory"])
         limit(resource.RLIMIT_CORE, 0)
     # so far it told why it does not start; what foreign code prints is for nobody
-    if order["quiet"]:
+    if spec["quiet"]:
         os.dup2(null, 1)
         os.dup2(null, 2)
-    limit_bytes = order["reply_bytes"]
-    opening = order["opening"]
+    limit_bytes = spec["reply_bytes"]
+    opening = spec["opening"]
     _write(
         pipe,
         0,
@@ -60,11 +60,11 @@ def main() -> None:
         if request is None:
             return
         if not confined:  # should the parent die, a computation that hangs ends by itself
-            limit(resource.RLIMIT_CPU, int(time.process_time() + order["seconds"]) + 2)
-        if order["cpu"]:  # SIGPROF ends this process, in the middle of whatever it computes
-            signal.setitimer(signal.ITIMER_PROF, order["seconds"])
+            limit(resource.RLIMIT_CPU, int(time.process_time() + spec["seconds"]) + 2)
+        if spec["cpu"]:  # SIGPROF ends this process, in the middle of whatever it computes
+            signal.setitimer(signal.ITIMER_PROF, spec["seconds"])
         answer = _answer(function, loads(request), limit_bytes)
-        if order["cpu"]:
+        if spec["cpu"]:
             signal.setitimer(signal.ITIMER_PROF, 0)
         _write(pipe, number, answer)
 

@@ -15,11 +15,11 @@ import time
 from typing import Any
 
 from rods.deadlines import WORKER_START
-from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun
+from rods.environments.workers.child import Child, Confinement, Gone, Overrun, WorkerSpec
 from rods.environments.workers.serving import dumps
 from rods.errors import InfrastructureError, RodsError
 
-__all__ = ["Confinement", "Order", "Overrun", "Replaced", "Worker"]
+__all__ = ["Confinement", "Overrun", "Replaced", "Worker", "WorkerSpec"]
 
 
 class Replaced(RodsError):
@@ -28,13 +28,13 @@ class Replaced(RodsError):
 
 
 class Worker:
-    """One child process that works on `order`. Safe to share between threads: requests wait for
+    """One child process that works on `spec`. Safe to share between threads: requests wait for
     each other, and who holds `turn` may make several in a row. After a fork each process starts a
     child of its own. `generation` counts the children; `used`: when time.monotonic() saw the last
     request."""
 
-    def __init__(self, order: Order) -> None:
-        self.order = order
+    def __init__(self, spec: WorkerSpec) -> None:
+        self.spec = spec
         self.used = 0.0
         self.generation = 0
         self.turn = threading.RLock()
@@ -60,7 +60,7 @@ class Worker:
                     child = self._ready_child(until)
                 if generation is not None and generation != self.generation:
                     raise Replaced("the worker process was replaced")
-                patience = at_most(seconds or self.order.seconds, until)
+                patience = at_most(seconds or self.spec.seconds, until)
                 try:
                     status, value = child.ask(content, patience)
                     if status != "ok" and status != "raised":
@@ -120,7 +120,7 @@ class Worker:
     def _take(self, until: float) -> Child:
         """A child that may not be ready. Raises InfrastructureError where none can be had before
         `until`."""
-        return Child(self.order)
+        return Child(self.spec)
 
 
 def at_most(seconds: float, until: float) -> float:

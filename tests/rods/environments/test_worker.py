@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.environments.workers.worker import Order, Overrun, Worker
+from rods.environments.workers.worker import Overrun, Worker, WorkerSpec
 from rods.errors import InfrastructureError
 
 FUNCTIONS = "tests.rods.environments.misbehaving:"
@@ -21,7 +21,7 @@ FUNCTIONS = "tests.rods.environments.misbehaving:"
 
 @pytest.fixture
 def worker():
-    made = Worker(Order(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, reply_bytes=100_000))
+    made = Worker(WorkerSpec(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, reply_bytes=100_000))
     made.open()
     yield made
     made.close()
@@ -56,7 +56,7 @@ def test_what_runs_away_is_ended_within_a_second_and_replaced(worker, request_, 
 
 @pytest.fixture
 def counting():
-    made = Worker(Order(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, cpu=True))
+    made = Worker(WorkerSpec(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, cpu=True))
     made.open()
     yield made
     made.close()
@@ -92,7 +92,9 @@ def test_what_gives_no_answer_without_computing_is_the_machine_s_fault(counting,
 @pytest.mark.parametrize("slowly", ["read_slowly", "write_slowly"])
 def test_the_deadline_is_that_of_the_whole_request_however_steadily_it_goes_on(worker, slowly):
     size = 4_000_000
-    patient = Worker(Order(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, reply_bytes=size + 100))
+    patient = Worker(
+        WorkerSpec(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, reply_bytes=size + 100)
+    )
     patient.call({"do": slowly})
     generation = patient.generation
     with pytest.raises(Overrun) as raised:
@@ -127,7 +129,7 @@ def test_what_a_function_prints_does_not_disturb_the_protocol(worker, capfd):
 
 def test_secrets_of_the_environment_stay_outside(monkeypatch):
     monkeypatch.setenv("API_KEY", "secret")
-    worker = Worker(Order(FUNCTIONS + "do"))
+    worker = Worker(WorkerSpec(FUNCTIONS + "do"))
     assert "API_KEY" not in worker.call({"do": "environment"})
     worker.close()
 
@@ -147,7 +149,7 @@ def test_threads_wait_for_each_other(worker):
 
 def test_a_target_that_cannot_be_imported_is_the_machinery_s_failure():
     with pytest.raises(InfrastructureError, match="did not start"):
-        Worker(Order("tests.rods.environments.misbehaving:nothing")).call({})
+        Worker(WorkerSpec("tests.rods.environments.misbehaving:nothing")).call({})
 
 
 def test_a_fork_starts_a_process_of_its_own(worker):
@@ -163,8 +165,8 @@ def test_a_fork_starts_a_process_of_its_own(worker):
 
 def test_the_process_ends_with_its_parent():
     code = (
-        "from rods.environments.workers.worker import Order, Worker; import os;"
-        f"w = Worker(Order('{FUNCTIONS}do')); print(w.call({{'do': 'pid'}}), flush=True); "
+        "from rods.environments.workers.worker import WorkerSpec, Worker; import os;"
+        f"w = Worker(WorkerSpec('{FUNCTIONS}do')); print(w.call({{'do': 'pid'}}), flush=True); "
         f"os._exit(1)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -190,13 +192,13 @@ def test_an_interpreter_that_this_user_may_not_run_is_named(tmp_path):
     (closed / "python").symlink_to(sys.executable)
     told = """
         import os, sys
-        from rods.environments.workers.child import Child, Order
+        from rods.environments.workers.child import Child, WorkerSpec
         from rods.errors import UserError
         sys.executable = sys.argv[1]
         if not os.getuid():
             os.setuid(65534)
         try:
-            Child(Order("tests.rods.environments.misbehaving:do"))
+            Child(WorkerSpec("tests.rods.environments.misbehaving:do"))
         except UserError as error:
             print(error)
     """

@@ -11,7 +11,7 @@ from bench.bfcl_parity.oracle import ORACLE
 from bench.blanks import unfair
 from rods.analysis.profile import edges_apart, isomorphic, profile
 from rods.config import Gates
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
 from rods.worlds.bfcl import task_format, wheel
@@ -112,7 +112,7 @@ def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_t
         last = max(turn for turn, calls in enumerate(truth) if calls)
         true.append([entry, truth, turns])
         false.append([entry, truth, [*turns[:last], [], *turns[last + 1 :]]])
-    judge = Worker(Order(ORACLE, seconds=120, memory=1 << 33, reply_bytes=1 << 24))
+    judge = Worker(WorkerSpec(ORACLE, seconds=120, memory=1 << 33, reply_bytes=1 << 24))
     request = {"do": "check", "wheel": str(wheel.path())}
     try:
         assert all(judge.call({**request, "rollouts": true}))

@@ -19,7 +19,7 @@ from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import checks, reference
 from rods.environments.loading import Environments
-from rods.environments.workers.child import Child, Order
+from rods.environments.workers.child import Child, WorkerSpec
 from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply, Trace
@@ -403,7 +403,7 @@ def test_what_hangs_ends_with_its_parent() -> None:
 @pytest.mark.slow
 def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> None:
     for wait in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05):
-        order = Order(
+        spec = WorkerSpec(
             HOST,
             1.0,
             512 << 20,
@@ -411,7 +411,7 @@ def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> Non
             [[], "load", HOSTILE],
             confinement(HOSTILE, offered().tier),
         )
-        child = start(order).result()
+        child = start(spec).result()
         group = child.process.pid
         threading.Event().wait(wait)
         child.kill()

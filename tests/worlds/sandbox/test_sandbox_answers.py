@@ -17,7 +17,7 @@ import pytest
 from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import Result
-from rods.environments.workers.child import Child, Confinement, Order
+from rods.environments.workers.child import Child, Confinement, WorkerSpec
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, Unsupported
 from rods.worlds.sandbox import environment as module
@@ -101,7 +101,7 @@ class FuzzedChild(Child):
         self.ready = line.instead is None
         self.opened = HONEST["load"]
         self.kill = lambda: None  # type: ignore[assignment]
-        self._order = Order("", reply_bytes=4 << 20)
+        self._spec = WorkerSpec("", reply_bytes=4 << 20)
         self._number = 0
         if not self.ready:
             line.waiting = line.instead or b""
@@ -233,7 +233,7 @@ def nesting(value: Any) -> int:
 def line(monkeypatch: pytest.MonkeyPatch) -> Line:
     made = Line(random.Random(13))
 
-    def start(order: Order) -> Future[Child]:
+    def start(spec: WorkerSpec) -> Future[Child]:
         future: Future[Child] = Future()
         future.set_result(FuzzedChild(made))
         return future

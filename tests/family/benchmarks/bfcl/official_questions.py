@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.family.benchmarks.bfcl.scorer import Scorer
@@ -114,7 +114,7 @@ def official(
 ) -> dict[str, Any]:
     """What the harness makes of them, in a process of its own; `where`: the module of `answer` and
     `modules`."""
-    worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
+    worker = Worker(WorkerSpec(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
     request = {
         "wheel": str(wheel),
         "category": category,

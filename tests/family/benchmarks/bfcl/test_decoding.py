@@ -12,7 +12,7 @@ from bench.fixtures.recorded_outputs import NATIVE, malformed
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.environments.base import Result
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.dialects import Prompted
 from rods.family.benchmarks.bfcl.harness import harness
@@ -37,7 +37,7 @@ NOT_EVALUATED = (
 @pytest.fixture(scope="module")
 def theirs(bfcl: Bfcl) -> Any:
     """BFCL's decoder: (outputs, form) → call strings."""
-    worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
+    worker = Worker(WorkerSpec(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
 
     def ask(steps: list[Any], form: str) -> list[Any]:
         asked = {"wheel": str(bfcl.file), "form": form, "steps": steps}

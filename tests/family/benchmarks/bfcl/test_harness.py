@@ -6,7 +6,7 @@ import pytest
 
 from rods.calls import Call
 from rods.environments.base import Result
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.engine import Message
 from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
@@ -26,7 +26,7 @@ def words(bfcl: Bfcl) -> Harness:
 
 @pytest.fixture(scope="module")
 def official(bfcl: Bfcl) -> dict[str, Any]:
-    worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
+    worker = Worker(WorkerSpec(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
     try:
         found: dict[str, Any] = worker.call(
             {"wheel": str(bfcl.file), "categories": [f"multi_turn_{kind}" for kind in TYPES]}

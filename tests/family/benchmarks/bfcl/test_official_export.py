@@ -10,7 +10,7 @@ import pytest
 
 from bench.fixtures.official_checker import verdicts
 from rods.console.main import run
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.family.benchmarks.bfcl import results
 from rods.tasks import TASK_TYPES, Task, read_tasks, task_lines
 from rods.worlds.bfcl import task_format, wheel
@@ -27,7 +27,7 @@ def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) ->
     true, false = (
         outputs(made, tmp_path / name, corrupt=name == "false") for name in ("true", "false")
     )
-    scorer = Worker(Order(TARGET, seconds=300, memory=1 << 33, reply_bytes=1 << 24))
+    scorer = Worker(WorkerSpec(TARGET, seconds=300, memory=1 << 33, reply_bytes=1 << 24))
     request = {"wheel": str(wheel.path()), "form": "prompt", "data": str(tmp_path / "data")}
     try:
         for kind in TASK_TYPES:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.single_turns import compare, reply, truth
-from rods.environments.workers.worker import Order, Worker
+from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.engine import NeedText
 from rods.family.benchmarks.benchmarks import named
 from rods.family.benchmarks.bfcl_single import source_text
@@ -52,7 +52,7 @@ def test_verdicts_are_the_packaged_scorer_s(benchmark: SingleTurns) -> None:
 
 @pytest.mark.slow
 def test_prompts_and_native_tools_are_the_harness_s(benchmark: SingleTurns, bfcl: Bfcl) -> None:
-    worker = Worker(Order(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
+    worker = Worker(WorkerSpec(TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28))
     try:
         official = worker.call({"wheel": str(bfcl.file), "categories": TOLD})
     finally:

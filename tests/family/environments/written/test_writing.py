@@ -25,7 +25,7 @@ from rods.family.environments.checking.scenarios import WitnessCall, played
 from rods.family.environments.settings import Writing
 from rods.family.environments.verbs import write_worlds
 from rods.family.environments.written.record import NAME, CachedQuestioner, WritingRecord
-from rods.family.environments.written.writing import WorldOrder, WrittenWorld, write_world
+from rods.family.environments.written.writing import WorldRequest, WrittenWorld, write_world
 from rods.llm import Client
 from rods.tasks import OpenTask, read_tasks
 
@@ -179,9 +179,9 @@ def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_na
             operation = Operation().model_copy(
                 update={"writing": Writing(rounds=0, tries=2, witness_tries=1)}
             )
-            order = WorldOrder(5, sandbox=Sandbox(workers=1, seconds=2.0))
+            request = WorldRequest(5, sandbox=Sandbox(workers=1, seconds=2.0))
             return await write_world(
-                CachedQuestioner(client, record, operation), TOPIC, "train", tmp_path, order
+                CachedQuestioner(client, record, operation), TOPIC, "train", tmp_path, request
             )
 
     with (
