@@ -32,14 +32,14 @@ FACTS = (
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its lineage from
+    """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its ancestry from
     the root on, its variants, its windows of rewards, its picks and decisions; and of each group
     with labels its step, turn by turn how many of its rollouts earned which, and how its turns
     `went` (rods.turn_statistics.Dynamics)."""
 
     task: AnyTask
     environment: dict[str, Any]
-    lineage: list[AnyTask]
+    ancestry: list[AnyTask]
     variants: list[str]
     windows: list[Window]
     history: list[dict[str, Any]]
@@ -49,7 +49,7 @@ class TaskHistory:
         return {
             **vars(self),
             "task": self.task.as_json(),
-            "lineage": [task.id for task in self.lineage],
+            "ancestry": [task.id for task in self.ancestry],
             "windows": [window.as_json() for window in self.windows],
         }
 
@@ -93,7 +93,7 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
             task,
             # of a variant that was refused for it, nothing is known
             environments.get(task.environment.name, {}),
-            _lineage(follower, task),
+            _ancestry(follower, task),
             [follower.ids[variant] for variant in variants],
             list(follower.state.tracker.windows(task.id)),
             _history(follower, number, groups),
@@ -119,7 +119,7 @@ def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
     return groups
 
 
-def _lineage(follower: Follower, task: AnyTask) -> list[AnyTask]:
+def _ancestry(follower: Follower, task: AnyTask) -> list[AnyTask]:
     """The tasks from the root to this one, or from behind the last whose content was lost."""
     line = [task]
     for number in follower.line(follower.number(task.id))[1:]:

@@ -76,11 +76,11 @@ def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
     are compared. Standard deviations are the unbiased ones."""
     # groups without a reward have no mean
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-        earned = rewards - _baseline(rewards, baseline)
+        centred = rewards - _baseline(rewards, baseline)
         if scale != "none":
             axis = 1 if scale == "group" else None
-            earned = earned / (np.nanstd(rewards, axis=axis, ddof=1, keepdims=True) + EPSILON)
-    return np.nan_to_num(earned, nan=0.0, posinf=0.0, neginf=0.0)
+            centred = centred / (np.nanstd(rewards, axis=axis, ddof=1, keepdims=True) + EPSILON)
+    return np.nan_to_num(centred, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _baseline(rewards: Array, baseline: Baseline) -> Array:
@@ -120,22 +120,22 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     answer = hook(estimate)
     if isinstance(answer, np.ndarray) and answer.shape == estimate.advantages.shape:
         answer = answer.reshape(-1, 1)
-    earned = [np.asarray(part, dtype=np.float64) for part in answer]
-    if len(earned) != len(estimate.rollouts) or any(
+    by_rollout = [np.asarray(part, dtype=np.float64) for part in answer]
+    if len(by_rollout) != len(estimate.rollouts) or any(
         part.shape not in ((1,), (seen.tokens,))
-        for part, seen in zip(earned, estimate.rollouts, strict=True)
+        for part, seen in zip(by_rollout, estimate.rollouts, strict=True)
     ):
         shapes = "an array [groups, rollouts] or with one array a rollout, of one value a token"
         raise UserError(f"the hook must answer with {shapes}", where=_HOOK)
-    if not all(np.isfinite(part).all() for part in earned):
+    if not all(np.isfinite(part).all() for part in by_rollout):
         raise UserError("the hook answered with NaN or infinity", where=_HOOK)
-    return earned
+    return by_rollout
 
 
-def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Group]:
+def with_advantages(groups: Sequence[Group], advantages: Sequence[Array]) -> list[Group]:
     """The groups with each rollout's advantage as it is trained on, the mean over its tokens; 0 in
-    groups that were replaced. `earned` lists all rollouts of the others."""
-    means = (rounded(float(values.mean())) for values in earned)
+    groups that were replaced. `advantages` lists all rollouts of the others."""
+    means = (rounded(float(values.mean())) for values in advantages)
 
     def of_group(group: Group) -> Group:
         rollouts = (

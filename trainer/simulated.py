@@ -139,7 +139,7 @@ class SimulatedPolicy:
         """As `groups`, with the conversations of drawn tasks played; adds their traces to
         `records`, as JSON objects."""
         seed = self.config.random_seeds.rollouts
-        earned: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
+        by_slot: list[Sequence[Trace | Rollout]] = [group.rollouts for group in self.groups(batch)]
         drawn = [slot for slot in batch.slots if slot.role == "drawn"]
         tasks = [slot.task for slot in drawn]
         waiting = players.jobs(tasks, self.config, batch.rules, batch.interface)
@@ -159,12 +159,12 @@ class SimulatedPolicy:
             )
         )
         for slot in drawn:
-            earned[slot.index] = played = [next(traces) for _ in range(self.count)]
+            by_slot[slot.index] = played = [next(traces) for _ in range(self.count)]
             records += [
                 {"slot": slot.index, "rollout": index, "spans": [], **trace.as_json()}
                 for index, trace in enumerate(played)
             ]
-        return groups_of(batch, earned, self.config, players)
+        return groups_of(batch, by_slot, self.config, players)
 
     def practise(self, groups: Sequence[Group]) -> None:
         """One update from the groups whose rewards differ; rounded, for equal skill on every

@@ -126,7 +126,7 @@ def boundary(follower: Follower, query: Query) -> dict[str, Any]:
 
 
 def task(follower: Follower, query: Query) -> dict[str, Any]:
-    """Everything on record about one task (`rods inspect`), its lineage with its conversations, and
+    """All on record about one task (`rods inspect`), its ancestry with its conversations, and
     its groups."""
     with follower.whole():
         history = task_history(follower, query.get("task", ""))
@@ -136,7 +136,7 @@ def task(follower: Follower, query: Query) -> dict[str, Any]:
         }
         return {
             **history.as_json(),
-            "line": [ancestor.as_json() for ancestor in history.lineage],
+            "line": [ancestor.as_json() for ancestor in history.ancestry],
             "series": series,
         }
 

@@ -1,4 +1,4 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; what
+"""`rods inspect`: one task with its ancestry, windows and history in a run; a list of all; what
 variants cost."""
 
 from collections import Counter
@@ -36,7 +36,7 @@ Cost = Annotated[
 def inspect(
     run: RunFolder, task: Listed = None, /, *, cost: Cost = False, as_json: Json = False
 ) -> None:
-    """Show one task: conversation, ground truth, what became of each turn, lineage from seed to
+    """Show one task: conversation, ground truth, what became of each turn, ancestry from seed to
     variant, windows of rewards, and its history; or calls, tokens and time for each accepted
     variant, with what failed and without.
 
@@ -75,7 +75,7 @@ def _list_line(task: dict[str, Any]) -> str:
 def _lines(history: TaskHistory) -> list[str]:
     task = history.task
     origin = (
-        "original" if len(history.lineage) == 1 and "seed" not in task.provenance else "variant"
+        "original" if len(history.ancestry) == 1 and "seed" not in task.provenance else "variant"
     )
     origin = "drawn" if any(event["event"] == "drawn" for event in history.history) else origin
     lines = [f"{task.id}  {task.type}, {origin}, {task.split}, environment {task.environment.name}"]
@@ -86,8 +86,8 @@ def _lines(history: TaskHistory) -> list[str]:
         }
         facts = ", ".join(f"{key} {text}" for key, text in texts.items() if text)
         lines.append(f"world     {facts or 'of unknown kind'}; hash {world['hash']}")
-    if len(history.lineage) > 1:
-        lines.append("lineage   " + " → ".join(ancestor.id for ancestor in history.lineage))
+    if len(history.ancestry) > 1:
+        lines.append("ancestry  " + " → ".join(ancestor.id for ancestor in history.ancestry))
     if history.variants:
         lines.append("variants  " + ", ".join(history.variants))
     lines.append(f"tools     {', '.join(task.tools)}")

@@ -3,7 +3,7 @@
 
 A profile is the directed acyclic graph of a task's ground-truth calls: an argument whose value came
 from an earlier call's result (`rods.analysis.flows`) is an edge. Two profiles have a `distance` in
-[0, 1], and `isomorphic` is the gate that a variant must pass against the root of its lineage
+[0, 1], and `isomorphic` is the gate that a variant must pass against the root of its ancestry
 (docs/gates.md)."""
 
 from collections import Counter

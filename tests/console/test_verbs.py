@@ -66,13 +66,13 @@ def test_inspect_shows_a_variant_with_its_lineage_truth_and_history(
     variant = a_variant(finished_run)
     found = said_json(capsys, "inspect", finished_run, variant[:12])
     assert found["task"]["id"] == variant
-    assert found["lineage"][-1] == variant
-    assert len(found["lineage"]) >= 2
+    assert found["ancestry"][-1] == variant
+    assert len(found["ancestry"]) >= 2
     assert "injected" in [event["event"] for event in found["history"]]
-    seed = said_json(capsys, "inspect", finished_run, found["lineage"][0])
+    seed = said_json(capsys, "inspect", finished_run, found["ancestry"][0])
     assert "picked" in [event["event"] for event in seed["history"]]
     text = said(capsys, "inspect", finished_run, variant)
-    told = said(capsys, "inspect", finished_run, found["lineage"][0]).splitlines()
+    told = said(capsys, "inspect", finished_run, found["ancestry"][0]).splitlines()
     events = [line for line in told if line.startswith("step ")]
     assert any("score 0." in line for line in events)
     assert not any(re.search(r"\d\.0*[1-9]\d{4}", line) for line in events), (
@@ -80,7 +80,7 @@ def test_inspect_shows_a_variant_with_its_lineage_truth_and_history(
     )
     assert found["task"]["user"]["script"][0] in text
     assert "truth:" in text
-    assert "lineage" in text
+    assert "ancestry" in text
 
 
 def test_inspect_without_a_task_lists_them(

@@ -237,10 +237,10 @@ def recorded(job: Job) -> Any:
     with open_stream(run.path) as stream:
         for closed in steps:
             drawn = [(one.task.id, one.role, one.place) for one in stream.draw(closed.step)]
-            earned = [
+            rewards = [
                 (task, role, job.rewards(closed.step, place, task)) for task, role, place in drawn
             ]
-            wanted = [one for one in earned if one[-1] is not None]
+            wanted = [one for one in rewards if one[-1] is not None]
             groups = [
                 (group.task, group.role, [each.reward for each in group.rollouts])
                 for group in closed.groups

@@ -56,9 +56,10 @@ class RunDataset(RLDataset):  # type: ignore[misc]
         self.over[one.place] = rewards
         if len(self.over) == len(self.drawn):
             assert self.stream is not None
-            earned = [each for each in self.drawn if self.over[each.place]] or self.drawn[:1]
+            present = [each for each in self.drawn if self.over[each.place]] or self.drawn[:1]
             self.stream.observe(
-                self.step, [each.group(self.over[each.place], self.reward_range) for each in earned]
+                self.step,
+                [each.group(self.over[each.place], self.reward_range) for each in present],
             )
 
 

@@ -157,10 +157,10 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         """What is on record of the batch, whose `rewards` are [rollouts, functions]."""
         broke = rewards.isnan().all(1).tolist()
         total = (rewards * self.reward_weights.to(rewards.device)).nansum(1).tolist()
-        earned = [None if broken else reward for broken, reward in zip(broke, total, strict=True)]
+        totals = [None if broken else reward for broken, reward in zip(broke, total, strict=True)]
         size = self.num_generations
         return [
-            one.group(earned[at : at + size], self.reward_range)
-            for at, one in zip(range(0, len(earned), size), self.drawn, strict=True)
+            one.group(totals[at : at + size], self.reward_range)
+            for at, one in zip(range(0, len(totals), size), self.drawn, strict=True)
             if not all(broke[at : at + size]) or all(broke)
         ]

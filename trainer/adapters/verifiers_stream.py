@@ -128,10 +128,10 @@ class Draws:
         if not any(rollouts for _, rollouts in by_draw):
             # all got lost: one group says so
             by_draw[0][1].extend([(None, None)] * self.config.group_size)
-        earned = [
+        by_task = [
             (drawn, [reward for reward, _ in rollouts]) for drawn, rollouts in by_draw if rollouts
         ]
-        groups = [drawn.group(rewards, self.config.reward_range) for drawn, rewards in earned]
+        groups = [drawn.group(rewards, self.config.reward_range) for drawn, rewards in by_task]
         policy = [
             version for _, rollouts in by_draw for _, version in rollouts if version is not None
         ]

@@ -78,15 +78,15 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
 
     def _observe(self, step: int) -> None:
         assert self.stream is not None
-        earned: dict[int, list[float]] = {}
+        by_place: dict[int, list[float]] = {}
         file = put_down(self.run.path, step)
         for line in file.read_bytes().splitlines() if file.exists() else ():
             place, reward = orjson.loads(line)
-            earned.setdefault(place, []).append(reward)
+            by_place.setdefault(place, []).append(reward)
         drawn = self.stream.draw(step, self.size)
-        got = [one for one in drawn if one.place in earned] or drawn[:1]
+        got = [one for one in drawn if one.place in by_place] or drawn[:1]
         self.stream.observe(
-            step, [one.group(earned.get(one.place, ()), self.reward_range) for one in got]
+            step, [one.group(by_place.get(one.place, ()), self.reward_range) for one in got]
         )
 
 

@@ -63,8 +63,8 @@ _SCOPES = 0b11  # abstract sockets and signals
 
 
 def confine(limits: dict[str, Any], memory: int) -> None:
-    """`limits`: {"readable": paths, "writable": paths, "threads": a socket to `count_threads` in the
-    parent}. Raises OSError for what this kernel should be able to do and refuses."""
+    """`limits`: {"readable": paths, "writable": paths, "threads": a socket to `count_threads` in
+    the parent}. Raises OSError for what this kernel should be able to do and refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, 9, 0, 0, 0)
     for kind, value in (

@@ -48,7 +48,7 @@ function told(run, got) {
   const task = got.task, line = got.line, seed = line.length > 1 ? line[line.length - 2] : null;
   const parts = [
     el("h2", {}, el("code", {}, task.id), ` ${task.type}, ${seed || task.provenance?.seed ? "variant" : "original"}, ${task.split}, environment ${task.environment.name}`),
-    el("div", { class: "controls" }, "lineage:", line.flatMap((one, place) => [place ? "→" : null, one.id === task.id ? el("b", {}, one.id.slice(0, 8)) : link(run, "task", [one.id], one.id.slice(0, 8))])),
+    el("div", { class: "controls" }, "ancestry:", line.flatMap((one, place) => [place ? "→" : null, one.id === task.id ? el("b", {}, one.id.slice(0, 8)) : link(run, "task", [one.id], one.id.slice(0, 8))])),
   ];
   if (got.variants.length)
     parts.push(el("div", { class: "controls" }, "its variants:", got.variants.map((one) => link(run, "task", [one], one.slice(0, 8)))));

@@ -65,7 +65,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioProfile:
-    """What a variant of a scenario has like the root of its lineage: the tool groups of its
+    """What a variant of a scenario has like the root of its ancestry: the tool groups of its
     witness, each with how many of its calls only read and how many change something; how many
     checks and guards it has; and whether its user is played, and then how many requests it makes
     later and about how many topics it has to be asked."""

@@ -114,8 +114,8 @@ def folded(run: Run, merges: Iterable[tuple[dict[str, Any], list[dict[str, Any]]
 def test_merges_end_in_their_epoch_records_and_dropped_ones_are_left_out(past: Run) -> None:
     every = list(Tail(past.path / POOL).groups())
     assert all(closing["kind"] == "epoch" for closing, _ in every)
-    lineage = known_starts(past.path / OBSERVATIONS)
-    live = [(closing, decisions) for closing, decisions in every if lineage.counts(closing)]
+    starts = known_starts(past.path / OBSERVATIONS)
+    live = [(closing, decisions) for closing, decisions in every if starts.counts(closing)]
     assert len(live) < len(every)
     assert [closing["epoch"] for closing, _ in live] == list(range(len(live)))
     found = folded(past, live)
