@@ -262,7 +262,7 @@ class Follower(Progress):
         if pool != self._pool.seq:
             self._decide(self._pool.records())
         if expanded != self._expanded.seq:
-            self._stage(self._expanded.records())
+            self._count_variants(self._expanded.records())
         if time.monotonic() - self._listed > LISTED:
             self._listed = time.monotonic()
             for process in callers(self.path):
@@ -372,7 +372,7 @@ class Follower(Progress):
             {rule: count for (other, rule), count in self.decided.items() if other == kind}
         )
 
-    def _stage(self, records: Iterable[Record]) -> None:
+    def _count_variants(self, records: Iterable[Record]) -> None:
         for record in records:
             content = record["task"]
             seed = self.number(seed_of(record))

@@ -123,7 +123,7 @@ def plan(
         "train": _counts(train),
         "held out": _counts(task.split for task in tasks if task.split != "train"),
         "environments": ", ".join(sorted({task.environment.name for task in tasks})),
-        "stages": "; ".join(_stage(stage.model_dump()) for stage in config.curriculum.stages),
+        "stages": "; ".join(_stage_text(stage.model_dump()) for stage in config.curriculum.stages),
         "sync": config.sync,
         "policy": f"{policy.kind} {policy.model}, dialect {policy.dialect}, LoRA rank "
         f"{policy.lora_rank or 'none'}",
@@ -295,7 +295,7 @@ def _seconds(
     )
 
 
-def _stage(rules: dict[str, Any]) -> str:
+def _stage_text(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
     aids = [

@@ -236,7 +236,7 @@ class SynthesisTrial:
             "tokens_per_variant": a_variant(tokens),
             "seconds_per_variant": a_variant(sum(spent.busy.values()), 1),
             "failures": dict(sorted(failed.items())),
-            "stages": {stage: _stage(usages) for stage, usages in calls.items()},
+            "stages": {stage: _usage(usages) for stage, usages in calls.items()},
         }
 
 
@@ -256,7 +256,7 @@ def lines(figures: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {count} × {failure}"
 
 
-def _stage(calls: list[Record]) -> dict[str, Any]:
+def _usage(calls: list[Record]) -> dict[str, Any]:
     return {
         "calls": len(calls),
         "constrained": sum(call["constrained"] for call in calls),
