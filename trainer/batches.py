@@ -26,8 +26,8 @@ EPISODE_FIELDS: Door[Callable[[Trace, Config, int], Mapping[str, Json]]] = Door(
 def groups(
     batch: Batch, played: Sequence[Sequence[Trace | Rollout]], config: Config, players: Players
 ) -> list[Group]:
-    """What the slots of a batch earned: rewards of what was `played` in each (unless it is a record
-    already), the labels of turns, and what features add."""
+    """The group of each slot of a batch, from the episodes `played` there: rewards, labels of
+    turns, and what features add. An episode that is a record already is taken as it is."""
 
     def record(episode: Trace | Rollout, task: AnyTask) -> Rollout:
         if isinstance(episode, Rollout):
@@ -44,7 +44,7 @@ def groups(
 
 
 def by_slot(batch: Batch, played: Sequence[T]) -> list[Sequence[T]]:
-    """What was played of a batch, in the order of `Players.jobs`, slot by slot."""
+    """What was played of a batch, in the order of `Players.jobs`: a sequence for each slot."""
     size = len(played) // len(batch.slots)
     return [played[start : start + size] for start in range(0, len(played), size)]
 
@@ -56,17 +56,17 @@ def rollout_record(
     players: Players,
     fields: Mapping[str, Json] | None = None,
 ) -> Rollout:
-    """The record of an episode: its reward by `kind`, and the `fields` of features; of a task
-    with turns of its own their labels, how many had a call, and how many replies they took."""
-    steps = [step for turn in trace.turns for step in turn.steps]
-    if not isinstance(task, Task):  # judged at the end: what is expected are no turns
+    """The record of an episode: its reward by `kind`, and the `fields` of features. Where the
+    task has turns of its own, also their labels, how many made a call, and how many replies."""
+    replies = [reply for turn in trace.turns for reply in turn.steps]
+    if not isinstance(task, Task):  # an open task: judged at its end, not turn by turn
         return replace(score(trace, kind, ()), added=fields or {})
     return replace(
         score(trace, kind, task.calls),
         labels=diagnose(trace, task, players.environments.load(task.environment.name)),
         added=fields or {},
         calling=sum(any(step.calls for step in turn.steps) for turn in trace.turns),
-        replies=len(steps),
+        replies=len(replies),
     )
 
 

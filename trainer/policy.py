@@ -88,7 +88,7 @@ class Batch:
         return [slot.task for slot in self.slots]
 
     def group(self, slot: BatchSlot, rollouts: Sequence[Rollout]) -> Group:
-        """What the slot's rollouts earned."""
+        """The group that these rollouts of the slot's task make."""
         kind = self.rules.reward
         interface = self.interface
         lineage = "" if interface.lineage == interface.version else interface.lineage

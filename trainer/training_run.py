@@ -25,9 +25,9 @@ from rods.rules.order import EpochSlot
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
-TRIAL = 5  # of these so many: `rods plan` takes rates from them
-# a checkpoint that time asks for comes no sooner than so many times as long as the last one took
-DEAREST = 20
+TRIAL = 5  # steps of a start that all have their line: `rods plan` takes rates from them
+# checkpoints that time asks for lie at least so many times as far apart as the last one took
+SPACING = 20
 
 
 class Reporter(AbstractContextManager[Any], Protocol):
@@ -66,19 +66,19 @@ class TrainingRun:
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.trainer_log.live)
         at = UNSTARTED if self.resumed is None else self.resumed.position
         self.step = at.step
-        self._cursor = at.cursor
+        self._cursor = at.cursor  # steps of the epoch that are taken
         self._epoch_number = at.epoch
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
-        self._outstanding: Batch | None = None
+        self._outstanding: Batch | None = None  # handed out, its groups not recorded yet
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
         self._logged = -math.inf
         self._due = math.inf  # when time asks for the next checkpoint
-        self._turned = 0.0  # when the last rollouts began, or ended
-        self._updating: float | None = None  # seconds that the last update took
+        self._phase_began = 0.0  # that of rollouts, or of the update behind them
+        self._update_seconds: float | None = None  # of the last one
         self.tell("starting")
 
     def __enter__(self) -> "TrainingRun":
@@ -191,7 +191,7 @@ class TrainingRun:
             dialect=self.config.policy.dialect,
             interface_inputs=self.trainer_log.state.interface_inputs(epoch.opened),
         )
-        self._turned = time.monotonic()
+        self._phase_began = time.monotonic()
         return self._outstanding
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
@@ -200,10 +200,9 @@ class TrainingRun:
     def roll_out(
         self, batch: Batch, play: Callable[[Batch], Sequence[Group]]
     ) -> tuple[Batch, list[Group]]:
-        """What `play` makes of `batch`, a group a slot, and of rounds of further slots behind it
-        where the step is refilled, each given as a batch of its own; all of it as one batch, and
-        its groups, of which those that are not `replaced` are trained on, as many as `batch` has
-        slots."""
+        """Plays `batch` by `play`, which gives a group a slot, then the rounds of further slots
+        that refill the step, each as a batch of its own. Returns all slots as one batch, and its
+        groups; those that are not `replaced` are trained on, as many as `batch` had slots."""
         groups = list(play(batch))
         size = len(batch.slots)
         for _ in range(self.config.rollouts.refill):
@@ -230,9 +229,9 @@ class TrainingRun:
         cause. `traces` are JSON objects, one a rollout, wanted when `batch.traced`; `spent` is what
         the log says of the cost: rollouts, processes, tokens. Raises ValueError when the groups are
         not those of the batch."""
-        spans = {
-            "rollout_seconds": round(time.monotonic() - self._turned, 3),
-            "update_seconds": self._updating,
+        seconds = {
+            "rollout_seconds": round(time.monotonic() - self._phase_began, 3),
+            "update_seconds": self._update_seconds,
         }
         if self._outstanding is not batch:
             raise ValueError(f"step {batch.step} is not the step that is due")
@@ -246,15 +245,15 @@ class TrainingRun:
         self.step = batch.step
         self._cursor += 1
         self._steps_here += 1
-        self._log_step(batch, groups, **spent, **spans)
-        self._turned = time.monotonic()
+        self._log_step(batch, groups, **spent, **seconds)
+        self._phase_began = time.monotonic()
 
     def after_update(self, update: Update | None = None) -> Stopping | None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when
         one is due and returns why the run stops here, if it does. `update`: what the passes have
         shown."""
         update = update or Update()
-        self._updating = round(time.monotonic() - self._turned, 3)
+        self._update_seconds = round(time.monotonic() - self._phase_began, 3)
         self._course = self._course.stepped(update.gradient_norm)
         self.trainer_log.write_update(update)
         self.trainer_log.write_tracker()
@@ -319,9 +318,9 @@ class TrainingRun:
         return course
 
     def _open(self, number: int, course: Course) -> None:
-        """Merges into epoch `number`, or reads its record where it is committed."""
+        """Merges into epoch `number`, or reads its record where there is one."""
         epoch = self.trainer_log.merge(number, course.stage, waiting=self._waiting)
-        if self._epoch is not None:
+        if self._epoch is not None:  # the first one of a start begins where the checkpoint left it
             self._cursor = 0
         self._epoch = epoch
         self._epoch_number = number
@@ -343,11 +342,10 @@ class TrainingRun:
         self._check_asked()
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
+        """Raises RefusedError where the logs lead to other things than the checkpoint names."""
         position = checkpoint.position
-        order = self._open_epoch.order_hash
-        compared = [
-            (f"epoch {self._epoch_number} another order", position.order_hash or order, order)
-        ]
+        now = self._open_epoch.order_hash
+        compared = [(f"epoch {self._epoch_number} another order", position.order_hash or now, now)]
         compared += [
             (f"another {name}", position.curriculum.get(name, value), value)
             for name, value in self.trainer_log.state.figures("checkpoint").items()
@@ -363,7 +361,7 @@ class TrainingRun:
         remembered in either case."""
         assert self._policy is not None
         if self.stopping is not None:
-            # first: where the checkpoint says that it is over, no start comes back
+            # before the checkpoint: once that says that the run is over, no start comes back here
             self.trainer_log.write_tracker(force=True)
         if self._saved is not None and self._saved.position.step == self.step:
             if self.finished and not self._remembers_the_end(self._saved):
@@ -397,15 +395,16 @@ class TrainingRun:
     def _plan_checkpoint(self, seconds: float = 0.0) -> None:
         """Sets when the next one is due by time, after one that took so many `seconds`."""
         apart = self.config.operation.checkpoint_seconds
-        self._due = time.monotonic() + max(apart, DEAREST * seconds) if apart else math.inf
+        self._due = time.monotonic() + max(apart, SPACING * seconds) if apart else math.inf
 
     def _noted(self, saved: Checkpoint) -> Checkpoint:
-        """`saved`, which counts already, on record: a kill in between leaves one that `rods verify`
-        cannot compare."""
+        """Puts `saved` on record and returns it. It counts without that: after a kill in between,
+        `rods verify` merely has no record to compare it with."""
         self.run.log_operation("trainer", [record("checkpoint", **saved.noted())])
         return saved
 
     def _curriculum(self) -> dict[str, Any]:
+        """`Position.curriculum`: the course, what must come out again, whether this is the end."""
         return {
             **self._course.as_json(),
             **self.trainer_log.state.figures("checkpoint"),

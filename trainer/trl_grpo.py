@@ -1,5 +1,5 @@
-"""GRPO through TRL: the module that TRL calls (its `rollout_func` is experimental; the pin is
-tested).
+"""GRPO through TRL: the module that TRL calls (its `rollout_func` is experimental, so that one
+version of TRL is pinned).
 
 TRL owns the loop, so a run is driven from inside it. TRL's dataset is a fixed list of slot numbers;
 which task fills a slot is the run's business. For every batch: `rollout_func` asks the run for the
@@ -7,8 +7,9 @@ next batch and rolls it out; `_calculate_rewards` hands the groups to the run, w
 durable *before* the update, and estimates the advantages; when the update is done the callback lets
 the run take its checkpoint.
 
-Several processes (`accelerate launch`) roll out and train equal parts of each batch; draws are
-keyed by a rollout's place in the whole batch, so that a batch does not depend on their number.
+Several processes (`accelerate launch`) roll out and train equal parts of each batch. The first
+alone has the run; `ranks.together` works there and gives the result to all. Draws are keyed by a
+rollout's place in the whole batch, so that a batch does not depend on the number of processes.
 """
 
 from collections.abc import Sequence
@@ -41,9 +42,9 @@ def require_rank0(training: TrainingRun | None) -> TrainingRun:
 
 
 class RunTrainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's trainer with its batches, rewards and advantages taken from a run. Who inherits it sets
-    `rollout_engine` and `weights`, and says how the engine gets the weights and what an update has
-    shown."""
+    """TRL's trainer with its batches, rewards and advantages taken from a run. A subclass
+    (rods.trainer.trl_start) sets `rollout_engine` and `weights`, and defines `synchronise` and
+    `measured`."""
 
     rollout_engine: RolloutEngine
     weights: Policy
@@ -60,11 +61,11 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         settings = run.config.training
         self.hook = advantages.load_hook(settings.advantage_hook)
         self.batch: Batch | None = None
-        # of this process, those that TRL trains on, as are their advantages
+        # what TRL trains on in this process: samples, and of each its advantages
         self.samples: list[Sample] = []
-        # of the whole step, where it may be refilled
-        self.refilled: tuple[list[Sample], list[Group]] | None = None
         self.rollout_advantages: list[advantages.Array] = []
+        # where steps may be refilled: all samples and groups of the step, replaced ones too
+        self.refilled: tuple[list[Sample], list[Group]] | None = None
         self.broken = 0  # steps in a row of which every rollout met broken machinery
         hooks = _Hooks()
         hooks.trainer = self
@@ -113,9 +114,9 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         )
 
     def _record(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array]]:
-        """Makes the groups of the whole batch durable. Of those that were not replaced: the
-        rewards, and every rollout's advantages (rods.trainer.advantages.reweighted). `samples` are
-        those of the batch; where it may be refilled, `refilled` has all of them."""
+        """Makes the groups of the whole step durable. Returns the rewards and the advantages of
+        the rollouts that are trained on, those of replaced groups left out. `samples` are those of
+        all processes; where steps may be refilled, those in `refilled` stand in their place."""
         batch = self.batch
         assert batch is not None
         samples, groups = self.refilled or (samples, self._groups(batch, samples))
@@ -132,8 +133,8 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         values = advantages.reweighted(replace(estimate, rollouts=views), self.hook)
         if self.config.selection.order == "advantage":
             groups = advantages.with_advantages(groups, values)
-        own = sum(sum(sample.env_mask) for sample in samples)
-        read = sum(len(sample.prompt_ids) + len(sample.env_mask) for sample in samples) - own
+        own_tokens = sum(sum(sample.env_mask) for sample in samples)
+        all_tokens = sum(len(sample.prompt_ids) + len(sample.env_mask) for sample in samples)
         traces = batches.traces(batch, samples) if batch.traced else ()
         require_rank0(self.training).record(
             batch,
@@ -141,8 +142,8 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
             traces,
             rollouts=len(samples),
             processes=self.ranks.count,
-            read_tokens=read,
-            generated_tokens=own,
+            read_tokens=all_tokens - own_tokens,
+            generated_tokens=own_tokens,
         )
         return estimate.rewards.ravel(), values
 
@@ -155,8 +156,8 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         return batches.groups(batch, batches.by_slot(batch, traces), self.config, self.players)
 
     def roll_out_refilling(self, batch: Batch, random_seed: int) -> None:
-        """Rolls out a batch, in the only process, and what refills it; `samples` are as many as it
-        has."""
+        """Rolls out a batch and the rounds that refill it (one process does: prerequisites.py);
+        sets `samples` to those of the groups that are not replaced, as many as the batch has."""
         every: list[Sample] = []
 
         def play(further: Batch) -> list[Group]:
@@ -176,7 +177,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's batch with the run's advantages in place of TRL's own."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if "old_per_token_logps" in output:
-            # as they are scored again for the loss (score_tokens)
+            # the loss scores the policy's own tokens alone, with 0 elsewhere (OwnTokenLoss)
             output["old_per_token_logps"] *= output["tool_mask"]
         width = output["completion_ids"].shape[1]
         rows = [
@@ -213,16 +214,16 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
 
 
 def _roll_out(prompts: list[str], trainer: RunTrainer) -> dict[str, Any]:
-    """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group: this process's
-    part of them."""
+    """TRL's `rollout_func`. `prompts` are this process's part of the slot numbers, each repeated
+    for the rollouts of its group."""
     config = trainer.config
     ranks = trainer.ranks
-    if not trainer.use_vllm:  # TRL has done it otherwise
+    if not trainer.use_vllm:  # where vLLM rolls out, TRL has just done it
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: require_rank0(trainer.training).next_batch())
     ranks.agree(batch.hash())
-    every = trainer.jobs(batch)
-    mine = ranks.part(len(every))
+    jobs = trainer.jobs(batch)
+    mine = ranks.part(len(jobs))
     count = config.rollouts.rollouts_per_task
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
@@ -236,13 +237,13 @@ def _roll_out(prompts: list[str], trainer: RunTrainer) -> dict[str, Any]:
         trainer.roll_out_refilling(batch, seed)
     else:
         trainer.samples = trainer.rollout_engine.rollouts(
-            every[mine], random_seed=seed, first=mine.start
+            jobs[mine], random_seed=seed, first=mine.start
         )
     samples = trainer.samples
     end = trainer.end
     return {
-        # TRL needs a token to look at: where a prompt overflowed the context that is one which does
-        # not count
+        # TRL needs a token at least: where a prompt overflowed the context, one that counts for
+        # nothing stands in
         "prompt_ids": [sample.prompt_ids if sample.completion_ids else [end] for sample in samples],
         "completion_ids": [sample.completion_ids or [end] for sample in samples],
         "env_mask": [sample.env_mask or [0] for sample in samples],

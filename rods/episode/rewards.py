@@ -2,8 +2,8 @@
 is no other way in.
 
 - progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the
-  task *has*, so an episode that was cut after one good turn does not score 1. Of an episode that is
-  judged as a whole these are checks, or what a rubric gives.
+  task *has*, so an episode that was cut after one good turn does not score 1. Where an episode is
+  judged as a whole, its checks count in place of turns, or the points that a rubric gives.
 - binary: every expected turn was resolved.
 - format, format_codes, toolrl: of the form of replies and of their calls
   (rods.episode.form_rewards).
@@ -25,7 +25,7 @@ PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
 def score(trace: Trace, kind: EpisodeReward, truth: Truth = ()) -> Rollout:
     """The record of an episode; `kind` chooses what is trained on. None is the reward of an
     infrastructure failure. `truth` is for kinds that compare calls. Raises ValueError for an
-    unknown kind, and where it lacks what it needs."""
+    unknown kind, and for a `truth` that lacks turns which the kind needs."""
     reward = REWARDS.get(kind)
     if reward is None:
         raise ValueError(f"unknown reward kind {kind!r}; there are {', '.join(REWARDS)}")

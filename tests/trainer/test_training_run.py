@@ -241,7 +241,7 @@ def test_a_kill_right_after_the_last_checkpoint_leaves_the_tracker_of_the_last_s
 def test_a_checkpoint_is_due_by_time_but_no_dearer_than_a_share_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, dear: float, taken: list[int]
 ) -> None:
-    monkeypatch.setattr(training_run, "DEAREST", dear)
+    monkeypatch.setattr(training_run, "SPACING", dear)
     made = make(tmp_path, operation={"checkpoint_seconds": seconds})
     with TrainingRun(made) as run:
         policy = SimulatedPolicy(run.config)
