@@ -20,17 +20,17 @@ EpisodeReward = Literal[
 ]
 RewardKind = EpisodeReward | Literal["value"]
 REWARD_KINDS: tuple[RewardKind, ...] = (*get_args(EpisodeReward), "value")
-# they say nothing about a zone
+# a group that is scored by one of these says nothing about a zone
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})
-# of the pool, retired and tried again, drawn for the step
+# of a group's task: it is in the pool, or retired and tried again, or drawn for the step
 Role = Literal["active", "retest", "drawn"]
 ROLES: tuple[Role, ...] = get_args(Role)
-LARGEST = 1e6  # advantage of a rollout
+LARGEST = 1e6  # advantage of a rollout that is believed
 # the parts of its range that a `value` is counted in, so that its sums are exact, too
 MILLIONTHS = 1_000_000
 
-# fields that features add to rollouts (000), with what raises ValueError for a value that none can
-# be
+# fields that features add to rollouts (000), each with a check that raises ValueError for what it
+# cannot be
 ROLLOUT_FIELDS: Door[Mapping[str, Callable[[Json], None]]] = Door("rollout_fields")
 
 
@@ -47,7 +47,7 @@ def added_fields(record: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """Those that a record has: it leaves out what is None."""
+    """The fields that are not None: a record leaves the others out."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -131,8 +131,8 @@ class Rollout:
 
 
 def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
-    """The labels of a rollout's record; empty where it has none. Raises ValueError for what none
-    can be."""
+    """The labels of a rollout's record; empty where it has none. Raises ValueError for labels that
+    no rollout can have."""
     labels = record.get("labels", [])
     expected = record["expected"]
     if not isinstance(labels, list) or len(labels) > expected:
@@ -146,7 +146,8 @@ def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
 
 
 def _count(record: Mapping[str, Any], name: str, most: int | None = None) -> int | None:
-    """A count that a record may have, at least 0. Raises ValueError for what none can be."""
+    """A count of a record, None where it has none. Raises ValueError unless it is a whole number
+    from 0 to `most`."""
     value = record.get(name)
     if value is not None and (
         type(value) is not int or value < 0 or (most is not None and value > most)
@@ -159,8 +160,8 @@ def _count(record: Mapping[str, Any], name: str, most: int | None = None) -> int
 
 
 def resolved_and_expected(record: Any) -> tuple[int, int]:
-    """The resolved and the expected turns of a rollout's record. Raises ValueError where these
-    cannot be."""
+    """The resolved and the expected turns of a rollout's record. Raises ValueError where they are
+    no such numbers."""
     if not isinstance(record, dict):
         raise ValueError(f"a rollout is {record!r}; it must be an object")
     for name in ("resolved", "expected"):
@@ -190,8 +191,8 @@ class Group:
     #: `retest`: a retired task that is tried again; `drawn`: one of drawn.jsonl, of which no window
     #: is kept
     role: Role = "active"
-    #: what the versions of an interface have in common that changes as the policy does, by which
-    #: windows are kept; empty: the version itself
+    #: windows are kept by it: what all versions share of an interface that changes while the
+    #: policy learns; empty: the version itself
     lineage: str = ""
     #: only with `rollouts.refill`, where it is true: it counts like any other, but the update was
     #: computed without it, since its rollouts were all rewarded alike
@@ -199,8 +200,8 @@ class Group:
 
     @property
     def disagrees(self) -> bool:
-        """Whether its rollouts were rewarded differently: only then do any have an advantage within
-        it."""
+        """Whether its rollouts were rewarded differently: only then has any of them an advantage
+        over the others."""
         return (
             len(
                 {rounded(rollout.reward) for rollout in self.rollouts if rollout.reward is not None}
