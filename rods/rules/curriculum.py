@@ -3,8 +3,7 @@
 A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has changed the
 validation score by less than `curriculum.plateau` while the gradient norms of its steps varied by
 no more than `curriculum.gradient_variation`. A score that falls by more is no plateau, and a norm
-that is not finite is not stable.
-"""
+that is not finite is not stable."""
 
 import math
 import statistics
@@ -51,12 +50,12 @@ class Course:
             return self
         return replace(self, norms=(*self.norms, norm if math.isfinite(norm) else None))
 
-    def validates(self, rules: Curriculum) -> bool:
+    def validates(self, curriculum: Curriculum) -> bool:
         """Whether the end of the open epoch asks for a validation."""
-        return stage_rules(rules, self.stage).until == "plateau"
+        return stage_rules(curriculum, self.stage).until == "plateau"
 
     def epoch_over(
-        self, rules: Curriculum, score: float | None, recorded: int | None = None
+        self, curriculum: Curriculum, score: float | None, recorded: int | None = None
     ) -> "tuple[Course | None, str]":
         """The course in the next epoch, and why it changes stage ("" where it does not). None: the
         curriculum is over. `score`: the mean validation reward where `validates` asked for it; None
@@ -64,25 +63,24 @@ class Course:
         validating again may come out otherwise."""
         scores = self.scores if score is None else (*self.scores, score)
         ended = replace(self, epochs=self.epochs + 1, scores=scores, norms=())
-        # not scored: nothing said
+        # what the rule is asked of: this epoch's norms; no scores where this epoch has none
         judged = replace(ended, norms=self.norms, scores=() if score is None else scores)
-        why = _why_over(stage_rules(rules, self.stage), rules, judged)
+        why = _why_over(stage_rules(curriculum, self.stage), curriculum, judged)
         if recorded is not None:
             moves = recorded != self.stage
             return (Course(recorded), why or "as recorded") if moves else (ended, "")
         if not why:
             return ended, ""
-        if self.stage == len(rules.stages):
+        if self.stage == len(curriculum.stages):
             return None, why
         return Course(self.stage + 1), why
 
-    def at_end(self, rules: Curriculum) -> bool:
+    def at_end(self, curriculum: Curriculum) -> bool:
         """Whether the end of the open epoch is known to be the end of the run, without a
         validation."""
-        last = stage_rules(rules, self.stage)
-        return (
-            self.stage == len(rules.stages) and bool(last.epochs) and self.epochs + 1 >= last.epochs
-        )
+        epochs = stage_rules(curriculum, self.stage).epochs  # 0: no number ends it
+        last = self.stage == len(curriculum.stages)
+        return last and epochs > 0 and self.epochs + 1 >= epochs
 
 
 def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:

@@ -59,8 +59,8 @@ def steps_per_epoch(slots: int, batch_tasks: int) -> int:
 
 
 def epoch_steps(config: Config, slots: int) -> int:
-    """The same of a run, in which drawn tasks may share batches with those of the pool, or fill
-    them."""
+    """How many steps an epoch of a run has, whose batches may hold drawn tasks beside those of the
+    pool, or nothing else."""
     if config.pool_slots:
         return steps_per_epoch(slots, config.pool_slots)
     drawn = DRAWN_SLOTS.providers().values()
@@ -77,16 +77,16 @@ def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:
 
 def places(items: Sequence[Item], start: int, count: int) -> list[Item]:
     """`count` of `items` from place `start` (from 0) on; behind the last one from the front
-    again. However many `items` there are, no more of them is copied."""
+    again. However many `items` there are, no more than `count` of them are copied."""
     return list(islice(chain(items[start : start + count], cycle(items)), count))
 
 
 def refilling(
     random_seed: int, step: int, slots: Sequence[EpochSlot], groups: Sequence[Group], size: int
 ) -> list[EpochSlot]:
-    """The slots of the next round behind `groups`, those of the step so far, whose batch has `size`
-    of them: active tasks of the epoch (`slots`, in order) that the step has not met, from a place
-    in that order on which is keyed by the step. Fewer than are wanted where there are no more."""
+    """The slots of a step's next round. `groups` are those that it has, the first `size` its batch.
+    For each group that is still missing, since one does not disagree, an active task of the epoch
+    (`slots`) that the step has not met, from a place keyed by the step on, as long as there are."""
     missing = size - sum(group.disagrees for group in groups)
     met = {group.task for group in groups}
     start = keyed_random(random_seed, "refill", step).randrange(max(1, len(slots)))
@@ -99,8 +99,8 @@ def refilling(
 
 
 def with_replaced(groups: Sequence[Group], size: int) -> list[Group]:
-    """`groups`, each with whether it is `replaced`: those behind the first `size` that do not
-    disagree either, and of the first `size` such ones, in order, as many as others stand in for."""
+    """`groups`, each with whether it is `replaced`: of the first `size` (the batch) as many that do
+    not disagree as later groups do, in order; of the later groups all that do not."""
     spare = sum(group.disagrees for group in groups[size:])
     alike = (index for index, group in enumerate(groups[:size]) if not group.disagrees)
     replaced = {

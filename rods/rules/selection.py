@@ -74,10 +74,10 @@ def select(
     last_picked: Mapping[str, int],
     config: Config,
 ) -> list[Pick]:
-    """The seeds of `step`, best first; at most `selection.seeds_per_step`. `candidates`: the step's
-    signals, or those of the windows (`reads_windows`), where the order is blind to rewards also of
-    tasks never seen. `last_picked`: the step in which a task was last picked (not dropped
-    as stale)."""
+    """The seeds of `step`, best first; at most `selection.seeds_per_step`. `candidates`: what the
+    step's groups say, or windows (`reads_windows`); tasks without a group are among them where
+    selection looks at the `whole_pool`. `last_picked`: the step in which a task was last picked
+    (and not dropped as stale)."""
     rules = config.selection
     if rules.seeds_per_step == 0:
         return []
@@ -143,7 +143,7 @@ def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, An
 
 def _within_quotas(ranked: Sequence[Pick], rules: Selection) -> list[Pick]:
     """The best of each group of types up to its quota, then the best of all up to `seeds_per_step`.
-    Random seeds are drawn uniformly (004 Appendix R): they have no quotas."""
+    With the order `random` seeds are drawn uniformly, without quotas (004 Appendix R)."""
     quota = rules.quota_per_group()
     room = [quota] * len(rules.groups)
     chosen: list[Pick] = []

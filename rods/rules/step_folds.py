@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from rods.extension import Door
 from rods.observations import Json, Record
 
-if TYPE_CHECKING:  # a feature's module has its fold at hand when the configuration is loaded
+if TYPE_CHECKING:  # to load the configuration is to load features, which import this
     from rods.config import Config
 
 Place = Literal["status", "checkpoint", "gauges", "notes"]  # where figures of a fold stand

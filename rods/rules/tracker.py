@@ -11,9 +11,9 @@ A window belongs to (task, kind of reward, lineage of the interface); where a gr
 lineage, its interface's version is one (002 §3.3). Groups scored by a format reward have windows
 but no zone. All others are read as progress (`resolved` and `expected`; `reward` is never read),
 whatever the trainer trained on, but for `rubric` and `value`, which stand in the place of progress,
-in windows of their own. Where binary success finds the boundary instead (004 Appendix R), its
-window alone has a zone; what retirement reads stays progress. Advantage estimates that a trainer
-reports have a window, too (004 Appendix K)."""
+in windows of their own. With `selection.boundary = "binary"` (004 Appendix R) binary success has a
+window, too, which alone has a zone; retirement reads progress all the same. Advantage estimates
+that a trainer reports have a window, too (004 Appendix K)."""
 
 import base64
 import struct
@@ -82,12 +82,12 @@ class Window:
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
         """What selection reads: the moments of the latest group, or those of all of the window's
         rollouts."""
-        read = (
+        numbers = (
             (self.mean, self.variance)
             if probe == "window"
             else (self.latest_mean, self.latest_variance)
         )
-        moments = Moments(*read) if self.count else None
+        moments = Moments(*numbers) if self.count else None
         return TaskSignal(self.task, moments, self.zone == "truncated", self.advantage_variance)
 
     def as_json(self) -> dict[str, Any]:
@@ -99,9 +99,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What retirement reads of a task: the progress of its window's groups after a step. Moments of
-    no group are 0. `entries` are these groups, the latest last; `pooled`: a single one of them says
-    nothing (`zones.probe`)."""
+    """What retirement reads of a task: the progress of its groups after a step, `groups` of which
+    its window still has. `mean` and `variance` are over these (0 where there are none), `entries`
+    has them, the latest last. `pooled`: a single one says nothing (`zones.probe`)."""
 
     groups: int
     mean: float
@@ -111,7 +111,7 @@ class Standing:
     switched: bool = False
     entries: tuple[Entry, ...] = ()
     pooled: bool = False
-    forgotten: int = 0  # groups after that step that the window has no more
+    forgotten: int = 0  # groups after that step that have left the window
 
     @property
     def counted(self) -> int:
@@ -137,7 +137,7 @@ class _Row:
     step: int = 0  # of the latest group that was counted or truncated
     truncated: bool = False  # whether that one was truncated
     retest: bool = False  # whether that one was a re-test
-    before: int = 0  # groups counted before the task was last retired, as its re-tests show
+    before: int = 0  # groups counted before its latest re-tests, that is before it was retired
 
     def snapshot(self) -> list[Any]:
         ring = base64.b64encode(self.ring).decode()
@@ -162,7 +162,7 @@ class Tracker:
         # task → that of the same group's progress
         self._progress = self._current if reward == "progress" else {}
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
-        self._zones: dict[str, Zone | None] = {}  # of tasks whose zone was asked for since then
+        self._zones: dict[str, Zone | None] = {}  # task → zone, kept until its next group
 
     def snapshot(self) -> Any:
         """The whole fold as JSON, for `restore`."""
@@ -186,8 +186,8 @@ class Tracker:
         self._zones = {}
 
     def apply(self, records: Iterable[Mapping[str, Any]], counts: bool = True) -> None:
-        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks. Where
-        nothing `counts`, as of weights that are too old, only that the tasks were met."""
+        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks. Unless
+        it `counts` (the weights were too old), a group says only that its task was met."""
         for record in records:
             if record["kind"] == "group" and record.get("role") != "drawn":
                 self._apply(record, counts)
@@ -339,6 +339,7 @@ class Tracker:
         )
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
+        # only windows of the reward that finds the boundary have one
         if row.key[1] != self.reward and (row.key[1] not in IN_PLACE or self.reward != "progress"):
             return None
         if row.truncated:

@@ -32,8 +32,8 @@ class Moments(NamedTuple):
 
 
 class TaskSignal(NamedTuple):
-    """What the latest group of a task, or its window, says. `moments` is None where that is nothing
-    about a zone (not counted, or scored by a format reward). A `truncated` task is never a seed and
+    """What the latest group of a task, or its window, says. `moments` is None where that gives no
+    zone (not counted, or scored by a format reward). A `truncated` task is never a seed and
     never retired as too hard. `advantage` is the variance of its advantage estimates, where the
     trainer reports them (004 Appendix K)."""
 
@@ -89,10 +89,10 @@ def moments(group: Group, reward: BoundaryReward) -> Moments | None:
 
 
 def count_sums(counts: Sequence[int], limits: Sequence[int]) -> tuple[int, int, int]:
-    """Sum and squares of `counts[i] / limits[i]`, times their common denominator, and that
-    denominator. Needs one."""
+    """The sum of `counts[i] / limits[i]` and that of their squares, times their common denominator
+    and its square, and that denominator. Needs one count at least."""
     scale = limits[0]
-    if any(limit != scale for limit in limits):  # only a foreign trainer writes such
+    if any(limit != scale for limit in limits):  # only other trainers report such groups
         scale = math.lcm(*limits)
         counts = [count * (scale // limit) for count, limit in zip(counts, limits, strict=True)]
     return sum(counts), sum(map(mul, counts, counts)), scale
