@@ -23,13 +23,12 @@ PROCESS = "daemon"
 
 
 class DaemonLog:
-    """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose
-    variants are all in the expanded log are finished at once, the others wait in `state.unfinished`
-    for the caller.
+    """Owns seeds.jsonl, the expanded log (expanded_epoch_*.jsonl: accepted variants, a part an
+    epoch) and rejected.jsonl. Opening folds them; picks whose variants are all in the expanded log
+    are finished at once, the others wait in `state.unfinished` for the caller.
 
-    Raises RefusedError when another process owns them, or when one has lost its end: nothing is
-    written then.
-    """
+    Raises RefusedError when another process owns them, or when one of them has lost its end:
+    nothing is written then."""
 
     def __init__(self, run: Run) -> None:
         run.check_environments()
@@ -41,13 +40,14 @@ class DaemonLog:
         try:
             with self._log.held():
                 self._rejected = run.writer(run.rejected_log)
+                # the epochs of the part that is due, and of the one that is open
                 self._epoch = self._open_epoch = run.newest_expanded
                 self._expanded = run.writer(run.expanded_log, self._epoch)
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
                     self.state.poll()  # from here on it learns what is written by applying it
                 self._totals: DaemonTotals | None = None
-                self._counted = -1  # the parts that were closed when they were last counted
+                self._counted = -1  # how many parts were closed at the last count
                 check_daemons(run, self.state.last_considered)
                 self._finish_complete()
             self._picks = GroupCommit(lambda: self._seeds)
@@ -80,7 +80,8 @@ class DaemonLog:
 
     async def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
         """Records that `step` was considered, and its picks in order (perhaps none). A pick needs
-        `task`; `type`, `score` and `why` go with it. What led to them is made durable first."""
+        `task`; `type`, `score` and `why` go with it. The logs that they were derived from are made
+        durable first."""
         if step <= self.state.last_considered:
             raise RefusedError(
                 f"step {step} was considered before, or a later one was",
@@ -103,15 +104,15 @@ class DaemonLog:
     async def expanded(self, pick: str, index: int, task: AnyTask) -> bool:
         """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there
         already."""
-        seed = self._unfinished(pick)
-        if index in seed.variants:
+        unfinished = self._unfinished(pick)
+        if index in unfinished.variants:
             return False
         entry = record(
             "expanded",
             pick=pick,
             index=index,
-            step=seed.step,
-            rank=seed.rank,
+            step=unfinished.step,
+            rank=unfinished.rank,
             task=task.as_json(),
             time=round(time.time(), 3),
         )
@@ -168,10 +169,10 @@ class DaemonLog:
         self._log.close()
 
     def _unfinished(self, pick: str) -> Unfinished:
-        seed = self.state.unfinished.get(pick)
-        if seed is None:
+        unfinished = self.state.unfinished.get(pick)
+        if unfinished is None:
             raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
-        return seed
+        return unfinished
 
     def _current_part(self) -> LogWriter:
         """The part of the expanded log that is due: that of the highest epoch read."""

@@ -27,10 +27,7 @@ TRACKER_SHARE = 0.005  # of the time may go into them
 
 class TrainerLog(AbstractContextManager["TrainerLog"]):
     """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start`
-    begins an attempt.
-
-    Raises RefusedError when another process owns the observations.
-    """
+    begins an attempt. Raises RefusedError when another process owns the observations."""
 
     def __init__(self, run: Run, process: str = PROCESS) -> None:
         run.check_environments()
@@ -39,7 +36,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._log = OwnedLog(run, run.observations_log, process)
         self.heartbeat = self._log.heartbeat
         self.check = self._log.check
-        self.held = self._log.held
+        self.held = self._log.held  # around what writes: whether the run is still this process's
         try:
             with quarantine():
                 self.state = RunState(run, strict=True, every_step=False, keep=True)
@@ -81,10 +78,10 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         policy_step: int | None = None,
         places: int | None = None,
     ) -> bool:
-        """Records the groups of a rollout batch, before the update that they lead to. `places`: how
-        many of the epoch's order it took, by default `training.batch_tasks`. False: the same
-        report of this step was there already. Raises RefusedError for a different one and for a
-        step out of turn."""
+        """Records the groups of a rollout batch, before the update that they lead to.
+        `policy_step`: the step whose update made the weights, by default the one before. `places`:
+        how many of the epoch's order it took, by default `training.batch_tasks`. False: this step
+        had the same report already. Raises RefusedError for another one, or a step out of turn."""
         if not self._started:
             raise self._log.refused("no attempt was started", "call start() first")
         if not groups:
@@ -150,8 +147,8 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
                 self.state.catch_up()
 
     def draw(self, step: int) -> list[AnyTask]:
-        """The tasks of the slots behind those of the pool, of the step that is next. What is on
-        record is taken from there, what is not is made and on the disk when this returns."""
+        """The tasks that are drawn for the next step, for its slots behind those of the pool: from
+        the record, or else made here and on the disk when this returns."""
         if not self._started or step != self.state.last_step + 1:
             what = (
                 f"tasks are drawn for step {self.state.last_step + 1} of a started attempt, not "

@@ -1,8 +1,9 @@
 """The fold of observations.jsonl: attempts, live steps, the tracker.
 
-What a start drops is not deleted; folds leave it out. `Observations` follows the log and folds anew
-when a start drops steps that it has folded already.
-"""
+Each start of the trainer is an *attempt* from some step on. A step is *closed* once its `step`
+record is there, and *live* until a start goes back before it: folds leave it out from then on, but
+nothing is deleted. `Observations` follows the log and folds anew when a start drops steps that it
+has folded."""
 
 import hashlib
 from collections.abc import Container, Iterator
@@ -33,7 +34,7 @@ class ClosedStep:
         self.attempt = int(record["attempt"])
         self.step = int(record["step"])
         self.epoch = int(record["epoch"])
-        self.stage = int(records[0]["stage"]) if records else 1  # all of its groups were lost
+        self.stage = int(records[0]["stage"]) if records else 1  # damage took all of its groups
 
     def counts(self, zones: Zones) -> bool:
         """Whether its weights were new enough for its groups to say something about a zone."""
@@ -54,7 +55,7 @@ class Observations:
     last_step: int  # live and closed; 0 before the first
     # live step → places of its epoch's order that it took, where not `training.batch_tasks`
     places: dict[int, int]
-    # the latest live one that was read: when a step is yielded, that of the step before
+    # the latest live `update` record read: when a step is yielded, that of the step before
     update: Record | None
     rewound: bool  # whether the last look met a start that dropped steps
     starts: AttemptHistory
@@ -108,10 +109,10 @@ class Observations:
 
     def steps(self) -> Iterator[ClosedStep]:
         """Live steps that were closed since the last look, one by one as they are folded. The
-        caller must exhaust it. After a rewind (`rewound`) the tracker holds what is left, and only
-        steps after the ones left are yielded."""
+        caller must exhaust it. After a rewind (`rewound`) all is folded anew, but steps that the
+        caller has seen and that are still live are not yielded again."""
         self.rewound = False
-        last_seen = 0.0  # up to here the caller has seen what still counts
+        last_seen = 0.0  # of what is folded anew, the caller has seen the steps up to here
         while True:
             attempt = self.attempt
             for step in self._follow():
@@ -127,7 +128,7 @@ class Observations:
                 return
 
     def catch_up(self) -> None:
-        """The same for who looks at no step."""
+        """Folds what is new, for who looks at no step; RunState.steps would read merges too."""
         for _ in Observations.steps(self):
             pass
 
@@ -190,7 +191,7 @@ class Observations:
 
     def _restore(self, kept: Any, parts: Container[str]) -> bool:
         """Takes a snapshot of the fold of these parts; False where a later start has dropped steps
-        that it holds, or too few follow it."""
+        that it holds, or fewer than `recent` follow it."""
         starts, last_step, digests, tracker, folds, places = kept
         before = AttemptHistory.from_json(starts).attempt
         history = known_starts(self._log, AttemptHistory.from_json(starts), parts)

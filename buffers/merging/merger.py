@@ -1,5 +1,5 @@
-"""Carries out a merge: wait for the daemon (in lockstep, and once for a static pool), derive, make
-durable what will be named, record."""
+"""Carries out a merge: wait for the daemon (in lockstep, and once for a static pool), make durable
+what its records will name, derive them, record them."""
 
 import math
 import time
@@ -43,7 +43,7 @@ class EpochNotes(Protocol):
         lack it."""
 
 
-# of a run, whose damage is an error if so wished; None: the feature says nothing of it (000)
+# by run, and whether damage of its logs is an error; None: the feature adds nothing there (000)
 EPOCH_NOTES: Door[Callable[[Run, bool], EpochNotes | None]] = Door("epoch_notes")
 
 
@@ -76,7 +76,7 @@ class Merger:
         self._seeds = Seeds(run.path)
         self._notes = epoch_notes(run)
         self._admission: Admission | None = None
-        self._pool: Pool | None = None  # the one that it follows
+        self._pool: Pool | None = None  # the pool that `_admission` follows
 
     def merge(self, number: int, stage: int, waiting: Callable[[], None] | None) -> Epoch:
         """Opens epoch `number` in `stage`, or returns it as it was recorded; `waiting` is called
@@ -137,14 +137,15 @@ class Merger:
     def _record(self, number: int, stage: int, step: int) -> None:
         state = self.state
         state.read_merges()
+        # an epoch that is merged again, after a start that dropped it, reads only as far as before
         fixed = {"expanded_seq": state.staging.seq} | state.fixed.get(number, {})
         state.staging.read_up_to(fixed["expanded_seq"], state.pool.decided)
         if self._admission is None or self._pool is not state.pool:  # perhaps folded anew
             self._pool = state.pool
             self._admission = Admission(self.run, state.pool.injected, state.variants())
         admission = self._admission
-        named = max((fields["expanded_seq"] for fields in state.fixed.values()), default=0)
-        state.staging.sync_behind(named)
+        durable_seq = max((fields["expanded_seq"] for fields in state.fixed.values()), default=0)
+        state.staging.sync_behind(durable_seq)
         for note in self._notes.values():
             self.run.sync(*note.files())
         for note in self._notes.values():
@@ -171,9 +172,9 @@ class Merger:
     def _await_daemon(
         self, step: int, waiting: Callable[[], None] | None, *, filling: bool
     ) -> None:
-        """Until the daemon's watermark has reached `step`, or in `sync=free` until it has done all
-        that it picked at `step` (`filling`: a static pool is being written). The deadline begins
-        anew whenever the daemon gets on. The log says once what is waited for."""
+        """Waits until the daemon's watermark has reached `step`, in `sync=free` until it has done
+        all that it picked (`filling`: a static pool is being written). The deadline begins anew
+        whenever the daemon gets on. The log says once what is waited for."""
         limit = self.run.config.operation.deadline_seconds
         work = object()
         deadline = 0.0

@@ -1,10 +1,10 @@
 """What a merge decides, as a function of pool, tracker, candidates and configuration (004 §3.4).
 
-Order: revive, burn-in, drift, unsampled; then inject; then layer 3. A static pool is injected once,
-whole, and nothing else happens to it; without retirement variants are injected and stay (004
-Appendix R). The trainer writes the decisions, `rods verify` derives them again from the logs and
-compares. Reasons to refuse a variant are functions of manifest, tasks.jsonl and logs alone; nothing
-is executed here (`rods verify --replay` does that).
+Order: revive, burn-in (layer 1), drift (layer 2), unsampled; then inject; then capacity (layer 3).
+A static pool is injected once, whole, and nothing else happens to it; without retirement variants
+are injected and stay (004 Appendix R). The trainer writes the decisions, `rods verify` derives them
+again from the logs. Reasons to refuse a variant are functions of manifest, tasks.jsonl and logs
+alone; nothing is executed here (`rods verify --replay` does that).
 """
 
 import math
@@ -48,8 +48,7 @@ class Admission:
     Nothing that was ever in the pool comes in again. Near duplicates are looked for among the given
     tasks, the active variants, and those that a re-test may bring back, since a revival must not
     bring two of a kind together. What has left for good is left out, so that memory does not grow
-    with history.
-    """
+    with history."""
 
     def __init__(
         self, run: Run, injected: Container[str] = (), neighbours: Iterable[AnyTask] = ()
@@ -130,6 +129,7 @@ class _Merge:
             self.admission.left(task_id)
 
     def by_rule(self, decision: Decision | None) -> None:
+        """Carries out what a rule of rods.rules.retirement has decided, if anything."""
         if decision is not None:
             fields = asdict(decision)
             kind = "revived" if decision.rule == "retest" else "retired"
@@ -146,10 +146,10 @@ class _Merge:
     def retire(self) -> None:
         """Layers 1 and 2, then what was never sampled; each looks at what the one before has
         left."""
-        before = self.pool.epochs[-1].step if self.pool.epochs else 0
+        last_merge = self.pool.epochs[-1].step if self.pool.epochs else 0
         for member in self.pool.generated:
             standing = self.standing(member)
-            later = self.tracker.standing(member.task_id, max(member.since, before)).counted
+            later = self.tracker.standing(member.task_id, max(member.since, last_merge)).counted
             self.by_rule(
                 retirement.burn_in(member.task_id, standing, standing.counted - later, self.rules)
             )
@@ -157,14 +157,14 @@ class _Merge:
             self.by_rule(retirement.drift(member.task_id, self.standing(member), self.rules))
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
-        since = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
+        first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
         for member in self.pool.generated:
             task = member.task_id
             standing = self.standing(member)
             last = self.tracker.last_step(task)
             self.by_rule(
                 retirement.unsampled(
-                    task, standing, member.epoch, last, self.epoch, since, self.rules
+                    task, standing, member.epoch, last, self.epoch, first_step, self.rules
                 )
             )
 
@@ -180,7 +180,7 @@ class _Merge:
         )
         if not rules.retirement:
             return most
-        if rules.capacity:
+        if rules.capacity:  # `evict` makes room, if need be among those that were observed
             room += sum(self.standing(member).groups > 0 for member in generated)
         return min(most, room)
 
@@ -222,8 +222,8 @@ class _Merge:
             self.by_rule(decision)
 
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:
-        """Which retired tasks are tried again: those seen longest ago first. One that a re-test
-        found mastered has nothing left to show."""
+        """Which retired tasks of these types are tried again, in a pool of so many `active` ones:
+        those seen longest ago. One that a re-test found mastered has nothing left to show."""
         waiting = []
         for retired in self.pool.too_hard:
             task_id = retired.member.task_id
