@@ -96,9 +96,9 @@ class Pipeline:
         kinds: Sequence[TaskKind[Any]] = STAGED,
         places: Places | None = None,
     ) -> None:
-        """`kinds` are those of the seeds. `places`: where the attempts of the procedural author
-        are made, and the gates of tasks with ground-truth calls run that models write (None: in
-        `threads`)."""
+        """`kinds` are those of the seeds. `places`: the workers with which the procedural author
+        makes its attempts, and in which the gates run of tasks with ground-truth calls that models
+        write (None: all of it in `threads`)."""
         self.config = config
         self.held_out = held_out
         self.threads = threads
@@ -145,7 +145,8 @@ class Pipeline:
     async def attempt(
         self, assignment: Assignment[Task], asking: Asking, environment: Environment
     ) -> Attempted[Task]:
-        """One attempt, for a daemon elsewhere, as its own would be; nothing is admitted."""
+        """One attempt, in a worker of a daemon's `places`, as the daemon would make it; it asks for
+        no admission."""
         kind = TasksWithCalls()
         seed = assignment.seed
         author = kind.author(asking, environment, seed, assignment.pick, assignment.index)
@@ -154,7 +155,7 @@ class Pipeline:
         return Attempted(await writing.caught(writing.written()), tuple(failed))
 
     async def shape(self, environment: Environment, root: Task) -> Profile:
-        """The profile of a root, remembered: it has many variants."""
+        """The profile of a root, kept: many variants ask for it."""
         if root.id not in self._profiles:
             if len(self._profiles) >= REMEMBERED:
                 self._profiles.clear()
@@ -194,11 +195,11 @@ class _Writing(Generic[V, A]):
             self.assignment = replace(self.assignment, attempt=attempt + 1)
 
     async def caught(self, work: Awaitable[T]) -> T | Rejection:
-        """What `work` gives; or what ended it, whatever that was."""
+        """What `work` gives; whatever else ends it becomes a Rejection."""
         try:
             return await work
         except Rejection as failed:
-            # whose frames would hold the world in a cycle with it
+            # its frames would keep the world alive, in a cycle of references
             return failed.with_traceback(None)
         except BudgetSpent as error:
             return Rejection(self.stage, "budget_spent", str(error))
@@ -245,8 +246,8 @@ class _Writing(Generic[V, A]):
         return replace(task, split=seed.split, system=seed.system, provenance=provenance, id="")
 
     def _record(self, rejected: Rejection) -> None:
-        """Reports a failure; what ends an attempt, or a plan, is learnt from: it is added to the
-        failure history and the blocklist, and not at all in blind retry."""
+        """Reports a failure. One that ends an attempt or a plan is added to the failure history and
+        the blocklist, unless this is blind retry (no `pipeline.feedback`)."""
         if rejected.cause is not None and rejected.ends and self.config.pipeline.feedback:
             self.assignment = self.assignment.after(rejected.cause)
         rejected.attempt = self.assignment.attempt
@@ -322,10 +323,10 @@ class _Staged(_Writing[Task, StagedAuthor]):
         """Stages I and II: up to `planner_retries` rounds of planning and executing.
 
         A failure that may lie in the state goes to the error critic, once for each function: where
-        calls failed, the plan is tried again in the mended state; where the planner failed, the
-        states to come are mended, as after an attempt's last failure. Any other failure is
-        replanned without the functions at fault (004 Appendices E and F). Without feedback every
-        round starts from nothing."""
+        calls failed, the plan is tried again in the mended state; where the planner failed, or the
+        rounds are over, the mending is for later states. Any other failure is replanned without
+        the functions at fault (004 Appendices E and F). Without feedback every round starts from
+        nothing."""
         settings = self.config.pipeline
         plan: Plan | None = None
         state: dict[str, Any] | None = None
@@ -381,7 +382,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         cycles: int,
     ) -> FormedTask:
         """The draft as a task of `type`, past gates and judge. Where only words are at fault, up
-        to `cycles` turns are said anew, one at a time, and everything is asked again (004
+        to `cycles` turns are said anew, one at a time, and gates and judge are asked again (004
         Appendix G)."""
         while True:
             try:

@@ -1,12 +1,12 @@
 """The daemon's service: watch the trainer, pick seeds, have variants and feedback written, log
 everything.
 
-One task watches, one starts what waits in the seed queue, one does the jobs of features. Each pick
-in flight is a task of its own (those of a static pool are filled together), which awaits its
-records one by one, so they have one order: picked, expanded, finished. In lockstep picks are also
-written down in their own order, whichever of them was done first, so that a run's pool is the same
-bytes with any number of workers. Nothing is lost by a kill: what is not on record is derived again
-at the next start."""
+One asyncio task watches, one starts what waits in the seed queue, one does the jobs of features.
+Each pick in flight has a task too (but those of a static pool: rods.daemon.static_pool), which
+awaits its records one by one, so they have one order: picked, expanded, finished. In lockstep the
+records of picks also stand in the order of the picks, whichever was done first, so that a run's
+pool is the same bytes with any number of workers. Nothing is lost by a kill: what is not on record
+is derived again at the next start."""
 
 import asyncio
 import math
@@ -53,13 +53,13 @@ class Service:
         self.pipeline = Pipeline(
             run.config, held_out, threads, self.writers.kinds, self.writers.places
         )
-        self.generated: list[AnyTask] = []  # the variants of the pool
+        self.generated: list[AnyTask] = []  # variants of the pool; in sync=free of staging, too
         works = (
             feature.work(run, self.writers, threads, lambda: [*run.tasks, *self.generated])
             for feature in DAEMON_WORK.providers().values()
         )
         self.feature_work = [work for work in works if work is not None]  # beside picks
-        # theirs: few, soon done, and never dropped
+        # jobs of that work: few, soon done, and never dropped
         self.feature_jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
         self.life = TrainerLife(run.path)
         # held while the watch reads on, so that nobody sees a pool half folded
@@ -68,11 +68,12 @@ class Service:
         # picks in flight that need no worker any more: their records wait for those of earlier
         # picks
         self.ready = 0
-        # the variants that picks which were not finished when the logs were read may bring
+        # the most variants that picks may still bring: the unfinished ones of the last look, and
+        # those made since
         self.owed = 0
         self.barren = 0  # seeds in a row that gave no variant
-        # staging is full; the last step that was considered had no seed
-        self.paused = self.seedless = False
+        self.paused = False  # picks could not be served now: staging is full, say
+        self.seedless = False  # the last step that was considered had no seed
         self._freed = asyncio.Event()  # somebody may be free
 
     async def serve(self, stop: asyncio.Event) -> None:
@@ -160,13 +161,11 @@ class Service:
         self.paused = self._stalled()
         if self.paused:
             return
-        # in lockstep the next merge knows all that was due by then
-        before = (
-            min((work.open_at for work in self.feature_work), default=math.inf)
-            if self.lockstep
-            else math.inf
-        )
-        # no pick of lockstep depends on a clock
+        # in lockstep steps wait for the work of features that is due: the next merge knows it then
+        open_at = (work.open_at for work in self.feature_work if self.lockstep)
+        before = min(open_at, default=math.inf)
+        # in lockstep a step waits, too, while it depends on unfinished picks whether staging is
+        # full: no pick depends on a clock
         while not self.lockstep or self._full() or not self._full(self.owed):
             if (step := self.watch.due(state.last_considered, before)) is None:
                 break
@@ -196,7 +195,7 @@ class Service:
         return select(step, candidates, self.watch.active, self.log.state.last_picked, self.config)
 
     def _full(self, more: int = 0) -> bool:
-        """Whether staging, with so many `more`, holds more than `staging_epochs` injections."""
+        """Whether staging, with so many `more`, has more than `staging_epochs` merges inject."""
         rules = self.config.pool
         most = rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
         return bool(rules.staging_epochs) and self.watch.staged() + more > most
@@ -239,11 +238,10 @@ class Service:
         return "no seeds" if self.seedless else "idle"
 
     async def _work(self) -> None:
-        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place
-        and no other. Each has its seed as it stands when it starts, in lockstep its neighbours too:
-        those of the pool of its epoch, whatever a rewound trainer does meanwhile. In `sync=free`
-        the neighbours are those of the moment when it is admitted. No seed: it has left the
-        pool."""
+        """Starts picks as they come, at most `workers` at a time; a slow one holds up no other. The
+        seed is read when its pick starts (None: it has left the pool). What a variant may not
+        nearly repeat is in lockstep the pool of that moment, which is that of its epoch, whatever a
+        rewound trainer does meanwhile; in `sync=free` what there is when it is admitted."""
         latest: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
             while True:
@@ -333,7 +331,8 @@ class Service:
         self, pick: Unfinished, index: int, seed: AnyTask | None, admit: Admit
     ) -> AnyTask | str:
         """A variant, or why there is none."""
-        structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)  # of this task alone
+        # for the lines of this asyncio task alone
+        structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)
         outcome = (
             await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
         )
