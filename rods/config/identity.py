@@ -311,7 +311,7 @@ class Gates(Section):
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
-    # of a drawn task: a conversation with all expected calls is approved, one without some is not
+    # of a scenario of a generated world: it passes all controls (docs/generated.md)
     witness: bool = True
 
 

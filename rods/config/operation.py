@@ -107,7 +107,7 @@ class Operation(Section):
     compute: str = "threads"
     # processes, or actors; 0: one a core of this machine, or of the cluster
     compute_places: int = Field(0, ge=0)
-    compute_seconds: float = Field(600.0, gt=0)  # an order may take; its worker is then ended
+    compute_seconds: float = Field(600.0, gt=0)  # an item may take; its worker is then ended
     compute_memory_bytes: int = Field(0, ge=0)  # address space of each; 0: no limit
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
     # the trainer waits so long for a daemon that does not get on (lockstep, static pool)
