@@ -32,13 +32,15 @@ WHOLE = "RODS_WHOLE"  # set by `make test-all WHOLE=1`: nothing is tested by a p
 # set where tests/test_removal.py runs what is skipped otherwise, of which nothing may pass
 NEEDED = "RODS_NEEDED"
 _IMPORTS = re.compile(
-    r"^from ((?:rods\.worlds|rods\.family|tests|bench|docs)[\w.]*) import (.+)$", re.MULTILINE
+    r"^from ((?:rods\.worlds|rods\.family|rods\.trainer\.adapters|tests|bench|docs)[\w.]*)"
+    r" import (.+)$",
+    re.MULTILINE,
 )
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out a file of tests that imports a folder of worlds/ or family/ that is gone, itself
-    or by helpers."""
+    """Leaves out a file of tests that imports a folder that can be taken out and is gone, itself or
+    by helpers."""
     return (
         True
         if re.fullmatch(r"test_.*\.py", collection_path.name) and _lacks(collection_path)
