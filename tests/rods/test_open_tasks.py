@@ -88,7 +88,7 @@ def test_what_a_task_can_earn_and_what_its_user_is_known_to_say() -> None:
         and JUDGED.goal_calls == ()
         and CALLED.goal_calls == (Call("ls"),)
     )
-    assert PERSONA.tools_at(3) == PERSONA.tools and not PERSONA.held_out
+    assert PERSONA.tools_at(3) == PERSONA.tools and not PERSONA.later_tools
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_withou
     assert task_types.removable(desk(), draft, 2) == [["create_event"]]
     texts = wording.rewrite(desk(), draft, narrative=True, rng=random.Random(0))
     whole = task_types.apply(desk(), DESK, draft, texts, "miss_func", random.Random(0), fair=False)
-    assert len(whole.held_out[2]) == 1
+    assert len(whole.later_tools[2]) == 1
 
 
 def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:

@@ -148,7 +148,7 @@ def test_what_exceeds_the_worker_s_bounds_is_the_policy_s(
     benchmark: AceBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        worker = Worker(replace(benchmark.worker.order, seconds=0.02))
+        worker = Worker(replace(benchmark.worker.spec, seconds=0.02))
         patched.setattr(AceBench, "worker", worker)
         episode = played(benchmark, "agent_multi_turn_0", ["[" * TEXT])
         worker.close()
@@ -160,7 +160,7 @@ def test_what_exceeds_the_worker_s_bounds_is_the_policy_s(
 
 
 def test_a_worker_that_is_killed_is_nobody_s_failure(benchmark: AceBench) -> None:
-    worker = Worker(benchmark.worker.order)
+    worker = Worker(benchmark.worker.spec)
     worker.open()
     pid = worker.pid
     assert pid is not None

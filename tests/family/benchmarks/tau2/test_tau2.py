@@ -211,7 +211,7 @@ RUNAWAY = Call("calculate", {"expression": "9**9**9"})
 def test_a_call_that_computes_without_end_is_the_policy_s_and_harms_no_other(
     benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = Worker(replace(package.worker().order, seconds=1.0))
+    worker = Worker(replace(package.worker().spec, seconds=1.0))
     monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
     playing = maker(benchmark)
     task = item(benchmark)
@@ -233,7 +233,7 @@ def test_a_call_that_computes_without_end_is_the_policy_s_and_harms_no_other(
 def test_a_worker_that_is_killed_is_nobody_s_failure(
     benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = Worker(package.worker().order)
+    worker = Worker(package.worker().spec)
     monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
     worker.open()
     job: Any = maker(benchmark).job(item(benchmark))
