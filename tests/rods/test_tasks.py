@@ -21,7 +21,7 @@ def make(**changes):
         "script": ("first", "second", "third"),
         "calls": ((Call("ls", {}),), (), (Call("sort", {"name": "a", "by": 5}),)),
         "tools": ("ls", "sort"),
-        "held_out": {2: ("sort",)},
+        "later_tools": {2: ("sort",)},
         "state": {"files": ["a"]},
     }
     return Task(**{**fields, **changes})
