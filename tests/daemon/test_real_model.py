@@ -15,8 +15,8 @@ import pytest
 from bench.fixtures.synthesis import make_run, seeds, synthesise
 from rods.config import Endpoint
 
-COUNT = 4
-SECONDS = 1_200.0  # about 200 on two idle cores
+COUNT = 2  # one of each environment
+SECONDS = 1_200.0  # about 120 on two idle cores
 
 
 @pytest.mark.timeout(1_500)
@@ -35,4 +35,4 @@ async def test_a_small_model_carries_seeds_to_a_ground_truth_that_runs(
     # model's window.
     assert {call["outcome"] for call in ended.calls} <= {"stop", "length", "empty", "context"}
     assert any(call["constrained"] for call in ended.calls)
-    assert len(ended.executable()) >= 2, ended.whys()
+    assert len(ended.executable()) >= 1, ended.whys()

@@ -104,7 +104,6 @@ def test_zero_3_does_not_spread_the_copy_that_a_checkpoint_is_restored_from(tmp_
     )
 
 
-@pytest.mark.numeric
 @pytest.mark.slow
 def test_a_run_with_an_adapter_learns_and_continues_exactly(tmp_path: Path) -> None:
     changes = SMALL | {"policy.lora_rank": 4, "training.steps": 3, "training.kl": 0.05}

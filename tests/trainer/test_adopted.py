@@ -128,8 +128,7 @@ def test_a_policy_that_does_not_fit_the_fork_is_never_replaced_by_the_untrained_
     assert "the one before" not in str(refused.value)
 
 
-@pytest.mark.numeric
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", ["fsdp2", "zero2", "zero3"])
 def test_processes_that_share_a_policy_train_the_one_that_was_taken_along(

@@ -38,8 +38,8 @@ def test_whatever_library_writes_a_checkpoint_a_full_disk_is_a_full_disk(tmp_pat
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", ["checkpoints", pytest.param("traces", marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("folder", ["checkpoints", "traces"])
 def test_a_trainer_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
     tmp_path: Path, folder: str
 ) -> None:

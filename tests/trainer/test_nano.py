@@ -154,7 +154,6 @@ def test_tasks_with_played_users_and_their_control_begin_with_one_policy():
     assert one == mute != other
 
 
-@pytest.mark.numeric
 @pytest.mark.slow
 def test_a_warm_start_learns_and_is_made_once(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))

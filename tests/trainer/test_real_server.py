@@ -293,6 +293,7 @@ class _Kills:
         return self.inner.verdict(instance, need)
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_costs_nobody_a_reward_and_comes_back(
     server: LlmServer, policy: Path, own: LocalEngine, tmp_path: Path
 ) -> None:

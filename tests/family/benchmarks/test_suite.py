@@ -78,7 +78,7 @@ def test_start_and_end_are_one_table(
     assert "NOT ALIKE" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_killed_suite_ends_with_the_same_table(stub: Stub, silent: Stub, tmp_path: Path) -> None:
     whole_run = make_run(tmp_path / "whole").path
     whole = evaluate("suite", whole_run, *at(silent, stub), *PART)

@@ -110,7 +110,6 @@ def test_other_tools_read_the_export_and_see_the_tokens_that_a_rollout_would(
         assert talk.tokens(shown)[: len(tokens)] == tokens
 
 
-@pytest.mark.numeric
 @pytest.mark.slow
 def test_warming_up_lowers_the_loss_and_leaves_a_folder_that_a_run_can_start_from(
     tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]

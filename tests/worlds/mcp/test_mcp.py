@@ -439,7 +439,7 @@ server.run()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_tools_that_sleep_and_that_kill_the_server_end_a_probe_in_time(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,7 +146,7 @@ async def test_blind_retry_shows_no_prompt_what_went_wrong_before(
         assert any(call["stage"] == "patch" for call in ended.calls) == feedback
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 async def test_in_the_paper_s_form_models_plan_single_tools_write_the_world_and_answer_in_free_text(
     tmp_path: Path,
 ) -> None:

@@ -69,7 +69,9 @@ def load(tmp_path: Path) -> Iterator[Callable[[tuple[str, str]], Sandboxed]]:
 
 @pytest.mark.slow
 # the agent's own call, the search for what is needless, the controls
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize(
+    "number", [1, *(pytest.param(number, marks=pytest.mark.sweep) for number in (2, 3))]
+)
 async def test_a_killed_process_is_not_the_fault_of_the_scenario(
     load: Callable[[tuple[str, str]], Sandboxed], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
