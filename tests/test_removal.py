@@ -220,7 +220,7 @@ def collected(tree: Path, marks: str) -> frozenset[str]:
     return frozenset(line for line in done.stdout.splitlines() if "::" in line)
 
 
-@pytest.mark.few("bfcl+", "environments", "sandbox")
+@pytest.mark.few("bfcl+", "environments")
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("gone", [list(PARTS), *([part] for part in PARTS)], ids="+".join)

@@ -82,7 +82,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.mark.numeric
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_processes_under_fsdp2_go_on_where_one_stopped(tmp_path: Path, alone: Path) -> None:
@@ -107,7 +106,6 @@ def test_two_processes_under_fsdp2_go_on_where_one_stopped(tmp_path: Path, alone
         assert torch.allclose(state["exp_avg"], gathered[key]["exp_avg"], atol=1e-5)
 
 
-@pytest.mark.numeric
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed")
