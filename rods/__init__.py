@@ -31,7 +31,7 @@ __all__ = [
 _ELSEWHERE = {
     **dict.fromkeys(("Task", "read_tasks"), "rods.tasks"),
     **dict.fromkeys(("OpenEpoch", "merge", "observe"), "rods.console.foreign_trainer"),
-    **dict.fromkeys(("DrawnTask", "TaskStream", "open_stream"), "rods.trainer.stream"),
+    **dict.fromkeys(("DrawnTask", "TaskStream", "open_stream"), "rods.trainer.adapters.stream"),
 }
 
 _room = Path(__file__).with_name("prompts")

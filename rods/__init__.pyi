@@ -11,8 +11,8 @@ from rods.console.foreign_trainer import merge as merge
 from rods.console.foreign_trainer import observe as observe
 from rods.tasks import Task as Task
 from rods.tasks import read_tasks as read_tasks
-from rods.trainer.stream import DrawnTask as DrawnTask
-from rods.trainer.stream import TaskStream as TaskStream
-from rods.trainer.stream import open_stream as open_stream
+from rods.trainer.adapters.stream import DrawnTask as DrawnTask
+from rods.trainer.adapters.stream import TaskStream as TaskStream
+from rods.trainer.adapters.stream import open_stream as open_stream
 
 __version__: str

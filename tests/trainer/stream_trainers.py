@@ -12,7 +12,7 @@ from typing import Any
 
 from rods.errors import RefusedError
 from rods.trainer.adapters.conformance import Job
-from rods.trainer.stream import open_stream
+from rods.trainer.adapters.stream import open_stream
 
 
 def train(job: Job, wrong: str = "") -> None:

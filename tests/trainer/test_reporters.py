@@ -18,7 +18,7 @@ import pytest
 from rods.errors import UserError
 from rods.trainer import reporters
 from rods.trainer.adapters.conformance import CONFIG
-from rods.trainer.stream import open_stream
+from rods.trainer.adapters.stream import open_stream
 
 REPORTED = ("tensorboard", "wandb", "mlflow", "trackio")
 SCRIPT = """

@@ -28,7 +28,7 @@ from rods.rules.order import batch as batch_of
 from rods.rules.order import steps_per_epoch
 from rods.trainer.adapters import conformance
 from rods.trainer.adapters.conformance import CARRIED, run_beside_daemon
-from rods.trainer.stream import DrawnTask, open_stream
+from rods.trainer.adapters.stream import DrawnTask, open_stream
 from tests.parts import ROOT
 
 RODS = (sys.executable, "-m", "rods.console")

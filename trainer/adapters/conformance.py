@@ -36,7 +36,7 @@ from rods.buffers.state import RunState, read_state
 from rods.canonical import keyed_random
 from rods.errors import EXIT_OK, UserError
 from rods.functions import named_function
-from rods.trainer.stream import TaskStream, open_stream
+from rods.trainer.adapters.stream import TaskStream, open_stream
 
 # the moment at which a process is killed: 2k − 1 before its k-th call of the stream, 2k behind it
 NEVER = 0

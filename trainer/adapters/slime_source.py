@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from rods.errors import RefusedError
 from rods.tasks import AnyTask
-from rods.trainer.stream import DrawnTask, TaskStream, open_stream
+from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 
 BROKEN = ("aborted", "failed")  # values of a sample's status
 

@@ -12,7 +12,7 @@ from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, T
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.state import read_state
 from rods.tasks import AnyTask
-from rods.trainer.stream import DrawnTask, TaskStream, open_stream
+from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 
 
 class RunDataset(RLDataset):  # type: ignore[misc]

@@ -24,8 +24,8 @@ from trl import GRPOTrainer
 
 from rods.errors import UserError
 from rods.tasks import AnyTask
+from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 from rods.trainer.ranks import Ranks
-from rods.trainer.stream import DrawnTask, TaskStream, open_stream
 
 
 def last_checkpoint(folder: Path | str) -> str | None:

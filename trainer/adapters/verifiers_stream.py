@@ -22,8 +22,8 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import MANIFEST
 from rods.buffers.state import read_state
 from rods.files import BULK, bounded_lines, open_regular
+from rods.trainer.adapters.stream import DrawnTask, open_stream
 from rods.trainer.adapters.verifiers_world import WorldData, WorldTask
-from rods.trainer.stream import DrawnTask, open_stream
 
 
 class StreamConfig(vf.TasksetConfig):  # type: ignore[misc]

@@ -19,7 +19,7 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.state import read_state
 from rods.tasks import AnyTask
-from rods.trainer.stream import DrawnTask, TaskStream, open_stream
+from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 
 KEY = "rods"  # in `extra_info`: which place of which step a rollout is of
 
