@@ -1,7 +1,7 @@
 """Rolls out many episodes in lock-step with a local causal language model: token in, token out. It
-works for every folder that transformers loads as one with plain attention and a chat template. The
-prompt is prefilled once for all rollouts that share it, the key-value cache is kept across turns,
-and finished episodes leave the batch.
+works for every folder that transformers loads as one with a chat template whose layers attend to
+all that came before, or to a sliding window of it. The prompt is prefilled once for all rollouts
+that share it, the key-value cache is kept across turns, and finished episodes leave the batch.
 
 Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever
 else is in the batch.
@@ -20,6 +20,7 @@ from transformers.cache_utils import Cache
 from rods import config
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
+from rods.errors import UserError
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Conversation, Sample, reply_all
@@ -27,9 +28,14 @@ from rods.trainer.engines.base import Conversation, Sample, reply_all
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
 
+FULL = "full_attention"  # names of kinds of layers, as transformers gives them
+SLIDING = "sliding_attention"
+
+
 class LocalEngine:
     """A model with its tokenizer and the limits of a rollout. The model may be trained between
-    calls."""
+    calls. Raises UserError for one with layers that do not attend to what came before: what they
+    keep is no row of keys and values."""
 
     def __init__(
         self, model: Any, chat: Chat, limits: config.Rollouts, *, bf16: bool = False
@@ -38,6 +44,13 @@ class LocalEngine:
         self.chat = chat
         self.limits = limits
         self.bf16 = bf16
+        self.kinds = layer_kinds(model.config)
+        if others := self.kinds - {FULL, SLIDING}:
+            raise UserError(
+                f"the policy has layers of other kinds than attention: {', '.join(sorted(others))}",
+                where="policy.model",
+                remedy="let a server roll out (operation.rollout_servers)",
+            )
 
     @staticmethod
     def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> "LocalEngine":
@@ -98,6 +111,7 @@ class _Batch:
         self, engine: LocalEngine, places: Sequence[int], random_seed: int, greedy: bool
     ) -> None:
         self.model = engine.model
+        self.kinds = engine.kinds
         self.chat = engine.chat
         self.limits = engine.limits
         self.greedy = greedy
@@ -146,7 +160,13 @@ class _Batch:
         )
 
     def _advance(self, ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        positions, mask = self.cache.place(counts, ids.shape[1], self.model.dtype)
+        positions, full = self.cache.place(counts, ids.shape[1], self.model.dtype)
+        mask: Any = full
+        if SLIDING in self.kinds:  # transformers would give every layer the one mask as it is
+            text = self.model.config.get_text_config()
+            mask = self.cache.slid(full, text.sliding_window)
+            if getattr(text, "layer_types", None):
+                mask = {FULL: full, SLIDING: mask}
         block = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
         out = self.model(**block, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
         self.cache.lengths += counts
@@ -207,6 +227,14 @@ class _Batch:
         logprobs = (weights.gather(-1, places) / cumulated[:, -1:]).log()[:, 0]
         chosen: list[int] = places[:, 0].tolist()
         return chosen, logprobs
+
+
+def layer_kinds(model_config: Any) -> set[str]:
+    """The kinds of a model's layers, by the names that its configuration has for them."""
+    text = model_config.get_text_config()
+    if types := getattr(text, "layer_types", None):
+        return set(types)
+    return {FULL if getattr(text, "sliding_window", None) is None else SLIDING}
 
 
 def nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
@@ -276,6 +304,13 @@ class RowCache(Cache):  # type: ignore[misc]
             hidden, torch.finfo(dtype).min
         )
         return torch.where(real, self.block, 0), mask[:, None]
+
+    def slid(self, mask: torch.Tensor, window: int) -> torch.Tensor:
+        """The mask that `place` gave, for layers in which a token attends to `window` tokens, with
+        itself."""
+        columns = torch.arange(self.seen, device=mask.device)
+        passed = columns[None, None, :] <= self.block[:, :, None] - window
+        return mask.masked_fill(passed[:, None], torch.finfo(mask.dtype).min)
 
     def update(
         self,

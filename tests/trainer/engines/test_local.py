@@ -9,19 +9,52 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rods.episode.engine import NeedText
 from rods.errors import UserError
 from rods.trainer.chat import Chat
 from rods.trainer.engines import local
-from rods.trainer.engines.local import nucleus
+from rods.trainer.engines.local import LocalEngine, nucleus
 from tests.trainer import nano_parts
 
 pytestmark = pytest.mark.numeric
 
 
-def test_greedy_rollouts_with_the_cache_equal_a_plain_forward_pass():
+# kinds of models of others, as tiny ones, with a window that is much shorter than an episode
+WINDOW = 16
+TINY = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 512,
+    "sliding_window": WINDOW,
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), 0),
+}
+FEW_EXPERTS = {"num_local_experts": 2, "num_experts_per_tok": 1}
+
+
+def engine_of(kind: str, **more: Any) -> LocalEngine:
     engine = nano_parts.engine()
+    size = len(engine.chat.tokenizer)
+    torch.manual_seed(3)
+    shape = AutoConfig.for_model(kind, vocab_size=size, **TINY, **more)
+    return LocalEngine(AutoModelForCausalLM.from_config(shape), engine.chat, engine.limits)
+
+
+@pytest.mark.parametrize(
+    "kind", ["nano", "mistral", "phi3", "gemma2", "gemma3_text", "gpt_oss", "qwen2"]
+)
+def test_greedy_rollouts_with_the_cache_equal_a_plain_forward_pass(kind):
+    engine = (
+        nano_parts.engine()
+        if kind == "nano"
+        else engine_of(kind, **(FEW_EXPERTS if kind == "gpt_oss" else {}))
+    )
+    engine.model.eval()
     samples = engine.rollouts(nano_parts.jobs(2), random_seed=0, greedy=True)
     # episodes of different length shared the batch
     assert len({len(sample.spans) for sample in samples}) > 1
@@ -112,6 +145,15 @@ def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode
     ]
     second = engine.replies({1: needs[1]}, random_seed=3)
     assert second == replies[1:2], "a draw is keyed by its place"
+
+
+@pytest.mark.parametrize(
+    "kind, layers",
+    [("lfm2", ["conv", "full_attention"] * 2), ("qwen3_5_text", ["linear_attention"] * 4)],
+)
+def test_layers_that_do_not_attend_to_what_came_before_are_refused(kind, layers):
+    with pytest.raises(UserError, match=f"{layers[0]}.*a server roll out"):
+        engine_of(kind, layer_types=layers)
 
 
 def test_replies_cut_by_length_and_by_the_context_end_the_episode_by_name():
