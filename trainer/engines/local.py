@@ -34,8 +34,8 @@ SLIDING = "sliding_attention"
 
 class LocalEngine:
     """A model with its tokenizer and the limits of a rollout. The model may be trained between
-    calls. Raises UserError for one with layers that do not attend to what came before: what they
-    keep is no row of keys and values."""
+    calls, also where a server rolls out. Rollouts here raise UserError for one with layers that do
+    not attend to what came before: what they keep is no row of keys and values."""
 
     def __init__(
         self, model: Any, chat: Chat, limits: config.Rollouts, *, bf16: bool = False
@@ -44,13 +44,6 @@ class LocalEngine:
         self.chat = chat
         self.limits = limits
         self.bf16 = bf16
-        self.kinds = layer_kinds(model.config)
-        if others := self.kinds - {FULL, SLIDING}:
-            raise UserError(
-                f"the policy has layers of other kinds than attention: {', '.join(sorted(others))}",
-                where="policy.model",
-                remedy="let a server roll out (operation.rollout_servers)",
-            )
 
     @staticmethod
     def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> "LocalEngine":
@@ -111,7 +104,13 @@ class _Batch:
         self, engine: LocalEngine, places: Sequence[int], random_seed: int, greedy: bool
     ) -> None:
         self.model = engine.model
-        self.kinds = engine.kinds
+        self.kinds = layer_kinds(engine.model.config)
+        if others := self.kinds - {FULL, SLIDING}:
+            raise UserError(
+                f"the policy has layers of other kinds than attention: {', '.join(sorted(others))}",
+                where="policy.model",
+                remedy="let a server roll out (operation.rollout_servers)",
+            )
         self.chat = engine.chat
         self.limits = engine.limits
         self.greedy = greedy
