@@ -126,7 +126,7 @@ class Everything(Admission):
     def __init__(self) -> None:
         pass
 
-    def refuse(self, content: Any) -> Refusal | Task:
+    def examine(self, content: Any) -> Refusal | Task:
         return cast(Task, content)
 
     def admitted(self, task: AnyTask) -> None:

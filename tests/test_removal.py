@@ -73,7 +73,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("benchmarks", "", ("eval", "--help"), "eval"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),
-    ("simulation", "", ("env", "check", "repository"), "unknown environment"),
+    ("simulation", "", ("env", "check", "repository"), "environment 'repository'"),
     ("export", "", ("data", "export", "run", "tables"), "export"),
     ("new_world", "", ("init", "library"), "init"),
     (

@@ -15,6 +15,7 @@ from rods.commands import Json
 from rods.console.dash.page_file import export_page
 from rods.console.dash.server import Registry, application, local
 from rods.console.output import FoldersOfRuns, Port, print_result
+from rods.errors import UserError
 from rods.files import explained
 
 # The recorded run: that of `make demo`, but with daemon/stand_ins as author, so that calls of
@@ -56,7 +57,12 @@ def dash(
         if export is None:
             _serve(Registry(paths), host, port, as_json)
         else:
-            page, reports = export_page(Registry(paths), export)
+            registry = Registry(paths)
+            if not registry.names():
+                remedy = "name run folders, or a folder that holds some"
+                where = ", ".join(map(str, paths))
+                raise UserError("there is no run to export", where=where, remedy=remedy)
+            page, reports = export_page(registry, export)
             numbers = {name: report["numbers"] for name, report in reports.items()}
             lines = [str(page)]
             for name, report in reports.items():

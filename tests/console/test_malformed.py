@@ -133,7 +133,7 @@ def sample(name: str) -> list[str]:
     return [half[place % len(half)] for half in halves if half]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPOILED if os.environ.get(WHOLE) else list(SPOILED)[::3])
 def test_every_verb_refuses_or_goes_on(half: Path, forge: Forge, tmp_path: Path, name: str) -> None:

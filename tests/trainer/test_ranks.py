@@ -133,7 +133,6 @@ def versions(run: Path, step: int) -> set[str]:
     return {group["interface"] for group in live_steps(run)[step - 1][2]}
 
 
-@pytest.mark.numeric
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on(

@@ -82,6 +82,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.numeric
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_processes_under_fsdp2_go_on_where_one_stopped(tmp_path: Path, alone: Path) -> None:

@@ -106,6 +106,10 @@ class TestTrl(Forked):
     late = False  # TRL waits for its rollouts
     ranks = 2
 
+    @pytest.mark.sweep
+    def test_a_trainer_that_lost_its_own_files_repeats_what_it_did(self, tmp_path: Path) -> None:
+        super().test_a_trainer_that_lost_its_own_files_repeats_what_it_did(tmp_path)
+
 
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.sweep)])
 def test_the_lines_of_the_page_are_a_whole_script_that_is_killed_and_goes_on(
