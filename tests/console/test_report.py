@@ -18,8 +18,9 @@ from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
 from rods.buffers.state import RunState
 from rods.config import parse_config
 from rods.console.main import run
+from rods.evaluation.scoring import compared_sentence
 from rods.family.page.follower import Follower
-from rods.family.page.report import compared_sentence, figures, findings, landed, limits, report
+from rods.family.page.report import figures, findings, landed, limits, report
 from rods.observations import Group
 from rods.rules.zones import ZONES, moments
 from tests.console.conftest import rods
