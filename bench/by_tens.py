@@ -37,10 +37,10 @@ from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import parse_config
 from rods.console.__main__ import collect_rarely
-from rods.console.dash.server import Registry
 from rods.console.progress import Progress
 from rods.console.verbs.verify import checked
 from rods.daemon.watching import Watch
+from rods.family.page.server import Registry
 from rods.gates.similarity import DuplicateIndex
 from rods.observations import Group, Rollout
 from rods.rules.order import batch

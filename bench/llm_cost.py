@@ -20,7 +20,7 @@ from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import make_run, seeds, synthesise
 from rods.buffers.usage import Costs, costs
-from rods.console.verbs.inspect import cost_lines
+from rods.family.page.inspect import cost_lines
 
 RUNS = Path(__file__).parent.parent / "runs"
 PAPER = 9.0  # calls, at least

@@ -44,12 +44,12 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.canonical import content_id
 from rods.config import parse_config
-from rods.console.follower import Follower
-from rods.console.report import figures
 from rods.console.verbs.up import LIBC, PR_SET_PDEATHSIG
 from rods.errors import EXIT_REFUSED
 from rods.evaluation.heldout import per_task, score_run
 from rods.evaluation.scoring import Estimate, estimate
+from rods.family.page.follower import Follower
+from rods.family.page.report import figures
 from rods.rules.zones import ZONES
 from rods.trainer.nano import BATCHES
 

@@ -31,9 +31,9 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import LOGS, OBSERVATIONS
 from rods.buffers.trainer_log import TrainerLog
 from rods.console.__main__ import collect_rarely
-from rods.console.dash.server import Registry
 from rods.console.events import PROCESSES, TAIL
 from rods.console.progress import Progress
+from rods.family.page.server import Registry
 from rods.observations import Group, Rollout
 
 PASSES = 2.5  # groups of an active task an epoch

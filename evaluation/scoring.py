@@ -146,6 +146,31 @@ def too_few(tasks: int) -> str:
     )
 
 
+COMPARED = (
+    "Held-out progress reward: {start[progress][mean]:.3f} at step {start[step]}, "
+    "{end[progress][mean]:.3f} at step {end[step]}; paired difference "
+    "{difference[progress][mean]:+.3f} over "
+)
+ALONE = COMPARED + "1 task, too few for an interval."
+INTERVAL = COMPARED + (
+    "{difference[progress][tasks]} tasks, 95 % interval [{difference[progress][interval][0]:+.3f}, "
+    "{difference[progress][interval][1]:+.3f}], which {verdict}."
+)
+
+
+def compared_sentence(heldout: Mapping[str, Any]) -> str:
+    """Start, end and the paired difference with its interval, and whether that excludes zero. One
+    task has none."""
+    difference = heldout["difference"]["progress"]
+    if difference["interval"] is None:
+        return ALONE.format(**heldout)
+    low, high = difference["interval"]
+    verdict = "lies above 0" if low > 0 else "lies below 0" if high < 0 else "includes 0"
+    if few := too_few(difference["tasks"]):
+        verdict += f" ({few})"
+    return INTERVAL.format(**heldout, verdict=verdict)
+
+
 def t_quantile(freedom: int) -> float:
     """The 0.975 quantile of Student's t with `freedom` ≥ 1 degrees of freedom."""
     from scipy.special import stdtrit  # late: 0.2 s that a command line's help need not take

@@ -12,8 +12,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from rods.console.verbs.dash import unpacked
 from rods.family.new_world.verbs import init
+from rods.family.page.dash import unpacked
 from tests import snippets
 from tests.parts import GONE
 from tests.snippets import ROOT

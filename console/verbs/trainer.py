@@ -227,10 +227,10 @@ def _scored(scores: dict[str, Any]) -> Iterator[str]:
 
 
 def _compared(scores: dict[str, Any]) -> Iterator[str]:
-    from rods.console.report import heldout_sentence
     from rods.evaluation import card
+    from rods.evaluation.scoring import compared_sentence
 
-    yield heldout_sentence(scores)
+    yield compared_sentence(scores)
     by_type = [scores[end]["progress_by_type"] for end in ("start", "end")]
     for name in sorted({name for types in by_type for name in types}):
         # Infrastructure failures may leave a type without a score at one end.

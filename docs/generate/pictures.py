@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 
-from rods.console.dash.server import Registry
-from rods.console.verbs.dash import unpacked
+from rods.family.page.dash import unpacked
+from rods.family.page.server import Registry
 from tests.console.dash.browser import Page, browser
 from tests.console.dash.conftest import served
 

@@ -1,4 +1,4 @@
-"""Records the run that ships with the page (rods.console.verbs.dash), after a change of the
+"""Records the run that ships with the page (rods.family.page.dash), after a change of the
 protocol or of what runs record: `python -m docs.generate.recorded_run RUN`.
 
 RUN is a finished one that `rods trainer score` has been over. Its configuration is
@@ -21,7 +21,7 @@ import tomli_w
 
 from rods.config import Curriculum, Stage
 from rods.config.sections import CURRICULUM, OPERATION, SECTIONS, STAGE
-from rods.console.verbs.dash import ARCHIVE
+from rods.family.page.dash import ARCHIVE
 from rods.section import Section
 
 # No weights, and nothing that names a machine: the records of starts are left out, and parts of the

@@ -12,7 +12,7 @@ import pytest
 
 import rods
 from rods.console.main import application, programs, run, verbs
-from rods.console.verbs.dash import unpacked
+from rods.family.page.dash import unpacked
 from tests.parts import GONE
 
 # verb: its positional arguments, then its options.

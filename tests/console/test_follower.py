@@ -15,10 +15,9 @@ import pytest
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
-from rods.console import follower
-from rods.console.columns import Columns
-from rods.console.dash import views
-from rods.console.follower import Follower
+from rods.family.page import follower, views
+from rods.family.page.columns import Columns
+from rods.family.page.follower import Follower
 from rods.observations import Update
 from rods.rules.order import steps_per_epoch
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, make_run

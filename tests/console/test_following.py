@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.console.verbs.dash import unpacked
+from rods.family.page.dash import unpacked
 from tests.console.conftest import rods
 from tests.trainer.runs import command, write_config
 

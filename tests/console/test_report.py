@@ -17,9 +17,10 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
 from rods.buffers.state import RunState
 from rods.config import parse_config
-from rods.console.follower import Follower
 from rods.console.main import run
-from rods.console.report import figures, findings, heldout_sentence, landed, limits, report
+from rods.evaluation.scoring import compared_sentence
+from rods.family.page.follower import Follower
+from rods.family.page.report import figures, findings, landed, limits, report
 from rods.observations import Group
 from rods.rules.zones import ZONES, moments
 from tests.console.conftest import rods
@@ -191,9 +192,9 @@ def test_held_out_interval_is_read_as_it_is() -> None:
         }
         return {**ends, "difference": {"progress": difference}}
 
-    assert heldout_sentence(scores(0.01, 0.2)).endswith("which lies above 0.")
-    assert heldout_sentence(scores(-0.2, -0.1)).endswith("which lies below 0.")
-    assert heldout_sentence(scores(-0.1, 0.1)).endswith("which includes 0.")
+    assert compared_sentence(scores(0.01, 0.2)).endswith("which lies above 0.")
+    assert compared_sentence(scores(-0.2, -0.1)).endswith("which lies below 0.")
+    assert compared_sentence(scores(-0.1, 0.1)).endswith("which includes 0.")
 
 
 INTERVAL = r"\d\.\d{3} \[0\.\d{3}, \d\.\d{3}\]"

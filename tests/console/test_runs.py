@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rods.console.dash.server import Registry
 from rods.console.events import Events, event_line
 from rods.console.main import run as rods
 from rods.console.output import json_bytes
 from rods.evaluation.heldout import compare
+from rods.family.page.server import Registry
 from tests.console.test_verbs import said_json
 
 

@@ -96,6 +96,7 @@ def beat(path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.needs("page")
 def test_variants_are_staged_and_their_calls_are_on_record(
     tmp_path: Path, stub: Stub, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,12 +17,12 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.calls import Call
 from rods.config import parse_config
-from rods.console.verbs.inspect import inspect
 from rods.conversations import Rubric, Script
 from rods.daemon.watching import Watch
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
+from rods.family.page.inspect import inspect
 from rods.tasks import AnyTask, OpenTask, Task
 from rods.trainer import batches
 from rods.trainer.simulated import SimulatedPolicy

@@ -24,11 +24,11 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.buffers.state import RunState
 from rods.config import parse_config
-from rods.console.follower import Follower
 from rods.console.progress import Progress
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
+from rods.family.page.follower import Follower
 from rods.observations import Rollout
 from rods.tasks import scripted
 from rods.trainer import advantages, batches, reporters, token_scores, trl_grpo, trl_start

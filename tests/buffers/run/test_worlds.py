@@ -35,6 +35,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return (elsewhere / "run").rename(elsewhere / "moved")
 
 
+@pytest.mark.needs("page")
 def test_a_run_needs_no_file_but_its_own(moved: Path, tmp_path: Path) -> None:
     run = Run.open(moved)
     assert len(list((moved / "environments").iterdir())) == 2

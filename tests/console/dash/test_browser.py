@@ -16,8 +16,8 @@ import pytest
 
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.runfolder import MANIFEST, REJECTED, usage
-from rods.console.dash.page_file import export_page
-from rods.console.dash.server import Registry
+from rods.family.page.page_file import export_page
+from rods.family.page.server import Registry
 from rods.rules.zones import ZONES
 from tests.console.conftest import rods
 from tests.console.dash.browser import browser

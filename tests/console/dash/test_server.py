@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from rods.buffers.run.runfolder import OBSERVATIONS
-from rods.console.dash.server import MODULES, STATIC
+from rods.family.page.server import MODULES, STATIC
 from tests.console.conftest import rods
 from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json

@@ -35,12 +35,12 @@ from rods.buffers.run.runfolder import (
 )
 from rods.buffers.state import RunState, read_state
 from rods.buffers.trainer_log import TrainerLog
-from rods.console.dash.page_file import export_page
-from rods.console.dash.server import Registry
 from rods.console.events import PROCESSES
-from rods.console.follower import Follower
-from rods.console.verbs.dash import unpacked
 from rods.errors import RodsError, UserError
+from rods.family.page.dash import unpacked
+from rods.family.page.follower import Follower
+from rods.family.page.page_file import export_page
+from rods.family.page.server import Registry
 from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES, moments, zone_of
 from tests.console.conftest import rods

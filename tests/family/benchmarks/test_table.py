@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.console.dash.server import Registry
 from rods.family.benchmarks import table
+from rods.family.page.server import Registry
 from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run
 from tests.console.dash.browser import browser

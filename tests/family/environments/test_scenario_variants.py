@@ -75,6 +75,7 @@ def test_variants_are_injected_and_retired_and_stay_in_their_world(loop: Loop) -
     assert all(record["stage"] in ("plan", "judge", "admission") for record in rejected(run))
 
 
+@pytest.mark.needs("page")
 def test_every_decision_and_every_witness_is_derived_again(
     loop: Loop, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from tests.tutorial import blocks, carry_out
 BIN = Path(sys.executable).parent
 
 
+@pytest.mark.needs("page")
 @pytest.mark.sweep  # tests/package.sh does it too
 def test_every_command_runs_and_variants_come_of_it(tmp_path):
     folder = carry_out(BIN, tmp_path)

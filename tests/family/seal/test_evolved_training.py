@@ -22,10 +22,10 @@ from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.config import parse_config
-from rods.console.dash.views import status
-from rods.console.follower import Follower
 from rods.console.main import run as verb
 from rods.console.progress import InterfaceVersion, Progress
+from rods.family.page.follower import Follower
+from rods.family.page.views import status
 from rods.trainer import simulated
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.training_run import TrainingRun

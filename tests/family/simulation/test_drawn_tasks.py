@@ -98,6 +98,7 @@ def test_a_batch_has_tasks_of_the_pool_and_behind_them_drawn_ones(shared: Path) 
     )
 
 
+@pytest.mark.needs("page")
 def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
     shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,7 @@ def test_players_that_are_gone_are_waited_for_no_longer_than_for_failed_attempts
     assert player.line is None
 
 
+@pytest.mark.needs("page")
 @pytest.mark.parametrize("who", ["procedural", "model"])
 def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     tmp_path: Path, stub: Stub, who: str, capsys: pytest.CaptureFixture[str]

@@ -12,15 +12,15 @@ import uvicorn
 from cyclopts import Parameter
 
 from rods.commands import Json
-from rods.console.dash.page_file import export_page
-from rods.console.dash.server import Registry, application, local
 from rods.console.output import FoldersOfRuns, Port, print_result
 from rods.errors import UserError
+from rods.family.page.page_file import export_page
+from rods.family.page.server import Registry, application, local
 from rods.files import explained
 
 # The recorded run: that of `make demo`, but with daemon/stand_ins as author, so that calls of
 # models are on record too (docs/generate/recorded_run.py).
-ARCHIVE = files("rods.console.dash").joinpath("example.zip")
+ARCHIVE = files("rods.family.page").joinpath("example.zip")
 Host = Annotated[str, Parameter(help="The address to listen at.")]
 Export = Annotated[
     Path | None,

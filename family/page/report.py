@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.console.follower import DECISIONS, Follower
 from rods.daemon.stand_ins import NAME
 from rods.evaluation.heldout import scored
-from rods.evaluation.scoring import too_few
+from rods.evaluation.scoring import compared_sentence
+from rods.family.page.follower import DECISIONS, Follower
 from rods.observations import ROLES
 from rods.rules.zones import zone_of
 
@@ -106,7 +106,7 @@ def figures(follower: Follower) -> dict[str, Any]:
 def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
     """What the run shows by its `figures`, one plain sentence each; nothing where there is no
     data."""
-    lines = [heldout_sentence(numbers["heldout"])] if numbers["heldout"] else []
+    lines = [compared_sentence(numbers["heldout"])] if numbers["heldout"] else []
 
     def say(name: str, **more: object) -> None:
         lines.append(WORDS["findings"][name].format(**{**numbers, **more}))
@@ -128,19 +128,6 @@ def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
         moved = "" if drift is None else WORDS["findings"]["drift"].format(signed=signed(drift))
         say("delay", drift=moved)
     return lines or [WORDS["findings"]["none"]]
-
-
-def heldout_sentence(heldout: dict[str, Any]) -> str:
-    """Start, end and the paired difference with its interval, and whether that excludes zero. One
-    task has none."""
-    difference = heldout["difference"]["progress"]
-    if difference["interval"] is None:
-        return str(WORDS["heldout"]["alone"].format(**heldout))
-    low, high = difference["interval"]
-    verdict = "lies above 0" if low > 0 else "lies below 0" if high < 0 else "includes 0"
-    if few := too_few(difference["tasks"]):
-        verdict += f" ({few})"
-    return str(WORDS["heldout"]["interval"].format(**heldout, verdict=verdict))
 
 
 def limits(follower: Follower, *, scored: bool) -> list[str]:

@@ -10,11 +10,11 @@ from cyclopts import Parameter
 from rods.buffers.run.run import Run
 from rods.buffers.usage import Costs, Spent, costs
 from rods.commands import Json
-from rods.console.follower import Follower
 from rods.console.output import RunFolder, print_result
-from rods.console.task_history import TaskHistory, task_history, task_list
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
+from rods.family.page.follower import Follower
+from rods.family.page.task_history import TaskHistory, task_history, task_list
 from rods.model_json import mapped
 from rods.tasks import OpenTask, Task
 from rods.turn_statistics import Dynamics, shares

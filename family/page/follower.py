@@ -25,10 +25,10 @@ from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.runfolder import EXPANDED, POOL, usage
 from rods.buffers.state import ClosedStep, LostVariant, Tail
 from rods.buffers.usage import Spent, callers
-from rods.console.columns import Columns, Latest
 from rods.console.events import GRAVE, PROCESSES, Event, Events
 from rods.console.progress import Progress, ProgressSample, progress_moments
 from rods.errors import RodsError, UserError
+from rods.family.page.columns import Columns, Latest
 from rods.faults import LABELS
 from rods.observations import FORMAT_REWARDS, ROLES
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of

@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from rods.console.dash.server import MODULES, Registry, hashed, import_map, static
 from rods.errors import RodsError
+from rods.family.page.server import MODULES, Registry, hashed, import_map, static
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
 TASKS = 50  # of a run, the latest variants first

@@ -13,10 +13,10 @@ import orjson
 
 from rods.buffers.log.record_bytes import Record, group_of
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
-from rods.console.columns import Columns
-from rods.console.follower import UNKNOWN, Follower
 from rods.console.progress import progress_moments
 from rods.errors import UserError
+from rods.family.page.columns import Columns
+from rods.family.page.follower import UNKNOWN, Follower
 from rods.files import unpacked_lines
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import REJECTED
-from rods.console.columns import Columns, thinned
 from rods.console.events import PROCESSES, Events
-from rods.console.follower import COUNTS, DECISIONS, DYNAMICS, Follower
 from rods.console.progress import Progress
-from rods.console.report import report
-from rods.console.task_history import kept_rollouts, task_history
 from rods.errors import UserError, plain
 from rods.evaluation.heldout import scored
 from rods.extension import Door
+from rods.family.page.columns import Columns, thinned
+from rods.family.page.follower import COUNTS, DECISIONS, DYNAMICS, Follower
+from rods.family.page.report import report
+from rods.family.page.task_history import kept_rollouts, task_history
 from rods.faults import LABELS, Gate
 from rods.observations import Json
 from rods.rules.zones import ZONES

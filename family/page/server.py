@@ -22,15 +22,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rods.console.dash.views import VIEWS
-from rods.console.follower import Follower
 from rods.console.output import find_runs, json_bytes
 from rods.errors import RodsError, UserError
+from rods.family.page.follower import Follower
+from rods.family.page.views import VIEWS
 
 # and the port: pages at other ports of this machine have tokens of their own
 COOKIE = "rods_token_"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
-STATIC = files("rods.console.dash").joinpath("static")
+STATIC = files("rods.family.page").joinpath("static")
 MODULES = (
     *("source", "dom", "chart", "conversation", "keys", "main", "run", "boundary", "pool"),
     *("funnel", "task", "models", "compare", "logs", "report"),
