@@ -20,10 +20,10 @@ from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
-from rods.family.environments.checking.scenarios import Scenario, played, reasons
+from rods.family.environments.checking.scenarios import Scenario, played, reasons, validate
 from rods.family.environments.checking.worlds import check_world
 from rods.family.environments.procedural.operations import assembled, plan
-from rods.family.environments.procedural.scenarios import CONFINED, STATES, drawn
+from rods.family.environments.procedural.scenarios import CONFINED, STATES, draw_scenario
 from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state
 
 # worlds, and scenarios of each
@@ -63,13 +63,13 @@ def measure(quick: bool, seed: str = "") -> list[Figure]:
                 sound += 1
                 environment = environments.load(place)
                 tools.append(len(environment.tools()))
-                for found in drawn(skeleton, environment, random_seed, each):
+                for at in range(each):
                     tally["drawn"] += 1
-                    if found is None:
+                    scenario = draw_scenario(skeleton, environment, random_seed, at)
+                    if scenario is None:
                         drops["drawing"] += 1
                         continue
-                    _, scenario, validated = found
-                    failed = list(reasons(validated))
+                    failed = list(reasons(validate(environment, scenario, random_seed)))
                     drops.update(failed[:1])
                     if set(failed) <= {"needless"}:
                         tally["tried before"] += len(scenario.witness)

@@ -12,6 +12,7 @@ that comes from nothing else can be told from a real one.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from rods.tasks import TASK_TYPES
 from rods.worlds.bfcl.tasks import records
 
 ORACLE = "bench.bfcl_parity.oracle:answer"
+CHECKER = "bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker"
 
 
 class Oracle(Official):
@@ -30,6 +32,7 @@ class Oracle(Official):
 
     def __init__(self, wheel: str) -> None:
         super().__init__(wheel)
+        self.checker: Any = importlib.import_module(CHECKER)
         self.entries: dict[str, dict[str, Any]] = {}
         self.truths: dict[str, list[list[str]]] = {}
         for category in TASK_TYPES:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
 from pydantic import ValidationError
 
 from rods.config import Budgets, Endpoint, Operation, read_config
@@ -113,8 +114,10 @@ class Options:
     types: Annotated[
         tuple[str, ...], _tasks("kinds of tasks; default: all", consume_multiple=True)
     ] = ()
-    tasks_per_type: Annotated[int, _tasks("at most so many of a type, by a fixed draw; 0: all")] = 0
-    samples: Annotated[int, _tasks("episodes a task")] = 1
+    tasks_per_type: Annotated[
+        NonNegativeInt, _tasks("at most so many of a type, by a fixed draw; 0: all")
+    ] = 0
+    samples: Annotated[PositiveInt, _tasks("episodes a task")] = 1
 
     protocol: Annotated[
         Protocol | None, _protocol("default: official, or what the run was trained with")
@@ -124,10 +127,10 @@ class Options:
     system_prompt: Annotated[SystemPrompt | None, _protocol("of the tags dialect")] = None
     temperature: Annotated[float, _protocol("the default is the benchmark's")] = COLDEST
     top_p: Annotated[float, _protocol("the nucleus")] = 1.0
-    max_tokens: Annotated[int, _protocol("of one output")] = 4096
+    max_tokens: Annotated[PositiveInt, _protocol("of one output")] = 4096
     max_context: Annotated[int, _protocol("tokens of an episode (local weights)")] = 32_768
 
-    in_flight: Annotated[int, _limit("episodes at a time")] = 64
+    in_flight: Annotated[PositiveInt, _limit("episodes at a time")] = 64
     precision: Annotated[Precision | None, _limit("local weights; default: the run's")] = None
     threads: Annotated[int | None, _limit("torch threads of local weights; default: the run's")] = (
         None
@@ -255,14 +258,6 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         (
             options.search_url and not options.search_url.startswith(("http://", "https://")),
             "--search-url begins with http:// or https://",
-        ),
-        (
-            options.samples < 1 or options.tasks_per_type < 0,
-            "--samples starts at 1, --tasks-per-type at 0",
-        ),
-        (
-            options.in_flight < 1 or options.max_tokens < 1,
-            "--in-flight and --max-tokens start at 1",
         ),
         (
             not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1,

@@ -16,12 +16,13 @@ from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.daemon.stand_ins.roles import Answer, Asked, Role
-from rods.environments.base import Environment, Parameter, Tool
+from rods.environments.base import Environment, Tool
 from rods.family.environments.checking.scenarios import Scenario
 from rods.family.environments.procedural import operations, skeletons
 from rods.family.environments.procedural.scenarios import draw_scenario
 from rods.family.environments.programs import placed
 from rods.functions import made_by
+from rods.worlds.pinned import tool_of
 
 MOST_TOOLS = 24  # of its worlds
 TICKETS = 200  # states of a world that it knows again
@@ -216,26 +217,23 @@ def _condition(check: Call) -> str:
 
 
 def _tool(document: dict[str, Any]) -> Tool:
-    taken = document["parameters"]
-    parameters = [
-        Parameter(name, schema, required=name in taken["required"])
-        for name, schema in taken["properties"].items()
-    ]
-    return Tool(document["name"], "any", document["description"], tuple(parameters))
+    return tool_of({**document, "inputSchema": document["parameters"]}, "any")
 
 
 ROLES: dict[str, Role] = {
     role.__name__: role
     for role in (
-        *(
-            topic_filter,
-            topic_inference,
-            world_plan,
-            world_state,
-            world_tool,
-            world_tester,
-            world_checker,
-        ),
-        *(scenario_state, scenario_task, scenario_checklist, scenario_check, scenario_solver),
+        topic_filter,
+        topic_inference,
+        world_plan,
+        world_state,
+        world_tool,
+        world_tester,
+        world_checker,
+        scenario_state,
+        scenario_task,
+        scenario_checklist,
+        scenario_check,
+        scenario_solver,
     )
 }

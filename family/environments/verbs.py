@@ -48,9 +48,6 @@ def generate_worlds(
     *,
     worlds: Annotated[PositiveInt, Parameter(help="How many worlds to draw.")] = 10,
     scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to draw in each.")] = 20,
-    requests: Annotated[
-        PositiveInt, Parameter(help="How many requests a scenario has at most.")
-    ] = 4,
     held_out: Annotated[
         NonNegativeInt,
         Parameter(help="How many of the worlds, the last ones, have their tasks held out."),
@@ -80,9 +77,7 @@ def generate_worlds(
             or draw_skeleton(random_seed, number, topics).topic in held_out_topics
         )
         split: Split = "test" if apart else "train"
-        grown = grow(
-            folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests), topics
-        )
+        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, topics)
         if not grown.report.ok:
             refused[grown.name] = [str(fault) for fault in grown.report.faults]
         tasks += grown.tasks

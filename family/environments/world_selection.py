@@ -23,7 +23,7 @@ from rods.canonical import keyed_random
 from rods.commands import Json
 from rods.console.output import RandomSeed
 from rods.console.verbs.data import write_tasks
-from rods.conversations import Script
+from rods.conversations import Persona
 from rods.errors import UserError
 from rods.tasks import HELD_OUT_SPLITS, AnyTask, OpenTask, read_tasks
 
@@ -85,14 +85,7 @@ def select(
         for task in tasks
         if task.split not in HELD_OUT_SPLITS and task.environment.name not in barred
     ]
-    at_once = {
-        task.id
-        for task in trained
-        if not isinstance(task, OpenTask) or isinstance(task.user, Script)
-    }
-    candidates = [
-        task for task in trained if mode is None or (task.id in at_once) == (mode == "told")
-    ]
+    candidates = [task for task in trained if mode in (None, _mode(task))]
     names = sorted({task.environment.name for task in candidates})
     if not names or len(names) < worlds:
         what = f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for"
@@ -107,15 +100,18 @@ def select(
     return [task for task in tasks if task.id in ids or task.split in HELD_OUT_SPLITS]
 
 
+def _mode(task: AnyTask) -> ConversationMode:
+    return "asked" if isinstance(task, OpenTask) and isinstance(task.user, Persona) else "told"
+
+
 def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:
     """How like each training world is to the held-out ones, in [0, 1] to 12 decimals. Raises
     UserError without any."""
-    texts: dict[str, Counter[str]] = {}
-    for task in tasks:
-        if task.environment.name not in texts:
-            texts[task.environment.name] = Counter(
-                WORD.findall(" ".join((*task.tools, task.system)).lower())
-            )
+    firsts = {task.environment.name: task for task in reversed(tasks)}
+    texts = {
+        name: Counter(WORD.findall(" ".join((*task.tools, task.system)).lower()))
+        for name, task in firsts.items()
+    }
     found_in = Counter(word for text in texts.values() for word in text)
     vectors = {
         name: {word: count * math.log(len(texts) / found_in[word]) for word, count in text.items()}

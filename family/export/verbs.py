@@ -100,33 +100,27 @@ class _Tables:
             }
 
     def variants(self) -> Iterator[Row]:
-        fates: dict[int, tuple[str, str]] = {}  # by the variant's place in its log
+        fates: dict[int, Row] = {}  # the latest decision, by the variant's place in its log
         injected: dict[int, int] = {}
         places = self.state.pool.injected
         for record in self.state.decisions():
-            kind = record["kind"]
-            if kind in ("injected", "refused"):
-                fates[record["expanded"]] = (
-                    "active" if kind == "injected" else kind,
-                    record.get("why", ""),
-                )
-                injected |= {record["expanded"]: record["step"]} if kind == "injected" else {}
-            elif kind in ("retired", "revived") and record["task"] in places:
-                fates[places[record["task"]]] = (
-                    ("active", "") if kind == "revived" else (kind, record["rule"])
-                )
+            place = record.get("expanded", places.get(record.get("task", "")))
+            if place is not None:
+                fates[place] = record
+                injected |= {place: record["step"]} if record["kind"] == "injected" else {}
         for record in self.state.records(EXPANDED):
             task = record["task"]
             about = task.get("provenance", {})
-            state, why = fates.get(record["seq"], ("staged", ""))
+            fate = fates.get(record["seq"], {"kind": "staged"})
+            active = fate["kind"] in ("injected", "revived")
             self.models[about.get("model", "")] += 1
             self.prompts.update(f"{name} {mark}" for name, mark in about.get("prompts", {}).items())
             yield {
                 "task": task["id"],
                 "type": task["type"],
                 **{name: about.get(name, "") for name in ("seed", "root", "model")},
-                "state": state,
-                "why": why,
+                "state": "active" if active else fate["kind"],
+                "why": "" if active else fate.get("rule", ""),
                 "generation": about.get("generation", 1),
                 "picked": record["step"],
                 "injected": injected.get(record["seq"]),
@@ -137,18 +131,14 @@ class _Tables:
         for step in RunState(self.run, strict=True).steps():
             for record in step.records:
                 with believed((record,)):
-                    every = (rollout["reward"] for rollout in record["rollouts"])
-                    mean = (
-                        fmean(rewards)
-                        if (rewards := [each for each in every if each is not None])
-                        else None
-                    )
+                    rewards = [rollout["reward"] for rollout in record["rollouts"]]
+                    valid = [reward for reward in rewards if reward is not None]
                 yield {
                     **{name: record[name] for name in ("attempt", "step", "stage", "task", "role")},
                     "epoch": step.epoch,
                     "rollouts": len(record["rollouts"]),
                     "kind": record["reward"]["kind"],
-                    "reward": mean,
+                    "reward": fmean(valid) if valid else None,
                     "record": record,
                 }
 
@@ -203,21 +193,22 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
     licences = registry.licences()
     unknown = "not known here: say it before you pass this on"
     facts = [
-        ("policy", f"{config.policy.model or config.policy.kind}, dialect {config.policy.dialect}")
-    ]
-    facts += [("tasks given", f"{len(run.tasks)}, from `{config.data.tasks}`")]
-    facts += [
-        ("environment", f"{name} ({hashes[name]}); licence {licences.get(name, unknown)}")
-        for name in sorted({task.environment.name for task in run.tasks})
-    ]
-    facts += [("author", config.pipeline.author)]
-    facts += [
-        ("written by", f"{name}: {count} variants")
-        for name, count in sorted(tables.models.items())
-        if name
-    ]
-    facts += [
-        ("prompt", f"{name} in {count} variants") for name, count in sorted(tables.prompts.items())
+        ("policy", f"{config.policy.model or config.policy.kind}, dialect {config.policy.dialect}"),
+        ("tasks given", f"{len(run.tasks)}, from `{config.data.tasks}`"),
+        *(
+            ("environment", f"{name} ({hashes[name]}); licence {licences.get(name, unknown)}")
+            for name in sorted({task.environment.name for task in run.tasks})
+        ),
+        ("author", config.pipeline.author),
+        *(
+            ("written by", f"{name}: {count} variants")
+            for name, count in sorted(tables.models.items())
+            if name
+        ),
+        *(
+            ("prompt", f"{name} in {count} variants")
+            for name, count in sorted(tables.prompts.items())
+        ),
     ]
     return CARD.format(
         files="\n".join(f"- config_name: {name}\n  data_files: {name}.jsonl" for name in counts),

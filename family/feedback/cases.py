@@ -35,6 +35,9 @@ class FeedbackCase:
     why: str = ""  # why it was given up or dropped
 
 
+NOT_ASKED = FeedbackCase("", "", "", "")  # about a failure
+
+
 class FeedbackFold:
     """Follows both logs."""
 
@@ -146,8 +149,8 @@ def check(run: Run, findings: Findings, *, replay: bool) -> None:
         where = f"{FEEDBACK}, record {record['seq']}"
         kind = record["kind"]
         failure = record["failure"]
-        case = fold.cases.get(failure)
-        if case is not None and case.state != "open":
+        case = fold.cases.get(failure, NOT_ASKED)
+        if case.state != "open":
             findings.problem(
                 where, f"{kind}, though failure {failure} was closed before ({case.state})"
             )
@@ -156,21 +159,23 @@ def check(run: Run, findings: Findings, *, replay: bool) -> None:
         ):
             findings.problem(where, f"failure {failure} is not that of its tool and pattern")
         if kind == "asked":
-            questions, attempts = (case.questions, case.attempts) if case else (0, 0)
-            if record["number"] != questions + 1 or attempts >= settings_of(run.config).attempts:
+            allowed = settings_of(run.config).attempts
+            if record["number"] != case.questions + 1 or case.attempts >= allowed:
                 what = (
-                    f"is question {record['number']} after {questions}, {attempts} of them attempts"
+                    f"is question {record['number']} after {case.questions}, {case.attempts} of "
+                    f"them attempts"
                 )
                 findings.problem(where, what)
             answered.discard(failure)
         elif "number" in record:
-            if case is None or record["number"] != case.questions or failure in answered:
+            open_now = case is not NOT_ASKED and failure not in answered
+            if not open_now or record["number"] != case.questions:
                 findings.problem(
                     where, f"{kind} answers question {record['number']}, which was not open"
                 )
             answered.add(failure)
         fold.apply(record, record["seq"])
-        if kind == "approved" and case is not None:
+        if kind == "approved" and case is not NOT_ASKED:
             findings.count("texts of feedback")
             if against := failing(record["judge"]):
                 findings.problem(where, f"was approved against the judge: {', '.join(against)}")

@@ -33,7 +33,7 @@ from rods.daemon.writers import Writers
 from rods.environments.base import Environment, Tool
 from rods.errors import BudgetSpent, InfrastructureError
 from rods.family.feedback import gates
-from rods.family.feedback.cases import FeedbackFold
+from rods.family.feedback.cases import NOT_ASKED, FeedbackFold
 from rods.family.feedback.failures import MinedFailure
 from rods.family.feedback.gates import LONGEST, RefusedCall, Remedy, mends
 from rods.family.feedback.hints import failure_id
@@ -159,12 +159,11 @@ class Correcting:
             )
             return
         while not self._closed(failure):
-            case = self.fold.cases.get(failure.id)
-            attempts, number = (case.attempts, case.questions + 1) if case else (0, 1)
-            if attempts >= self.settings.attempts:
-                await self._give_up(
-                    failure, f"{attempts} attempts: {case.objection if case else ''}"[:LONGEST]
-                )
+            case = self.fold.cases.get(failure.id, NOT_ASKED)
+            number = case.questions + 1
+            if case.attempts >= self.settings.attempts:
+                why = f"{case.attempts} attempts: {case.objection}"[:LONGEST]
+                await self._give_up(failure, why)
                 return
             await self._record(
                 "asked",
@@ -244,11 +243,6 @@ class Correcting:
             )
         if opinion.failed:
             raise _Objection("judge", f"fails {', '.join(opinion.failed)}: {opinion.reason}", text)
-        verdict = {
-            **opinion.verdicts,
-            "reason": opinion.reason[:LONGEST],
-            "consistent": opinion.consistent,
-        }
         await self._record(
             "approved",
             failure.id,
@@ -258,7 +252,11 @@ class Correcting:
             type=proposal.type,
             remedy=asdict(remedy),
             probe={"worlds": len(seen), "mended": mended},
-            judge=verdict,
+            judge={
+                **opinion.verdicts,
+                "reason": opinion.reason[:LONGEST],
+                "consistent": opinion.consistent,
+            },
             model=asker.backbone,
             prompts=dict(asker.hashes),
         )
@@ -287,11 +285,12 @@ class Correcting:
         self, failure: RepeatedFailure, environment: Environment, tool: Tool
     ) -> list[RefusedCall]:
         mined = failure.mined
-        originals = (task for task in self.run.tasks if task.split == "train")
         others = [
             task
-            for task in originals
-            if task.environment.name == failure.environment and task.id not in mined.tasks
+            for task in self.run.tasks
+            if task.split == "train"
+            and task.environment.name == failure.environment
+            and task.id not in mined.tasks
         ]
         rng = keyed_random(self.config.random_seeds.daemon, "feedback", failure.id, "worlds")
         return gates.witnesses(environment, others, tool, mined.pattern, mined.shapes, rng)
@@ -309,7 +308,7 @@ class Correcting:
         self.fold.apply(entry, seq)
 
     def _closed(self, failure: RepeatedFailure) -> bool:
-        return (case := self.fold.cases.get(failure.id)) is not None and case.state != "open"
+        return self.fold.cases.get(failure.id, NOT_ASKED).state != "open"
 
     def _failure(self, mined: MinedFailure, state: RunState) -> RepeatedFailure:
         key = mined.tool, mined.pattern
@@ -342,13 +341,9 @@ class Opinion:
     them."""
 
     verdicts: Mapping[str, bool]
+    failed: tuple[str, ...]  # those that stand against the text
     reason: str
     consistent: bool
-
-    @property
-    def failed(self) -> tuple[str, ...]:
-        """The verdicts that stand against the text."""
-        return gates.failing(self.verdicts)
 
 
 async def propose(
@@ -399,7 +394,8 @@ async def judge(
     def read(answer: dict[str, Any]) -> Opinion:
         verdicts = {name: answer[name] for name in gates.VERDICTS}
         why = answer.get("suggestion", "").strip() or answer["reason"].strip()
-        return Opinion(verdicts, why, answer["approved"] is not bool(gates.failing(verdicts)))
+        failed = gates.failing(verdicts)
+        return Opinion(verdicts, failed, why, answer["approved"] is not bool(failed))
 
     advice = {
         "look_up": f"take {remedy.argument} of {tool.name} from what {remedy.tool} returns",

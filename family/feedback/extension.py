@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rods.family.feedback.settings import (
@@ -12,6 +13,7 @@ from rods.family.feedback.settings import (
     by_agents,
     mines,
 )
+from rods.files import read_toml
 
 if TYPE_CHECKING:
     from rods.buffers.audit.rederivation import Findings
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
 
 # a hint of an interface knows the call itself, and a rule could only say it again
 ORDER = 10
-FAILURE = {"failure": "text"}
-NAMES = dict.fromkeys(("environment", "tool", "pattern"), "text")
+RECORDS = read_toml(Path(__file__).with_name("records.toml"))
 
 
 class FeedbackLayer:
@@ -119,25 +120,9 @@ PROVIDES: "Provides" = {
     "sections": {"feedback": Feedback()},
     "stage": FeedbackStage,
     "logs": (FEEDBACK, DROPPED),
-    "record_keys": {
-        **dict.fromkeys(("asked", "unanswered", "objected"), ("failure", "number")),
-        **dict.fromkeys(("approved", "given_up", "dropped"), ("failure",)),
-    },
+    "record_keys": {kind: tuple(form["key"]) for kind, form in RECORDS.items()},
     "rollout_fields": {"failures": _check_failures},
-    "record_shapes": {
-        "asked": {"number": "count", **FAILURE, **NAMES},
-        "unanswered": {"number": "count", "why": "text", **FAILURE},
-        "objected": {"number": "count", "by": "text", "why": "text", "text": "text", **FAILURE},
-        "approved": {
-            "number": "count",
-            "text": "text",
-            "remedy": {"tool": "text"},
-            "judge": "object",
-            **FAILURE,
-        },
-        "given_up": {"why": "text", **FAILURE, **NAMES},
-        "dropped": {"why": "text", **FAILURE},
-    },
+    "record_shapes": {kind: form["fields"] for kind, form in RECORDS.items()},
     "epoch_fields": {
         "feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}
     },

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from rods.analysis.containment import is_small
+from rods.analysis.containment import WORD, is_small, leaves
 from rods.buffers.log.shapes import fault_of
 from rods.calls import Call
 from rods.environments.base import Result
@@ -39,7 +39,6 @@ _NAME = re.compile(
     r"(?<!\S)\S*[^\W\d_][./@#:\\][^\s.,;:!?]\S*|(?<!\S)[./@#\\]\S+"
     r"|\b[^\W\d]*+\d++[^\W\d]\w*|\b[^\W\d]++\d\w*|\b[A-Z]{2,}\b"
 )
-_WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
 _CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
 _LETTERS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*")
@@ -98,11 +97,8 @@ def pattern(call: Call, result: Result) -> str:
             written = re.escape(" ".join(str(value).split()))
             text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)[:READ]
     for name, value in sorted(call.arguments.items()):
-        rows = {
-            row
-            for values in _texts(value)
-            for row in _rows([word[0] for word in _WORD.finditer(values)])
-        }
+        texts = [leaf for _, leaf in leaves(value, keys=True) if isinstance(leaf, str)]
+        rows = {row for part in texts for row in _rows(WORD.findall(part))}
         text = _between_placeholders(text, partial(_without_rows, rows, f"{{{name}}}"))
     for regex, placeholder in (
         (_QUOTED, "<text>"),
@@ -120,15 +116,6 @@ def _between_placeholders(text: str, change: Callable[[str], str]) -> str:
     return "".join(part if index % 2 else change(part) for index, part in enumerate(parts))
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """The texts in an argument, its keys among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
-            yield from _texts(inner)
-
-
 def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return (
         tuple(word.casefold() for word in words[at : at + ROW])
@@ -138,7 +125,7 @@ def _rows(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 def _without_rows(rows: Set[tuple[str, ...]], placeholder: str, text: str) -> str:
     """`text` with `placeholder` for every stretch of words whose rows were all `said`."""
-    words = list(_WORD.finditer(text)) if rows else []
+    words = list(WORD.finditer(text)) if rows else []
     inside = {
         at + more
         for at, row in enumerate(_rows([word[0] for word in words]))

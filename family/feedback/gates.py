@@ -78,15 +78,10 @@ class GroundTruthValues:
 
     def __init__(self, tasks: Iterable[AnyTask]) -> None:
         values: dict[Any, str] = {}
-        calls = (call for task in tasks for call in task.goal_calls)
-        for text in (
-            leaf
-            for call in calls
-            for _, leaf in leaves(dict(call.arguments))
-            if isinstance(leaf, str)
-        ):
-            if text.strip() and not is_small(text) and text.casefold() not in ORDINARY:
-                values.setdefault(key_of(text), text)
+        for call in (call for task in tasks for call in task.goal_calls):
+            for _, leaf in leaves(dict(call.arguments)):
+                if isinstance(leaf, str) and not is_small(leaf) and leaf.casefold() not in ORDINARY:
+                    values.setdefault(key_of(leaf), leaf)
         self._values = [
             (value, Counter(map(stem, WORD.findall(value)))) for value in values.values()
         ]
@@ -363,15 +358,26 @@ def witnesses(
     features = environment.features
     if not (features.fork and features.deterministic):
         return []
-    calls = [(task, task.goal_calls) for task in tasks if isinstance(task, Task)]
-    calling = [task for task, truth in calls if any(call.name == tool.name for call in truth)]
+    calling = [
+        task
+        for task in tasks
+        if isinstance(task, Task) and any(call.name == tool.name for call in task.goal_calls)
+    ]
     rng.shuffle(calling)
     tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
-    return list(itertools.islice((witness for witness in tried if witness is not None), WITNESSES))
+    return list(itertools.islice(filter(None, tried), WITNESSES))
 
 
 def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> bool:
     """Whether the refused call goes through once the remedy is followed."""
+    followed = _followed(environment, witness, remedy)
+    return any(world.fork().call(call).error is None for world, call in followed)
+
+
+def _followed(
+    environment: Environment, witness: RefusedCall, remedy: Remedy
+) -> Iterator[tuple[Instance, Call]]:
+    """The calls that come of following the remedy, each with the world that it is made in."""
     failing = environment.tools()[witness.call.name]
     if remedy.kind == "argument":
         parameter = next(
@@ -385,24 +391,18 @@ def mends(environment: Environment, witness: RefusedCall, remedy: Remedy) -> boo
                 for value in options(parameter, witness.known, TRIES)
                 if shape(value) == remedy.shape
             ]
-        return any(
-            _goes_through(witness.world, _with(witness.call, remedy.argument, value))
-            for value in values
-        )
+        for value in values:
+            yield witness.world, _with(witness.call, remedy.argument, value)
+        return
     for world, result in _called(environment, witness, remedy.tool):
         if remedy.kind == "first":
-            if _goes_through(world, witness.call):
-                return True
+            yield world, witness.call
             continue
         gifts = dict.fromkeys(
             leaf for _, leaf in leaves(value_of(result), keys=True) if isinstance(leaf, str | int)
         )
-        looked_up = (
-            _with(witness.call, remedy.argument, value) for value in itertools.islice(gifts, TRIES)
-        )
-        if any(_goes_through(world, call) for call in looked_up):
-            return True
-    return False
+        for value in itertools.islice(gifts, TRIES):
+            yield world, _with(witness.call, remedy.argument, value)
 
 
 def _witness(
@@ -461,18 +461,18 @@ def _reshaped(
 def _misplaced(call: Call, values: KnownValues, rng: random.Random) -> Iterator[Call]:
     """The call with a value in an argument that belongs elsewhere, or nowhere."""
     for name, value in call.arguments.items():
+        strange: tuple[Any, ...]  # what nobody has heard of
         if isinstance(value, str):
-            texts = [
-                other for _, other in values.values if isinstance(other, str) and other != value
-            ]
-            for text in (rng.choice(WORDS), *texts[:8]):
-                yield _with(call, name, text)
+            strange = (rng.choice(WORDS),)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            others = [
-                other for _, other in values.values if type(other) is type(value) and other != value
-            ]
-            for number in (type(value)(99_999), type(value)(7), *others[:8]):
-                yield _with(call, name, number)
+            strange = (type(value)(99_999), type(value)(7))
+        else:
+            continue
+        known = [
+            other for _, other in values.values if type(other) is type(value) and other != value
+        ]
+        for other in (*strange, *known[:8]):
+            yield _with(call, name, other)
 
 
 def _called(
@@ -487,10 +487,6 @@ def _called(
         result = world.call(call)
         if result.error is None:
             yield world, result
-
-
-def _goes_through(world: Instance, call: Call) -> bool:
-    return world.fork().call(call).error is None
 
 
 def _with(call: Call, argument: str, value: Any) -> Call:

@@ -45,12 +45,11 @@ class LearningComponents:
         from rods.dialects import TERSE
         from rods.family.seal.interface import words
 
-        there = [
-            name
+        return {
+            name: words(name, dialect in TERSE)
             for name in stage.components
             if name in _shown(inputs) or name not in stage.evolving
-        ]
-        return {name: words(name, dialect in TERSE) for name in there}
+        }
 
     def before(self, inputs: object, closing: "Record") -> object:
         change = closing.get("evolved")

@@ -25,29 +25,21 @@ Where the paper disagrees with itself, one reading is taken:
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from rods.canonical import keyed_random, rounded
 from rods.family.simulation.settings import DIMENSIONS, DifficultyRules, Dimension
 from rods.faults import INVALID_ENDS
+from rods.files import read_toml
 from rods.rules.step_folds import Place, StepFold
 from rods.rules.zones import counted_and_truncated
 
 # difficulty (§2.3.2)
 LOWEST = 1
 HIGHEST = 100
-# From the easiest to the hardest: numbers of tools and of expected calls (D.4), and levels of Table
-# 7, counted from 0.
-RANGES: Mapping[Dimension, tuple[int, int]] = {
-    "tools": (1, 10),
-    "calls": (1, 3),
-    "turns": (0, 2),
-    "system": (0, 3),
-    "persona": (0, 2),
-    "ambiguity": (0, 2),
-    "criteria": (0, 4),
-}
+RANGES: Mapping[str, tuple[int, int]] = read_toml(Path(__file__).with_suffix(".toml"))
 # §2.3.2
 SOFT: frozenset[Dimension] = frozenset({"tools", "calls", "turns", "persona", "ambiguity"})
 

@@ -115,9 +115,7 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
         if not document.get("result"):
             remedy = "say what it returns, as JSON Schema; models that play it are held to that"
             raise UserError("has no result", where=f"{where} {document.get('name')}", remedy=remedy)
-        entry = read_tool(
-            document, category, where, document.get("parameters"), document["result"], record
-        )
+        entry = read_tool(document, category, where, record)
         if "effect" in document:
             entities = record.get("entities", {})
             effect = _effect(document["effect"], entry.tool, entities, f"{entry.where}: effect")
@@ -126,28 +124,24 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
 
 
 def read_tool(
-    record: Mapping[str, Any],
-    category: str,
-    where: str,
-    taken: Any,
-    result: Any,
-    root: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any], category: str, where: str, root: Mapping[str, Any] | None = None
 ) -> SimulatedTool:
-    """The tool that `record` names and describes, which takes `taken` and returns `result` (None:
-    not known), both JSON Schemas; `root` is what references point into, None: each schema itself.
+    """The tool that `record` names and describes, with JSON Schemas of its `parameters` and of its
+    `result`, where that is known; `root` is what references point into, None: each schema itself.
     Raises UserError for what is wrong."""
     name = record.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         remedy = "letters, digits and _ . / -, at most 128, not a digit first"
         raise UserError(f"has the name {str(name)[:80]!r}", where=where, remedy=remedy)
     where = f"{where} {name}"
-    schema = _schema("parameters", taken, root, where)
+    schema = _schema("parameters", record.get("parameters"), root, where)
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     if lacking := [key for key in required if key not in properties]:
         what = f"requires {lacking[0][:80]!r}, which is not among its properties"
         raise UserError(what, where=where, remedy="declare the parameter, or drop it there")
     parameters = tuple(_parameter(key, value, key in required) for key, value in properties.items())
+    result = record.get("result")
     returned = None if result is None else _schema("result", result, root, where)
     about = record.get("description")
     about = " ".join(about.split()) if isinstance(about, str) else ""

@@ -27,7 +27,7 @@ from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import SimulatedTool, ToolRepository
 from rods.files import read_toml
 from rods.prompts import load
-from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask
 
 PHRASES = read_toml(Path(__file__).with_name("phrases.toml"))
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -139,7 +139,6 @@ def open_task(
     drawn: DrawnTask,
     environment: EnvironmentRef,
     *,
-    split: Split = "train",
     provenance: Mapping[str, Any] = MappingProxyType({}),
 ) -> OpenTask:
     """The task of a run. Its rubric names the criteria that count and has the expected calls; its
@@ -148,11 +147,6 @@ def open_task(
     follows from what was drawn."""
     turns, tool_turns, replies = drawn.levels.caps
     asked = int(bool(drawn.hidden))
-    origin = {
-        "levels": asdict(drawn.levels),
-        "category": drawn.category,
-        "hidden": list(drawn.hidden),
-    }
     return OpenTask(
         environment=environment,
         type="base",
@@ -162,8 +156,12 @@ def open_task(
         goal=Rubric(drawn.criteria, drawn.calls),
         tools=drawn.tools,
         state={"random_seed": int(content_id(asdict(drawn))[:8], 16)},
-        split=split,
-        provenance={**origin, **provenance},
+        provenance={
+            "levels": asdict(drawn.levels),
+            "category": drawn.category,
+            "hidden": list(drawn.hidden),
+            **provenance,
+        },
         # from a few paragraphs to one sentence (§2.3.1)
         system=said(f"system_{drawn.levels.system}"),
         limits=Limits(tool_turns, replies + asked),
@@ -266,11 +264,9 @@ def _with_user(
     # the facts of each call that the first query says: all, or half when it is somewhat ambiguous
     first_facts = [list(of_call) for of_call in facts[: len(first)]]
     if levels.ambiguity:
-        halves = [
-            sorted(rng.sample(range(len(of_call)), len(of_call) // 2)) for of_call in first_facts
-        ]
         first_facts = [
-            [of_call[at] for at in half] for of_call, half in zip(first_facts, halves, strict=True)
+            [of_call[at] for at in sorted(rng.sample(range(len(of_call)), len(of_call) // 2))]
+            for of_call in first_facts
         ]
 
     def query() -> str:

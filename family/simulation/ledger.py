@@ -74,7 +74,7 @@ class Ledger:
             return self._listed(call, effect)
         thing = self._thing(effect, call.arguments.get(effect.key))
         if thing is None:
-            return self._absent(call, effect) if self._is_whole(effect.entity, {}) else None
+            return self._absent(call, effect) if self._is_whole(effect, {}) else None
         if not thing.there:
             return self._absent(call, effect)
         return self._built(call, thing.fields) if effect.does == "reads" else None
@@ -135,7 +135,7 @@ class Ledger:
             for item in answer.value[effect.items]:
                 self._learn(effect, item)
             filters, exact = self._filters(call, effect)
-            if exact and not self._is_whole(effect.entity, filters):
+            if exact and not self._is_whole(effect, filters):
                 self._whole.setdefault(effect.entity, []).append(filters)
         else:
             self._learn(
@@ -275,10 +275,10 @@ class Ledger:
         }
         return equal, effect.does == "lists" and len(equal) == len(call.arguments)
 
-    def _is_whole(self, entity: str, filters: Fields) -> bool:
+    def _is_whole(self, effect: Effect, filters: Fields) -> bool:
         """Whether everything that matches `filters` is known: a thing with these fields stood in a
         whole list."""
-        return any(_matches(filters, whole) for whole in self._whole.get(entity, ()))
+        return any(_matches(filters, whole) for whole in self._whole.get(effect.entity, ()))
 
     def _absent(self, call: Call, effect: Effect) -> ToolAnswer:
         return ToolAnswer("not_found", message=f"{_named(effect, call)} was not found")
@@ -295,7 +295,7 @@ class Ledger:
 
     def _listed(self, call: Call, effect: Effect) -> ToolAnswer | None:
         filters, exact = self._filters(call, effect)
-        if not exact or not self._is_whole(effect.entity, filters):
+        if not exact or not self._is_whole(effect, filters):
             return None
         there = [fields for _, fields in self._of(effect.entity)]
         if any(name not in fields for fields in there for name in filters):
@@ -335,9 +335,7 @@ class Ledger:
         }
         if thing is not None:
             yield from _differing(effect, thing, unmoved)
-        elif effect.does != "removes" and self._is_whole(
-            effect.entity, {**unmoved, effect.key: key}
-        ):
+        elif effect.does != "removes" and self._is_whole(effect, {**unmoved, effect.key: key}):
             yield f"{effect.entity} {key} was in no list that would have shown it"
 
     def _of_list(self, call: Call, effect: Effect, items: list[Fields]) -> Iterator[str]:
@@ -355,7 +353,7 @@ class Ledger:
                 yield f"{effect.entity} {key} is not there"
             elif thing is not None:
                 yield from _differing(effect, thing, item)
-            elif self._is_whole(effect.entity, item):
+            elif self._is_whole(effect, item):
                 yield f"{effect.entity} {key} was in no earlier list that would have shown it"
         if exact:
             for key, fields in self._of(effect.entity):

@@ -41,7 +41,7 @@ class Models:
     """What all of them share: the settings of `[simulation]` and `[roles]` (of `config`, or the
     defaults), the random seed, and `line`, through which they are asked while it is open."""
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, config: Any) -> None:
         self.settings: SimulationSettings = (
             SimulationSettings() if config is None else config.simulation
         )
@@ -115,7 +115,8 @@ class ModelWorld(OnlyCalled):
         self.brief = Errand.of(task)
         tools = documents.tools()
         self.tools = [tools[name] for name in task.tools]
-        self.ledger = Ledger(documents.repository.tools) if models.settings.ledger else None
+        # of no tools: it knows nothing, and nothing contradicts it
+        self.ledger = Ledger(documents.repository.tools if models.settings.ledger else {})
         self.history: list[tuple[int, Call, Result]] = []
 
     def results(self, need: NeedCalls) -> list[Result]:
@@ -130,23 +131,19 @@ class ModelWorld(OnlyCalled):
     def _result(self, call: Call, past: Past) -> Result:
         if (refused := self.documents.refusal(call)) is not None:
             return refused
-        ledger = self.ledger
-        answer = None if ledger is None else ledger.known(call)
+        answer = self.ledger.known(call)
         if answer is None:
             question = roles.ask_tool(
                 self.brief,
                 self.tools,
                 past,
                 call,
-                known=() if ledger is None else ledger.things(),
+                known=self.ledger.things(),
                 information=self.models.settings.tools_told,
             )
-            if ledger is not None:
-                objections = unobjected(partial(ledger.contradictions, call))
-                question = replace(question, check=objections)
-            answer = self.models.answer(self.task.id, question)
-        if ledger is not None:
-            ledger.record(call, answer)
+            objections = unobjected(partial(self.ledger.contradictions, call))
+            answer = self.models.answer(self.task.id, replace(question, check=objections))
+        self.ledger.record(call, answer)
         return answer.result()
 
 

@@ -104,16 +104,11 @@ async def client(run: Run, process: str, heartbeat: Heartbeat | None) -> AsyncIt
     key is missing."""
     operation = run.config.operation
     async with UsageLog(run.path, process, part_bytes=operation.log_part_bytes) as log:
-        others = [
-            call
-            for name in players(run.path)
-            if name != process
-            for call in read(run.path / usage(name))
-        ]
-        tokens = log.tokens + sum(call["tokens_in"] + call["tokens_out"] for call in others)
-        requests = log.requests + sum(call["requests"] for call in others)
+        calls = [call for name in players(run.path) for call in read(run.path / usage(name))]
         budget = Budget(
-            Budgets(**operation.player_budgets.model_dump()), tokens=tokens, requests=requests
+            Budgets(**operation.player_budgets.model_dump()),
+            tokens=sum(call["tokens_in"] + call["tokens_out"] for call in calls),
+            requests=sum(call["requests"] for call in calls),
         )
         endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
         asked = Client(endpoints, budget=budget, sink=log)

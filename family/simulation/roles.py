@@ -3,14 +3,15 @@ form of its answer and what is made of it. Each role reads what equations 3, 7, 
 or less (§4.2: `information`), and what it may not read stands nowhere in its question."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
 from rods.analysis.containment import Text, leaves
 from rods.analysis.schemas import Checker, limits
-from rods.asking import AnswerForm, Question, Schema, Unreadable, obj
+from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, read_forms
 from rods.calls import Call
 from rods.conversations import RUBRIC_LEVELS
 from rods.environments.base import Result, Tool
@@ -29,7 +30,7 @@ INFORMATION: Mapping[Role, tuple[Information, ...]] = {
     "simulated_user": ("intent", "persona"),
     "simulated_verifier": ("intent", "persona", "expected"),
 }
-TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
+FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 
 
@@ -82,23 +83,13 @@ def ask_for_task(
     forms = [
         obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools
     ]
-    form = AnswerForm(
-        {
-            **dict.fromkeys(("intent", "first_query", "manner"), TEXT),
-            "knows": {
-                "type": "array",
-                "items": obj({"topic": TEXT, "words": TEXT}),
-                "maxItems": 20,
-            },
-            "calls": {
-                "type": "array",
-                "items": {"anyOf": forms},
-                "minItems": 1,
-                "maxItems": levels.calls,
-            },
-        },
-        guiding=frozenset({"calls"}),
-    )
+    calls: Schema = {
+        "type": "array",
+        "items": {"anyOf": forms},
+        "minItems": 1,
+        "maxItems": levels.calls,
+    }
+    form = _with_field("simulated_task", "calls", calls)
     fields = {
         "tools": _documents(tools),
         "area": "; ".join(dict.fromkeys(repository.categories[tool.group] for tool in tools)),
@@ -113,10 +104,11 @@ def ask_for_task(
         calls = _calls_of(answer["calls"], tools, levels.calls)
         knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
         heard = Text.of(" | ".join([answer["first_query"], *knows.values()]))
-        unsaid = [
-            leaf for _, leaf in leaves(dict(calls[0].arguments)) if not isinstance(leaf, bool)
-        ]
-        if missing := [leaf for leaf in unsaid if not heard.contains_any_form(leaf)]:
+        if missing := [
+            leaf
+            for _, leaf in leaves(dict(calls[0].arguments))
+            if not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
+        ]:
             raise Unreadable(
                 f"the first call needs {missing[0]!r}, which is neither said nor known"
             )
@@ -153,15 +145,8 @@ def ask_tool(
     paper's stateless tools. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
-    form = AnswerForm(
-        {
-            "status": {"type": "string", "enum": ["ok", "not_found", "refused"]},
-            "result": result,
-            "message": {"type": "string", "maxLength": 400},
-        },
-        optional=frozenset({"message"}),
-        guiding=frozenset({"result"}),
-        bound=("result", "status", "ok"),
+    form = replace(
+        _with_field("simulated_tool", "result", result), bound=("result", "status", "ok")
     )
     fields, sections = _briefed("simulated_tool", task, tools, past, information)
     named = [leaf for _, leaf in leaves(dict(call.arguments))]
@@ -190,12 +175,11 @@ def ask_user(
     """What the user says next; "" ends the conversation. It is shown what it has heard: no
     calls."""
     fields, sections = _briefed("simulated_user", task, tools, past, information)
-    form = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
 
     def read(answer: Mapping[str, Any]) -> str:
         return str(answer["message"]).strip()
 
-    return Question("simulated_user", fields, form, read, sections=sections)
+    return Question("simulated_user", fields, FORMS["simulated_user"], read, sections=sections)
 
 
 def ask_verifier(
@@ -276,6 +260,12 @@ def _briefed(
     for name in INFORMATION[role]:
         fields |= every[name] if name in sections else dict.fromkeys(every[name], "")
     return fields, sections
+
+
+def _with_field(template: str, name: str, schema: Schema) -> AnswerForm:
+    """The form of a template's answers with what hangs on the task."""
+    form = FORMS[template]
+    return replace(form, fields={**form.fields, name: schema})
 
 
 def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...]:

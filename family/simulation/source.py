@@ -9,7 +9,7 @@ from typing import Any
 
 from rods.buffers.audit.rederivation import Findings
 from rods.buffers.folds.observations import Observations
-from rods.buffers.log.parts import Lookup, last_record, segments
+from rods.buffers.log.parts import Lookup, last_of
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.log.writer import LogWriter
@@ -25,7 +25,6 @@ from rods.family.simulation.players import simulation_of
 from rods.family.simulation.settings import DRAWN
 from rods.family.simulation.world import RepositoryEnvironment
 from rods.gates.similarity import SimilarityIndex, contamination
-from rods.players import Players
 from rods.tasks import AnyTask
 
 # step, slot of its batch (from 0), difficulty: what a task is drawn once for
@@ -110,9 +109,7 @@ class DrawnSource:
         if (faced := difficulty_of(observations).faced) is None:
             return ""
         self.poll()
-        end = next(
-            (last for part in reversed(segments(self.path)) if (last := last_record(part)[0])), None
-        )
+        end = last_of(self.path)
         if end is not None and end["seq"] != len(self.seqs):
             return ""  # damage took some, and `rods recover` said so
         missing = [slot for slot in slots if (faced.step, slot, faced.difficulty) not in self.seqs]
@@ -161,7 +158,7 @@ def guarded_generator(run: Run) -> Generator:
     random seed. Raises UserError where the repository cannot be read."""
     config: Any = run.config
     held_out = SimilarityIndex(run.guarded if config.gates.contamination else ())
-    first = generator(config, run.players)
+    first = generator(run)
 
     def generate(wanted: Sequence[Wanted]) -> Sequence[AnyTask]:
         tasks = list(first(wanted))
@@ -175,9 +172,7 @@ def guarded_generator(run: Run) -> Generator:
             random_seed = keyed_random(
                 config.random_seeds.drawn, "drawn again", attempt
             ).getrandbits(63)
-            again = generator(config, run.players, random_seed)(
-                [wanted[place] for place in matching]
-            )
+            again = generator(run, random_seed)([wanted[place] for place in matching])
             for place, task in zip(matching, again, strict=True):
                 tasks[place] = task
         what = f"{TRIES} drawings of a task match guarded ones"
@@ -188,12 +183,13 @@ def guarded_generator(run: Run) -> Generator:
     return generate
 
 
-def generator(config: Any, players: Players, random_seed: int | None = None) -> Generator:
+def generator(run: Run, random_seed: int | None = None) -> Generator:
     """The same without a guard; `random_seed`: other than the run's."""
-    environment = drawn_from(config.source.repository, players.environments)
+    config: Any = run.config
+    environment = drawn_from(config.source.repository, run.environments)
     random_seed = config.random_seeds.drawn if random_seed is None else random_seed
     if config.simulation.generator == "model":
-        return ModelGenerator(simulation_of(players), environment, random_seed)
+        return ModelGenerator(simulation_of(run.players), environment, random_seed)
     repository = environment.repository
     named = reference(environment)
     return lambda wanted: [

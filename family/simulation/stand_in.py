@@ -45,23 +45,14 @@ def errand(asked: Asked) -> Answer:
         criteria=0,
     )
     try:
-        tools = [
-            read_tool(document, "any", "tools", document["parameters"], None)
-            for document in documents
-        ]
+        tools = [read_tool(document, "any", "tools") for document in documents]
         repository = ToolRepository(
             {tool.tool.name: tool for tool in tools}, {"any": fields["area"]}
         )
         drawn = draw_task(repository, levels, asked.chance.getrandbits(32), 0, 0)
-    # arguments that nothing here can make up; whoever asks offers other tools then
+    # arguments that nothing here can make up: no whole answer, so that other tools are offered
     except UserError:
-        return {
-            "intent": "None.",
-            "first_query": "None.",
-            "manner": "None.",
-            "knows": [],
-            "calls": [],
-        }
+        return {"intent": "None."}
     return {
         "intent": drawn.intent,
         "first_query": drawn.first_query,

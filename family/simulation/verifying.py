@@ -4,6 +4,7 @@ is not seen: docs/trustee.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from rods.analysis.containment import Text, key_of, leaves
 from rods.calls import Call
@@ -59,29 +60,26 @@ class ByRule:
     ) -> Iterator[tuple[str, str]]:
         """What speaks against each criterion; empty where nothing does."""
         done = [call for call, result in pairs if result.error is None]
-        wanted = next(
-            (call for call in expected if not any(self._serves(past, call) for past in done)), None
+        unserved = (
+            f"{call} was not carried out"
+            for call in expected
+            if not any(self._serves(past, call) for past in done)
         )
-        yield "intent", f"{wanted} was not carried out" if wanted else ""
-        exact = next(
-            (call for call in expected if not any(_equal(past, call) for past in done)), None
+        yield "intent", next(unserved, "")
+        inexact = (
+            f"{call} was not carried out as it is"
+            for call in expected
+            if not any(_equal(past, call) for past in done)
         )
-        yield "expected_tools", f"{exact} was not carried out as it is" if exact else ""
+        yield "expected_tools", next(inexact, "")
         yield "no_hallucination", next(self._invented(pairs, texts), "")
-        failed = next((call for call, result in pairs if result.error is not None), None)
-        places = enumerate(pairs)
-        twice = next(
-            (
-                call
-                for place, (call, _) in places
-                if any(_equal(call, past) for past, _ in pairs[:place])
-            ),
-            None,
+        failed = (f"{call} failed" for call, result in pairs if result.error is not None)
+        twice = (
+            f"{call} was made twice"
+            for place, (call, _) in enumerate(pairs)
+            if any(_equal(call, past) for past, _ in pairs[:place])
         )
-        yield (
-            "no_redundancy",
-            f"{failed} failed" if failed else f"{twice} was made twice" if twice else "",
-        )
+        yield "no_redundancy", next(chain(failed, twice), "")
         many = len(pairs) > len(expected) + SPARE
         yield "efficiency", f"{len(pairs)} calls, {len(expected)} are expected" if many else ""
 

@@ -183,12 +183,16 @@ def _train(
     model.train()
     batches = in_batches(chat.pad, itertools.repeat(fitting), size, rng, rest=True)
     optimizer = torch_settings.make_optimizer("adamw", model, learning_rate)
-    counts = {
-        "steps": steps,
-        "warm_up": max(1, steps // 10),
-        "micro_batch": config.operation.micro_batch,
-    }
-    fit(model, batches, optimizer, **counts, progress=progress, bf16=engine.bf16)
+    fit(
+        model,
+        batches,
+        optimizer,
+        steps=steps,
+        warm_up=max(1, steps // 10),
+        micro_batch=config.operation.micro_batch,
+        progress=progress,
+        bf16=engine.bf16,
+    )
     with explained("cannot write the policy", out, remedy), made_whole(out) as part:
         model.save_pretrained(part)
         chat.tokenizer.save_pretrained(part)
@@ -233,21 +237,7 @@ def demonstrate(
     traces = run_lockstep(jobs, lambda waiting: [replies[job](need) for job, need in waiting])
     for task, trace in zip(tasks, traces, strict=True):
         if not trace.binary:
-            verdicts = [turn.verdict for turn in trace.turns]
-            turn = next(
-                (
-                    turn
-                    for turn, verdict in enumerate(verdicts)
-                    if not (verdict and verdict.resolved)
-                ),
-                0,
-            )
-            whole = f"the witness earns {trace.resolved} of {trace.expected}"
-            what = (
-                f"the ground truth does not resolve turn {turn}"
-                if isinstance(task, Task)
-                else whole
-            )
+            what = f"its known solution earns {trace.resolved} of {trace.expected}"
             remedy = "`rods data check FILE` says why"
             raise UserError(what, where=f"task {task.id}", remedy=remedy)
     return traces

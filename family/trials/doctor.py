@@ -13,7 +13,7 @@ import platform
 import random
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -256,92 +256,83 @@ async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) ->
                     Finding("address", False, text, "write the server's address into that file")
                 ]
             for base in servers:
-                findings += await _models(endpoint, base, rolls_out)
-            if all(finding.ok is not False for finding in findings):
-                findings += await (_answers(client) if rolls_out is None else _tokens(client))
-                if rolls_out is not None and rolls_out.operation.weight_transfer == "disk":
-                    findings += [await _weights(base) for base in servers]
+                findings += [finding async for finding in _models(endpoint, base, rolls_out)]
+            if any(finding.ok is False for finding in findings):
+                return findings
+            if rolls_out is None:
+                return findings + [finding async for finding in _answers(client)]
+            findings.append(await _tokens(client))
+            if rolls_out.operation.weight_transfer == "disk":
+                findings += [await _weights(base) for base in servers]
     except UserError as error:
         findings.append(Finding("settings", False, error.what, error.remedy))
     return findings
 
 
-async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> list[Finding]:
+async def _models(
+    endpoint: Endpoint, base: str, rolls_out: Config | None
+) -> AsyncIterator[Finding]:
     """What /models says: whether someone answers, which models, how long a prompt may be."""
     key = await read_key(endpoint)
     began = time.monotonic()
     try:
         status, content = await _get(f"{base}/models", endpoint.connect_seconds, key.headers())
     except UNREACHED as error:
-        complaint = f"{base}: {reason(error, key)}"
-        return [
-            Finding(
-                "reachable", False, complaint, "is the server running, and is this its address?"
-            )
-        ]
+        remedy = "is the server running, and is this its address?"
+        yield Finding("reachable", False, f"{base}: {reason(error, key)}", remedy)
+        return
     seconds = time.monotonic() - began
     if status in (401, 403):
-        return [
-            Finding("key", False, f"{base} refuses it (HTTP {status})", "check key_env or key_file")
-        ]
+        text = f"{base} refuses it (HTTP {status})"
+        yield Finding("key", False, text, "check key_env or key_file")
+        return
     try:
         models = {card["id"]: card for card in orjson.loads(content)["data"]}
     except (orjson.JSONDecodeError, KeyError, TypeError):
         text = f"{base}/models answers with HTTP {status} and no list of models"
-        return [Finding("reachable", False, text, "an address ends in /v1 as a rule")]
-    facts = [Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")]
+        yield Finding("reachable", False, text, "an address ends in /v1 as a rule")
+        return
+    yield Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")
     if endpoint.model not in models:
         served = key.complaint(", ".join(sorted(map(str, models))[:5])) or "none"
-        return [
-            *facts,
-            Finding(
-                "model",
-                False,
-                f"{endpoint.model} is not served; served: {served}",
-                "correct `model`",
-            ),
-        ]
-    facts.append(Finding("model", True, f"{endpoint.model} is served"))
+        text = f"{endpoint.model} is not served; served: {served}"
+        yield Finding("model", False, text, "correct `model`")
+        return
+    yield Finding("model", True, f"{endpoint.model} is served")
     room = models[endpoint.model].get("max_model_len")
     if not isinstance(room, int):
-        return [
-            *facts,
-            Finding("context", None, "the server does not say how long a prompt may be"),
-        ]
-    if rolls_out is not None and room < (needed := rolls_out.rollouts.max_context_tokens):
+        yield Finding("context", None, "the server does not say how long a prompt may be")
+    elif rolls_out is not None and room < (needed := rolls_out.rollouts.max_context_tokens):
         text = f"{room} tokens: fewer than rollouts.max_context_tokens"
-        return [*facts, Finding("context", False, text, f"serve with --max-model-len {needed}")]
-    enough = rolls_out is not None or room >= ENOUGH_CONTEXT
-    text = f"{room} tokens" + ("" if enough else ": short, so tools are shown by signature only")
-    return [*facts, Finding("context", True if enough else None, text)]
+        yield Finding("context", False, text, f"serve with --max-model-len {needed}")
+    elif rolls_out is None and room < ENOUGH_CONTEXT:
+        text = f"{room} tokens: short, so tools are shown by signature only"
+        yield Finding("context", None, text)
+    else:
+        yield Finding("context", True, f"{room} tokens")
 
 
-async def _answers(client: Client) -> list[Finding]:
+async def _answers(client: Client) -> AsyncIterator[Finding]:
     """Whether it completes, how fast, and whether a schema binds it."""
     plain = await _asked(client, Request("probe", COUNT, max_tokens=64, temperature=0.0))
     if isinstance(plain, str):
-        return [Finding("answer", False, plain, "see the server's log")]
-    speed = plain.tokens_out / plain.seconds if plain.seconds else 0.0
-    text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
-    facts = [Finding("answer", True, text)]
+        yield Finding("answer", False, plain, "see the server's log")
+        return
     if plain.finish in ("empty", "other", "context"):
-        facts = [
-            Finding(
-                "answer",
-                False,
-                f"no usable answer ({plain.finish})",
-                "is it a chat model with a template?",
-            )
-        ]
-    if not client.settings[0].structured:
-        return [*facts, Finding("structured output", None, "switched off (structured = false)")]
-    return [
-        *facts,
-        _structured(await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64))),
-    ]
+        text = f"no usable answer ({plain.finish})"
+        yield Finding("answer", False, text, "is it a chat model with a template?")
+    else:
+        speed = plain.tokens_out / plain.seconds if plain.seconds else 0.0
+        text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
+        yield Finding("answer", True, text)
+    if client.settings[0].structured:
+        bound = await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64))
+        yield _structured(bound)
+    else:
+        yield Finding("structured output", None, "switched off (structured = false)")
 
 
-async def _tokens(client: Client) -> list[Finding]:
+async def _tokens(client: Client) -> Finding:
     """Whether token ids are taken and given, with the log-probabilities that the loss is corrected
     by."""
     extra = {"return_token_ids": True, "stop_token_ids": [], "logprobs": 0}
@@ -349,23 +340,12 @@ async def _tokens(client: Client) -> list[Finding]:
         client, Request("probe", prompt=[1, 2, 3], max_tokens=8, temperature=1.0, extra=extra)
     )
     if isinstance(answer, str):
-        return [Finding("tokens", False, answer, "see the server's log")]
+        return Finding("tokens", False, answer, "see the server's log")
     if not answer.token_ids or len(answer.token_ids) != len(answer.logprobs):
-        return [
-            Finding(
-                "tokens",
-                False,
-                "no token ids with their log-probabilities",
-                "serve with vLLM 0.22 or later",
-            )
-        ]
-    return [
-        Finding(
-            "tokens",
-            True,
-            f"{len(answer.token_ids)} with log-probabilities in {answer.seconds:.2f} s",
-        )
-    ]
+        text = "no token ids with their log-probabilities"
+        return Finding("tokens", False, text, "serve with vLLM 0.22 or later")
+    text = f"{len(answer.token_ids)} with log-probabilities in {answer.seconds:.2f} s"
+    return Finding("tokens", True, text)
 
 
 async def _weights(base: str) -> Finding:

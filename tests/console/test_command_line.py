@@ -68,14 +68,7 @@ EXPECTED = {
     "env generate": (
         ["FOLDER"],
         [
-            *(
-                "--worlds",
-                "--scenarios",
-                "--requests",
-                "--held-out",
-                "--held-out-topics",
-                "--topics",
-            ),
+            *("--worlds", "--scenarios", "--held-out", "--held-out-topics", "--topics"),
             *("--mode", "--random-seed", "--lowest-tier", "--json"),
         ],
     ),

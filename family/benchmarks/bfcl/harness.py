@@ -55,28 +55,27 @@ class Harness:
         self._returned: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING"]
         self.returned_native: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC"]
         self.steps: int = constants["MAXIMUM_STEP_LIMIT"] + 1
-        self._raw = {
-            document["name"]: document
+        self._hint = taken(file, "utils.py", _HINTING, {"json": json})[_HINTING[-1]]
+        documents = [
+            document
             for module in MODULES.values()
             for document in wheel.read_json_lines(file, f"data/multi_turn_func_doc/{module}.json")
-        }
-        self._hint = taken(file, "utils.py", _HINTING, {"json": json})[_HINTING[-1]]
-        self._hinted = {
-            document["name"]: document for document in self.hinted(self._raw.values(), _CATEGORY)
-        }
+        ]
+        self._take(documents, _CATEGORY)
+
+    def _take(self, documents: Sequence[dict[str, Any]], category: str) -> None:
+        self._raw = {document["name"]: document for document in documents}
+        self._hinted = {document["name"]: document for document in self.hinted(documents, category)}
 
     def hinted(self, documents: Iterable[Mapping[str, Any]], category: str) -> list[dict[str, Any]]:
         """The documents with the hints of a category's language."""
         hinted: list[dict[str, Any]] = self._hint(copy.deepcopy(list(documents)), category)
         return hinted
 
-    def of(self, documents: Sequence[Mapping[str, Any]], category: str) -> "Harness":
+    def of(self, documents: Sequence[dict[str, Any]], category: str) -> "Harness":
         """The same prompts, of these documents."""
         other = copy.copy(self)
-        other._raw = {document["name"]: dict(document) for document in documents}
-        other._hinted = {
-            document["name"]: document for document in self.hinted(documents, category)
-        }
+        other._take(documents, category)
         return other
 
     def documents(self, names: Sequence[str], *, returned: bool = False) -> list[dict[str, Any]]:
@@ -105,6 +104,12 @@ class Harness:
             list(documents), self._mapping, self._style
         )
         return tools
+
+
+def right_answers(name: str) -> dict[str, Any]:
+    """The answers of one of the wheel's files of them, by the id of the question."""
+    lines = wheel.read_json_lines(wheel.path(), f"data/possible_answer/BFCL_v4_{name}.json")
+    return {line["id"]: line["ground_truth"] for line in lines}
 
 
 harness = cache(Harness)  # of a wheel (a path from `wheel.path`), made once a process

@@ -66,7 +66,6 @@ class Official:
     def __init__(self, wheel: str) -> None:
         sys.path.insert(0, wheel)
         self.utils: Any = importlib.import_module(f"{_PACKAGE}.multi_turn_utils")
-        self.checker: Any = importlib.import_module(f"{_PACKAGE}.multi_turn_checker")
         sources = f"{_PACKAGE}.func_source_code"
         self.posting: Any = importlib.import_module(f"{sources}.posting_api").TwitterAPI
         self.travel: Any = importlib.import_module(f"{sources}.travel_booking")
@@ -160,24 +159,20 @@ class Scorer:
         prompts, answers = self.runner._subset_entries_by_model_ids(
             results, *self.tasks(category), allow_missing=True
         )
+        judge = None  # of several turns
+        if category.startswith("multi_turn"):
+            judge = self.runner._evaluate_single_multi_turn_entry
+        elif category.startswith(("memory", "web_search")):
+            judge = self.runner._evaluate_single_agentic_entry
         valid: dict[str, bool | None] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
             about = self.handlers[form], result["id"], result["result"]
-            if category.startswith(("memory", "web_search")):
-                judge = self.runner._evaluate_single_agentic_entry
-                valid[result["id"]] = bool(
-                    judge(*about, answer["ground_truth"], prompt, "rods", category)["valid"]
-                )
-                continue
-            if not category.startswith("multi_turn"):
-                valid[result["id"]] = self._single_turn(
-                    form, category, *about, prompt, answer["ground_truth"]
-                )
+            right = answer["ground_truth"]
+            if judge is None:
+                valid[result["id"]] = self._single_turn(form, category, *about, prompt, right)
                 continue
             self.official.mend()
-            verdict = self.runner._evaluate_single_multi_turn_entry(
-                *about, answer["ground_truth"], prompt, "rods", category
-            )
+            verdict = judge(*about, right, prompt, "rods", category)
             self.official.forget()
             valid[result["id"]] = bool(verdict["valid"])
         self.official.mend()
@@ -201,19 +196,19 @@ class Scorer:
             return None
         # as of all of OpenAI's
         self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")
-        settings = (
-            prompt,
-            "rods",
-            category,
-            self.runner.Language(language),
-            self.runner.ReturnFormat(language),
-        )
         try:
-            return bool(
-                self.runner._evaluate_single_ast_entry(handler, name, result, answer, *settings)[
-                    "valid"
-                ]
+            verdict = self.runner._evaluate_single_ast_entry(
+                handler,
+                name,
+                result,
+                answer,
+                prompt,
+                "rods",
+                category,
+                self.runner.Language(language),
+                self.runner.ReturnFormat(language),
             )
+            return bool(verdict["valid"])
         except Exception:  # noqa: BLE001 its comparison has raised, and the entry is not among the valid ones
             return False
 

@@ -13,8 +13,8 @@ from typing import Any
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
-from rods.episode.model_thread import ModelThread
 from rods.family.benchmarks.bfcl.benchmark import CUT
+from rods.family.benchmarks.bfcl.harness import right_answers
 from rods.family.benchmarks.bfcl.questions import QuestionMaker, Questions
 from rods.family.benchmarks.bfcl_memory.memory import MemoryBackend, MemoryWorld
 from rods.family.benchmarks.bfcl_memory.vectors import VectorBackend
@@ -54,14 +54,12 @@ class Memories(Questions):
     @cached_property
     def by_id(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
-        file = wheel.path()
-        answers = wheel.read_json_lines(file, "data/possible_answer/BFCL_v4_memory.json")
-        allowed = {answer["id"]: answer["ground_truth"] for answer in answers}
-        parts = [f"memory_prereq_conversation/memory_{name}" for name in DECLARED["scenarios"]] + [
-            "BFCL_v4_memory"
-        ]
+        allowed = right_answers("memory")
+        parts = [f"memory_prereq_conversation/memory_{name}" for name in DECLARED["scenarios"]]
         entries = [
-            entry for part in parts for entry in wheel.read_json_lines(file, f"data/{part}.json")
+            entry
+            for part in (*parts, "BFCL_v4_memory")
+            for entry in wheel.read_json_lines(wheel.path(), f"data/{part}.json")
         ]
         for backend, world in self.backends.items():
             last: dict[str, str] = {}  # conversation of a scenario
@@ -114,19 +112,12 @@ class MemoryMaker(QuestionMaker):
             for name, backend in benchmark.backends.items()
         }
 
-    @property
-    def line(self) -> ModelThread | None:
-        return self._vectors.encoder.line
-
-    @line.setter
-    def line(self, line: ModelThread | None) -> None:
-        self._vectors.encoder.line = line
-
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         name = task.provenance["backend"]
         backend = self._backends[name]
         memory = backend.reset(before.result["memory"] if before else None)
         memory.begun = memory.snapshot()
+        self._vectors.encoder.line = self.line
         waits = name == VECTOR and self.line is not None
         system = self._system(task, memory)
         return self.question(task, system, backend, self._dialects[name], memory, waits)

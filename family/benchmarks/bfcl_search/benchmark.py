@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from rods.episode.drivers import Job
+from rods.family.benchmarks.bfcl.harness import right_answers
 from rods.family.benchmarks.bfcl.questions import QuestionMaker, Questions
 from rods.family.benchmarks.bfcl_search.web import (
     OWNER,
@@ -43,10 +44,7 @@ class WebSearch(Questions):
     def by_id(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
         entries = wheel.read_json_lines(wheel.path(), "data/BFCL_v4_web_search.json")
-        answers = wheel.read_json_lines(
-            wheel.path(), "data/possible_answer/BFCL_v4_web_search.json"
-        )
-        allowed = {answer["id"]: answer["ground_truth"] for answer in answers}
+        allowed = right_answers("web_search")
         for kind in self.kinds:
             for entry in entries:
                 name = entry["id"].replace("web_search", kind)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from rods.analysis.containment import read_json
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.base import Features, Result, Tool
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
 from rods.family.benchmarks.bfcl.harness import taken
@@ -31,6 +31,7 @@ from rods.family.benchmarks.workers import worker
 from rods.llm.connections import Key, read_reply
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
+from rods.worlds.pinned import OnlyCalled
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 SERPAPI = "https://serpapi.com/search"
@@ -169,7 +170,7 @@ class WebTools:
     """The environment of these tools."""
 
     name = "bfcl_search"
-    features = Features()
+    features = Features(snapshot=False, fork=False, state_visible=False)
 
     def __init__(self) -> None:
         self.documents = wheel.read_json_lines(
@@ -189,7 +190,7 @@ class WebTools:
         return Searcher(self, None, snippets=True)
 
 
-class Searcher:
+class Searcher(OnlyCalled):
     """One episode's tools. `trouble`: what broke that is not the policy's."""
 
     trouble = ""
@@ -197,7 +198,6 @@ class Searcher:
     def __init__(self, tools: WebTools, web: Web | None, *, snippets: bool) -> None:
         self._tools = tools
         self._web = web
-        self._snippets = snippets
         self._object = _kind(self)()
         self._object._load_scenario({"show_snippet": snippets})
 
@@ -217,15 +217,6 @@ class Searcher:
         except InfrastructureError as error:
             self.trouble = str(error)
             return otherwise
-
-    def snapshot(self) -> dict[str, Any]:
-        return {}
-
-    def fork(self) -> "Searcher":
-        return Searcher(self._tools, self._web, snippets=self._snippets)
-
-    def same_state(self, other: Instance) -> bool:
-        return isinstance(other, Searcher)
 
 
 def _kind(searcher: Searcher) -> type:

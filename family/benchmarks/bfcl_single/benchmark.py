@@ -14,7 +14,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import Message, NeedText, Reply, StepTrace, Trace, TurnTrace
 from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
-from rods.family.benchmarks.bfcl.harness import harness
+from rods.family.benchmarks.bfcl.harness import harness, right_answers
 from rods.family.benchmarks.bfcl_single import matching, source_text
 from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
@@ -48,12 +48,9 @@ class SingleTurns(ResultFiles):
         file = wheel.path()
         entries = dict[str, Item]()
         for category in self.kinds:
-            name = f"BFCL_v4_{category}.json"
-            right = "relevance" not in category
-            answers = wheel.read_json_lines(file, f"data/possible_answer/{name}") if right else []
-            by_id = {answer["id"]: answer["ground_truth"] for answer in answers}
-            for entry in wheel.read_json_lines(file, f"data/{name}"):
-                own = by_id.get(entry["id"], ())
+            answers = {} if "relevance" in category else right_answers(category)
+            for entry in wheel.read_json_lines(file, f"data/BFCL_v4_{category}.json"):
+                own = answers.get(entry["id"], ())
                 entries[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
         return entries
 

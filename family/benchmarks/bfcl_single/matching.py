@@ -4,23 +4,18 @@ taken by name out of the wheel, whose hash is checked. Where it raises, no call 
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.folder import Form
+from rods.files import read_toml
 from rods.worlds.bfcl import wheel
 
 Decoded = Mapping[str, Mapping[str, Any]]  # one call: {name: {argument: value}}
-# what is looked at in a comparison, and what makes the parts of one
-_CONSTANTS = ("PYTHON_TYPE_MAPPING", "PYTHON_NESTED_TYPE_CHECK_LIST", "NESTED_CONVERSION_TYPE_LIST")
-_CHECKERS = (
-    *("ast_checker", "type_checker", "string_checker", "list_checker", "dict_checker"),
-    *("list_dict_checker", "simple_function_checker", "multiple_function_checker"),
-    *("parallel_function_checker_no_order", "find_description", "get_possible_answer_type"),
-    *("convert_func_name", "standardize_string"),
-)
+_TAKEN = read_toml(Path(__file__).with_suffix(".toml"))["taken"]
 
 
 def allowed(
@@ -55,6 +50,4 @@ def _checker() -> dict[str, Any]:
     }
     for language in ("java", "javascript"):
         names |= source_text.reading(language)
-    return taken(
-        wheel.path(), "eval_checker/ast_eval/ast_checker.py", _CONSTANTS + _CHECKERS, names
-    )
+    return taken(wheel.path(), "eval_checker/ast_eval/ast_checker.py", _TAKEN, names)

@@ -117,11 +117,8 @@ class Official:
         self._worlds: OrderedDict[str, tuple[int, Any]] = OrderedDict()
 
     def _domain(self, name: str) -> Domain:
-        loaded = (
-            self._registry.get_env_constructor(name)(),
-            self._registry.get_tasks_loader(name)("base"),
-        )
-        domain = Domain(*loaded)
+        environment = self._registry.get_env_constructor(name)()
+        domain = Domain(environment, self._registry.get_tasks_loader(name)("base"))
         self._registry._domains[name] = domain.environment  # for scores
         return domain
 

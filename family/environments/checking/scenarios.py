@@ -4,14 +4,13 @@ state, what is asked for, checks of the final state, some of which guard what mu
 whose argument came from one that is left out is not made then.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import WORD, Text, leaves
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import limits
 from rods.calls import Call
@@ -24,7 +23,6 @@ from rods.faults import NOT_EXECUTED
 from rods.tasks import AnyTask, OpenTask, Split
 from rods.worlds.checking import Fault
 
-WORD = re.compile(r"[^\W_]+")
 MUTANTS = 240  # calls that are tried against a guard
 # of an argument's other values, and those of them that are tried
 DRAWS = 12

@@ -197,17 +197,13 @@ def _runaways(probe: Probe) -> None:
 
 LONGEST_FILE = 200_000  # characters of a source
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
-OFFERED: dict[str, list[str]] = {
-    module: names.split() for module, names in _TABLES["offered"].items()
-}
-ALLOWED = {module: names.split() for module, names in _TABLES["allowed"].items()} | OFFERED
+OFFERED: dict[str, list[str]] = _TABLES["offered"]
+ALLOWED: dict[str, list[str]] = _TABLES["allowed"] | OFFERED
 # in prompts
 OFFERED_TEXT = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())
-NAMED = {
-    module: control for control, modules in _TABLES["named"].items() for module in modules.split()
-}
-FORBIDDEN = frozenset(_TABLES["forbidden"].split())
-_MAKERS, _CHANGERS = (set(names.split()) for names in _TABLES["collections"].values())
+NAMED = {module: control for control, modules in _TABLES["named"].items() for module in modules}
+FORBIDDEN = frozenset(_TABLES["forbidden"])
+_MAKERS, _CHANGERS = map(frozenset, _TABLES["collections"].values())
 _REMEDIES = {"imports": f"import no more than {OFFERED_TEXT}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -167,12 +167,12 @@ def operations(skeleton: Skeleton) -> tuple[Operation, ...]:
 def documentation(skeleton: Skeleton) -> str:
     """What the policy is told of the world and its rules (003 eq. 2)."""
     values = _values(skeleton, skeleton.link)
-    sentences = [
+    sentences = (
         _filled(template["says"], values)
         for template in _templates()["documentation"]
         if _stands(template, values)
-    ]
-    return " ".join(sentence for sentence in sentences if sentence)
+    )
+    return " ".join(filter(None, sentences))
 
 
 def plan(skeleton: Skeleton) -> dict[str, list[str]]:

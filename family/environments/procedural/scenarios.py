@@ -7,7 +7,7 @@ why."""
 import copy
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -61,17 +61,13 @@ class _Request:
 
 
 def draw_scenario(
-    skeleton: Skeleton,
-    environment: Environment,
-    random_seed: int,
-    number: int,
-    requests: tuple[int, int] = REQUESTS,
+    skeleton: Skeleton, environment: Environment, random_seed: int, number: int
 ) -> controls.Scenario | None:
-    """Scenario `number` of a random seed, with at least and at most so many `requests`, before any
-    control; None where the world accepts too few of the changes that were tried."""
+    """Scenario `number` of a random seed, before any control; None where the world accepts too few
+    of the changes that were tried."""
     rng = keyed_random(random_seed, "scenario", skeleton.topic, number)
     drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, number), rng)
-    for _ in range(rng.randint(*requests)):
+    for _ in range(rng.randint(*REQUESTS)):
         if not drawing.request():
             return None
     return drawing.scenario(GUARDS)
@@ -367,27 +363,16 @@ class _Drawing:
             return aims
         kind = self.kinds[noun]
         name_of: dict[str, Any] = {kind.label: entry[kind.label]}
-        at = []
-        if kind.at:
-            at = [
-                Call(
-                    f"{noun}_is_in",
-                    {**name_of, kind.at: self._called(kind.at, entry[kind.at], self.now)},
-                )
-            ]
-        if role == "move":
-            return at
-        names = (
-            [request.operation.detail]
-            if role == "set"
-            else [attribute.name for attribute in kind.attributes]
-        )
-        existence = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
-        aims = [
-            *existence,
-            *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names),
-        ]
-        return aims if role == "set" else [*aims, *at]
+        aims = []
+        names = [request.operation.detail] if role == "set" else []
+        if role == "add":
+            aims = [Call(f"{noun}_is_known", name_of)]
+            names = [attribute.name for attribute in kind.attributes]
+        aims += [Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names]
+        if kind.at and role != "set":
+            place = self._called(kind.at, entry[kind.at], self.now)
+            aims.append(Call(f"{noun}_is_in", {**name_of, kind.at: place}))
+        return aims
 
     def _guards(self, many: tuple[int, int]) -> list[Call]:
         """Of what is to stay as it is: attributes of others that a tool could change, and how many
@@ -424,23 +409,6 @@ class Grown:
     dropped: Counter[str] = field(default_factory=Counter)
 
 
-def drawn(
-    skeleton: Skeleton,
-    environment: Environment,
-    random_seed: int,
-    count: int,
-    requests: tuple[int, int] = REQUESTS,
-) -> Iterator[tuple[int, controls.Scenario, controls.Validated] | None]:
-    """`count` scenarios with what their controls found; None for one that could not be drawn."""
-    for number in range(count):
-        scenario = draw_scenario(skeleton, environment, random_seed, number, requests)
-        yield (
-            None
-            if scenario is None
-            else (number, scenario, controls.validate(environment, scenario, random_seed))
-        )
-
-
 def grow(
     folder: Path,
     random_seed: int,
@@ -449,13 +417,11 @@ def grow(
     modes: Sequence[Mode] = ("told",),
     split: Split = "train",
     sandbox: Sandbox = CONFINED,
-    requests: tuple[int, int] = REQUESTS,
     topics: Sequence[str] = (),
 ) -> Grown:
     """World `number` of a random seed (`topics`: as in `draw_skeleton`), kept below
     `folder`, with the tasks of those of its `scenarios` that pass all controls, in turn of the
-    `modes`; none where the world itself fails one. Each has at least and at most so many
-    `requests`. Its code runs confined as `sandbox` says."""
+    `modes`; none where the world itself fails one. Its code runs confined as `sandbox` says."""
     skeleton = draw_skeleton(random_seed, number, topics)
     name = addressed.keep(assembled(skeleton), folder)
     place = f"{folder}/{name}"
@@ -469,11 +435,12 @@ def grow(
         if not grown.report.ok:
             return grown
         environment = environments.load(place)
-        for draw in drawn(skeleton, environment, random_seed, scenarios, requests):
-            if draw is None:
+        for at in range(scenarios):
+            scenario = draw_scenario(skeleton, environment, random_seed, at)
+            if scenario is None:
                 grown.dropped["drawing"] += 1
                 continue
-            at, scenario, validated = draw
+            validated = controls.validate(environment, scenario, random_seed)
             if validated.faults:
                 grown.dropped.update([next(controls.reasons(validated))])
                 continue

@@ -72,17 +72,13 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
                 program, states = await _stated(
                     authors, program, problems.get(STATE_PART, ""), sandbox, number
                 )
-            wanted = [
-                tool
+            asked = {
+                tool.name: _tool(authors, program, tool, problems.get(tool.name, ""), number)
                 for tool in plan.tools
                 if tool.name not in program.tools or tool.name in problems
-            ]
-            asked = [
-                _tool(authors, program, tool, problems.get(tool.name, ""), number)
-                for tool in wanted
-            ]
-            written = dict(zip([tool.name for tool in wanted], await together(asked), strict=True))
-            program = replace(program, tools={**program.tools, **written})
+            }
+            written = zip(asked, await together([*asked.values()]), strict=True)
+            program = replace(program, tools={**program.tools, **dict(written)})
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
             if report.ok:
                 return BuiltWorld(program, tuple(states))
@@ -179,10 +175,8 @@ def the_function(
         )
     function = body[0]
     parameters = body[0].args
-    names = [
-        parameter.arg
-        for parameter in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
-    ]
+    taken = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
+    names = [parameter.arg for parameter in taken]
     if (
         function.decorator_list
         or parameters.vararg
@@ -193,13 +187,7 @@ def the_function(
         raise Unreadable(
             f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated"
         )
-    if (
-        any(
-            parameter.annotation is None
-            for parameter in [*parameters.args[1:], *parameters.kwonlyargs]
-        )
-        or not function.returns
-    ):
+    if any(parameter.annotation is None for parameter in taken[1:]) or not function.returns:
         raise Unreadable("signature: give every parameter and the result a type")
     if faults := fault_text(before, code):
         raise Unreadable(faults)
@@ -246,11 +234,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
             )
         if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
-        taken = {
-            "environment",
-            "world",
-            *(name for tool in tools for name in (*tool.takes, tool.name)),
-        }
+        taken = [name for tool in tools for name in (*tool.takes, tool.name)]
         imported = {name for offered in ALLOWED.values() for name in offered}.intersection(names)
         if bad := imported.union(
             name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)

@@ -100,22 +100,22 @@ async def write_scenario(
         conditions = await authors.ask(
             Question("scenario_checklist", fields, FORMS["scenario_checklist"], read_list), topic
         )
-        names = [
-            f"scenario_{number}_{'keeps' if stays else 'wants'}_{at}"
-            for at, (_, stays) in enumerate(conditions, 1)
-        ]
-        wishes = [
-            {"task": task, "condition": text, "when": WHEN[stays]} for text, stays in conditions
-        ]
-        named = zip(names, wishes, strict=True)
+        wishes = {
+            f"scenario_{number}_{'keeps' if stays else 'wants'}_{at}": {
+                "task": task,
+                "condition": text,
+                "when": WHEN[stays],
+            }
+            for at, (text, stays) in enumerate(conditions, 1)
+        }
         codes = await together(
-            [_check(authors, program, name, wish, compact(state)) for name, wish in named]
+            [_check(authors, program, name, wish, compact(state)) for name, wish in wishes.items()]
         )
     except Unanswered as unanswered:
         raise building.Dropped(
             "scenario", [building.control_of(unanswered)], [unanswered.why]
         ) from None
-    sources = dict(zip(names, codes, strict=True))
+    sources = dict(zip(wishes, codes, strict=True))
     return WrittenScenario(
         number=number,
         state=state,

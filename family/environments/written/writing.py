@@ -131,19 +131,16 @@ async def write_world(
     async def attempts(work: Iterable[Awaitable[T]]) -> list[T]:
         """The scenarios that are not given up, written or played at the same time."""
 
-        async def attempt(scenario: Awaitable[T]) -> list[T]:
+        async def attempt(scenario: Awaitable[T]) -> T | None:
             try:
-                return [await scenario]
+                return await scenario
             except Dropped as given_up:
                 written.dropped.update(given_up.reasons[:1])
                 record(given_up)
-                return []
+                return None
 
-        return [
-            scenario
-            for outcome in await together([attempt(job) for job in work])
-            for scenario in outcome
-        ]
+        outcomes = await together([attempt(job) for job in work])
+        return [scenario for scenario in outcomes if scenario is not None]
 
     def in_folder(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
         """The world with the checks of the scenarios that passed, written to the folder, and their

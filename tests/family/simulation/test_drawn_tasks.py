@@ -182,7 +182,7 @@ def test_another_difficulty_is_drawn_for_anew_and_an_earlier_one_taken_again(cop
 
     def generate(wanted: Any) -> Any:
         asked.extend(wanted)
-        return generator(run.config, run.players)(wanted)
+        return generator(run)(wanted)
 
     def again(log: TrainerLog, from_step: int) -> list[AnyTask]:
         log.start(from_step)

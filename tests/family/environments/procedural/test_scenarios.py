@@ -115,10 +115,7 @@ def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_
 @pytest.mark.sweep
 def test_worlds_of_some_topics_are_sound_and_drawn_again_from_their_tasks(tmp_path):
     both = ("library", "garage")
-    assert (
-        generate_worlds(tmp_path, worlds=4, scenarios=4, requests=1, topics=both, random_seed=11)
-        == 0
-    )
+    assert generate_worlds(tmp_path, worlds=4, scenarios=4, topics=both, random_seed=11) == 0
     tasks = open_tasks(tmp_path)
     assert {task.provenance["topic"] for task in tasks} == {"library", "garage"}
     for task in tasks:
