@@ -173,7 +173,7 @@ class Checkpoints:
                 "would be trained"
             )
             remedy = "make the fork again"
-            raise UserError(what, where=str(adopted[0]), remedy=remedy)
+            raise UserError(what, where=adopted[0], remedy=remedy)
         places = []
         for folder in torn + damaged:
             target = free_name(self.folder / INCOMPLETE / folder.name, 2)
@@ -322,7 +322,7 @@ def _refuse(run: Run, cut: list[Truncation]) -> None:
     if cut:
         remedy = "it was emptied, removed or cut: put it back from a copy, or begin a new run"
         raise RefusedError(
-            "; ".join(what for _, what in cut), where=str(run.path / cut[0][0]), remedy=remedy
+            "; ".join(what for _, what in cut), where=run.path / cut[0][0], remedy=remedy
         )
 
 

@@ -189,7 +189,7 @@ class RunState(Observations):
         except (KeyError, ValueError) as error:
             what = f"variant {task_id} of the pool was lost to damage (record {seq})"
             remedy = "start a new run from this one with `rods trainer fork`, which leaves it out"
-            raise LostVariant(what, where=str(self.staging.path), remedy=remedy) from error
+            raise LostVariant(what, where=self.staging.path, remedy=remedy) from error
         if task_id in self.pool.active:
             self._variants[task_id] = task
         return task

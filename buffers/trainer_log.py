@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from rods.buffers.folds.observations import digest
-from rods.buffers.log.record_bytes import Record, quarantine, record
+from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
@@ -64,7 +64,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         attempt = self.state.attempt + 1
         with self.held():
             self._log.writer.append(
-                [record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))]
+                [record("start", attempt=attempt, from_step=from_step, time=now())]
             )
             self.state.poll()
         self._started = True
@@ -85,7 +85,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if not self._started:
             raise self._log.refused("no attempt was started", "call start() first")
         if not groups:
-            raise UserError(f"step {step} has no groups", where=str(self._log.writer.path))
+            raise UserError(f"step {step} has no groups", where=self._log.writer.path)
         policy_step = step - 1 if policy_step is None else policy_step
         contents = [_checked(group, step) for group in groups]
         mark = digest(epoch, policy_step, contents)
@@ -114,7 +114,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if places not in (None, self.run.config.training.batch_tasks):
             fields["drawn"] = places
         fields |= closing_fields(self.state.folds, contents)
-        closing = record("step", **at, **fields, time=round(time.time(), 3))
+        closing = record("step", **at, **fields, time=now())
         with self.held():
             self._log.writer.append_group(records, closing, self._updates)
             self._updates = []

@@ -58,7 +58,7 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
             else f"there is no stage {stage}"
         )
         remedy = f"the configuration has stages 1 to {len(run.config.curriculum.stages)}"
-        raise UserError(what, where=str(folder), remedy=remedy)
+        raise UserError(what, where=folder, remedy=remedy)
     state = read_state(run)
     with closing(Merger(state, "merge")) as merger:
         record = merger.merge(epoch, number, None)
@@ -169,19 +169,12 @@ def _update(record: Record, log: TrainerLog, where: str) -> None:
 
 def _parse(line: Any, where: str) -> Record:
     """The object on a line, or the one that was given. Raises UserError."""
-    if isinstance(line, Mapping):
-        return line
-    if not isinstance(line, bytes | str):
-        remedy = "give objects (mappings), or lines of JSON"
-        raise UserError(
-            f"a record is a {type(line).__name__}: {line!r}", where=where, remedy=remedy
-        )
+    remedy = "give objects (mappings), or lines with a JSON object each"
     try:
-        record = orjson.loads(line)
+        record = orjson.loads(line) if isinstance(line, bytes | str) else line
     except orjson.JSONDecodeError as error:
-        raise UserError(
-            f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line"
-        ) from error
-    if not isinstance(record, dict):
-        raise UserError("not a JSON object", where=where, remedy="write one JSON object a line")
+        raise UserError(f"not JSON ({error.msg})", where=where, remedy=remedy) from error
+    if not isinstance(record, Mapping):
+        what = f"a record is a {type(record).__name__}, not an object: {record!r}"
+        raise UserError(what, where=where, remedy=remedy)
     return record

@@ -38,9 +38,7 @@ def find_runs(paths: Sequence[Path]) -> dict[str, Path]:
     for path in paths:
         if not path.is_dir():
             raise UserError(
-                "is no folder",
-                where=str(path),
-                remedy="name run folders, or a folder that holds some",
+                "is no folder", where=path, remedy="name run folders, or a folder that holds some"
             )
         below = [path] if runfolder.exists(path) else filter(runfolder.exists, path.iterdir())
         folders |= {folder.resolve() for folder in below}

@@ -95,7 +95,7 @@ class Writers:
                 "name one under [[operation.endpoints]] in the file after --config "
                 "(docs/endpoints.md)"
             )
-            raise UserError(what, where=str(run.path), remedy=remedy)
+            raise UserError(what, where=run.path, remedy=remedy)
         asks = any(work.asks(run.config) for work in DAEMON_WORK.providers().values())
         # there is somebody to ask
         self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)

@@ -35,11 +35,9 @@ class Chat:
                 "use an instruction-tuned model, or save a chat_template.jinja beside its "
                 "tokenizer.json"
             )
-            raise UserError("the tokenizer has no chat template", where=str(folder), remedy=remedy)
+            raise UserError("the tokenizer has no chat template", where=folder, remedy=remedy)
         if tokenizer.eos_token_id is None:
-            raise UserError(
-                "the tokenizer has no end token", where=str(folder), remedy="set eos_token"
-            )
+            raise UserError("the tokenizer has no end token", where=folder, remedy="set eos_token")
         self.ends: frozenset[int] = frozenset({tokenizer.eos_token_id})
         self.pad: int = (
             tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
@@ -80,7 +78,7 @@ class Chat:
                 "messages"
             )
             remedy = "use a template that appends messages and ends each with eos_token"
-            raise UserError(what, where=str(self.folder), remedy=remedy)
+            raise UserError(what, where=self.folder, remedy=remedy)
         return after[cut:]
 
     def text(self, tokens: Sequence[int]) -> str:
@@ -116,4 +114,4 @@ def _loaded(what: str, kind: Any, folder: Path, **options: Any) -> Any:
         )
         message = f"no {what} that transformers can load ({why.splitlines()[0]})"
         remedy = "policy.model must be a folder with weights, config.json and tokenizer files"
-        raise UserError(message, where=str(folder), remedy=remedy) from error
+        raise UserError(message, where=folder, remedy=remedy) from error

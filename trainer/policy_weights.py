@@ -89,4 +89,4 @@ class Weights:
                     "configuration"
                 )
             what = f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})"
-            raise UserError(what, where=str(folder), remedy=remedy) from error
+            raise UserError(what, where=folder, remedy=remedy) from error

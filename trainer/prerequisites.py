@@ -37,4 +37,4 @@ def no_model(folder: Path) -> UserError:
         "policy.model must be a folder with a model in it, not a name on a hub; if it has moved, "
         "say where to with"
     )
-    return UserError("there is no model", where=str(folder), remedy=f"{remedy} --config")
+    return UserError("there is no model", where=folder, remedy=f"{remedy} --config")

@@ -37,7 +37,7 @@ def check_by_records(run: Run) -> None:
             "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data "
             "draw`"
         )
-        raise RefusedError(what, where=str(run.path), remedy=remedy)
+        raise RefusedError(what, where=run.path, remedy=remedy)
 
 
 def check_unrefilled(run: Run) -> None:
@@ -49,7 +49,7 @@ def check_unrefilled(run: Run) -> None:
             "follows"
         )
         remedy = "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)"
-        raise RefusedError(what, where=str(run.path), remedy=remedy)
+        raise RefusedError(what, where=run.path, remedy=remedy)
 
 
 def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:

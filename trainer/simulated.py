@@ -113,7 +113,7 @@ class SimulatedPolicy:
         try:
             self.skill = float(orjson.loads(read_regular(path))["skill"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"not a simulated policy's state ({error})", where=str(path)) from error
+            raise UserError(f"not a simulated policy's state ({error})", where=path) from error
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """The expected progress: a greedy policy without chance."""

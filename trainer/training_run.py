@@ -354,7 +354,7 @@ class TrainingRun:
             if wanted != derived:
                 what = f"the logs give {what} ({derived}) than the checkpoint has ({wanted})"
                 remedy = "`rods verify` says which record differs"
-                raise RefusedError(what, where=str(checkpoint.folder), remedy=remedy)
+                raise RefusedError(what, where=checkpoint.folder, remedy=remedy)
 
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one; that the run is over must be
@@ -448,6 +448,4 @@ def _course(checkpoint: Checkpoint) -> Course:
     except (KeyError, TypeError, ValueError) as error:
         what = "the curriculum's state cannot be read"
         remedy = "restore it from a copy, or move the checkpoint aside to go on from the one before"
-        raise UserError(
-            what, where=str(checkpoint.folder / "manifest.json"), remedy=remedy
-        ) from error
+        raise UserError(what, where=checkpoint.folder / "manifest.json", remedy=remedy) from error

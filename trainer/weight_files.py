@@ -159,9 +159,7 @@ def check_texts(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if path.suffix not in WEIGHTS and path.is_file() and path.stat().st_size > TEXT:
             remedy = "no tokenizer or config is that large: put the model's own file there"
-            raise UserError(
-                f"is a file of more than {TEXT >> 20} MiB", where=str(path), remedy=remedy
-            )
+            raise UserError(f"is a file of more than {TEXT >> 20} MiB", where=path, remedy=remedy)
 
 
 def _learnt(name: str) -> bool:

@@ -99,7 +99,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     folder = run.path
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
-            raise RefusedError(f"{present} is at work", where=str(folder), remedy="stop it first")
+            raise RefusedError(f"{present} is at work", where=folder, remedy="stop it first")
     places = (folder / runfolder.RECOVERED / str(number) for number in count(1))
     aside = next(place for place in places if not place.exists())
     aside.mkdir(parents=True)
@@ -116,7 +116,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
             ]:
                 what = "the run has changed since it was looked at"
                 remedy = "start the same command again"
-                raise RefusedError(what, where=str(folder), remedy=remedy)
+                raise RefusedError(what, where=folder, remedy=remedy)
             for repair in [*broken, *(repair for repair in repairs if not repair.mends)]:
                 repair.act(aside)
             sync_folder(folder)

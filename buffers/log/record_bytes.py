@@ -2,6 +2,7 @@
 (docs/protocol.md)."""
 
 import re
+import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -56,6 +57,11 @@ OPEN = frozenset(CLOSED_BY) | {LOST}  # what may stand inside a group
 def record(kind: str, **fields: Any) -> Record:
     """A record of `kind`, not yet written: it has an id, but neither `seq` nor `crc`."""
     return {"id": record_id(kind, fields), "kind": kind, **fields}
+
+
+def now() -> float:
+    """The time of a record: seconds since 1970, to a millisecond."""
+    return round(time.time(), 3)
 
 
 def record_id(kind: str, fields: Record) -> str:

@@ -89,7 +89,7 @@ class LogWriter:
         if (status.st_size, status.st_dev, status.st_ino) != (self.size, *self._file):
             raise RefusedError(
                 "another process has written to this log",
-                where=str(self.path),
+                where=self.path,
                 remedy="stop it; a log has one writer",
             )
         written = 0

@@ -12,7 +12,6 @@ import os
 import platform
 import shutil
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ import tomli_w
 import rods
 from rods import interfaces
 from rods.buffers.log.disk import refusals, sync_folder, write
+from rods.buffers.log.record_bytes import now
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run, guard_hash, guarded_by
 from rods.canonical import content_id
@@ -73,7 +73,7 @@ def create_run(
     if occupied:
         raise UserError(
             "exists and is no run folder",
-            where=str(path),
+            where=path,
             remedy="choose another name, or move it aside",
         )
     environments = Environments(config.operation.sandbox, *folders)
@@ -90,7 +90,7 @@ def create_run(
     }
     manifest = {
         "protocol": PROTOCOL,
-        "created": round(time.time(), 3),
+        "created": now(),
         "versions": {"rods": rods.__version__, "python": platform.python_version()},
         "tasks": {
             "sha256": hashlib.sha256(lines).hexdigest(),

@@ -192,9 +192,7 @@ class Run:
                 "the guarded tasks of features are others than those that the run was created with"
             )
             raise RefusedError(
-                what,
-                where=str(self.path),
-                remedy="install their version of then, or start a new run",
+                what, where=self.path, remedy="install their version of then, or start a new run"
             )
         return self.held_out + added
 
@@ -205,7 +203,7 @@ class Run:
         if not runfolder.exists(path):
             raise UserError(
                 "is not a run folder",
-                where=str(path),
+                where=path,
                 remedy=f"`rods up {path} --config FILE` makes one, in Python config=FILE",
             )
         manifest = _manifest(path)
@@ -213,7 +211,7 @@ class Run:
         recorded = parse_config(identity, where=str(path / runfolder.MANIFEST))
         if not (path / runfolder.CONFIG).exists():
             raise UserError(
-                "is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy"
+                "is missing", where=path / runfolder.CONFIG, remedy="restore it from a copy"
             )
         written = read_config(path / runfolder.CONFIG)
         _same(recorded, written, path, "config.toml was edited: ")
@@ -229,7 +227,7 @@ class Run:
         if sha256_of(path / runfolder.TASKS, TASKS) != manifest["tasks"].get("sha256"):
             what = "the tasks are not those that the run was created with"
             remedy = "restore the file, or start a new run"
-            raise RefusedError(what, where=str(path / runfolder.TASKS), remedy=remedy)
+            raise RefusedError(what, where=path / runfolder.TASKS, remedy=remedy)
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
         tasks = list(read_tasks(path / runfolder.TASKS))
@@ -262,7 +260,7 @@ class Run:
         become the owner of a log, without which nobody extends."""
         if len(extended_records(self.path)) != self.times_extended:
             why = "the run was extended while this process started"
-            raise RefusedError(why, where=str(self.path), remedy="start the same command again")
+            raise RefusedError(why, where=self.path, remedy="start the same command again")
 
     def environment_records(self) -> list[dict[str, Any]]:
         """What is on record of each environment: `name`, `hash`, `parameters`."""
@@ -287,7 +285,7 @@ class Run:
                     f"{recorded}"
                 )
                 remedy = "install that version, or start a new run"
-                raise RefusedError(what, where=str(self.path), remedy=remedy)
+                raise RefusedError(what, where=self.path, remedy=remedy)
 
 
 class OwnedLog(Ownership):
@@ -308,7 +306,7 @@ class OwnedLog(Ownership):
 
     def refused(self, what: str, remedy: str) -> RefusedError:
         """The error for what may not be written there."""
-        return RefusedError(what, where=str(self.writer.path), remedy=remedy)
+        return RefusedError(what, where=self.writer.path, remedy=remedy)
 
     def close(self) -> None:
         self.writer.close()
@@ -326,9 +324,10 @@ def extended_records(path: Path) -> list[Record]:
     try:
         return list(read(path / runfolder.EXTENSIONS))
     except CorruptLogError as error:
-        where = str(path / runfolder.EXTENSIONS)
         raise UserError(
-            f"cannot be read ({error.what})", where=where, remedy="restore it from a copy"
+            f"cannot be read ({error.what})",
+            where=path / runfolder.EXTENSIONS,
+            remedy="restore it from a copy",
         ) from error
 
 
@@ -340,7 +339,7 @@ def _manifest(path: Path) -> dict[str, Any]:
             raise ValueError("it holds no object")
     except (OSError, ValueError) as error:
         raise UserError(
-            f"cannot be read ({error})", where=str(file), remedy="restore it from a copy"
+            f"cannot be read ({error})", where=file, remedy="restore it from a copy"
         ) from error
     if manifest.get("protocol") != PROTOCOL:
         what = (
@@ -348,9 +347,9 @@ def _manifest(path: Path) -> dict[str, Any]:
             f"{PROTOCOL}"
         )
         remedy = "use the version of RODS named in the manifest under `versions`"
-        raise RefusedError(what, where=str(file), remedy=remedy)
+        raise RefusedError(what, where=file, remedy=remedy)
     if what := FAULT(manifest):
-        raise UserError(f"manifest{what}", where=str(file), remedy="restore it from a copy")
+        raise UserError(f"manifest{what}", where=file, remedy="restore it from a copy")
     return manifest
 
 
@@ -364,4 +363,4 @@ def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
             f"use the recorded one, or "
             f"{f'`rods trainer extend {path} --config FILE`' if longer else other}"
         )
-        raise RefusedError(what, where=str(path), remedy=remedy)
+        raise RefusedError(what, where=path, remedy=remedy)

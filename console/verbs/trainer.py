@@ -95,7 +95,7 @@ def fork(
     newest = Checkpoints(run).newest(starts_of(run).keeps) if weights else None
     if weights and newest is None:
         raise UserError(
-            "has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first"
+            "has no checkpoint yet", where=run, remedy="leave out --weights, or train it first"
         )
     fresh = forked(old, new, read_config(config) if config else None)
     if newest is not None:

@@ -16,33 +16,62 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 import orjson
 from pydantic import ValidationError, model_validator
 
-from rods.config.identity import Curriculum as Curriculum
-from rods.config.identity import Data as Data
-from rods.config.identity import Gates as Gates
-from rods.config.identity import PipelineSettings as PipelineSettings
-from rods.config.identity import PolicySettings as PolicySettings
-from rods.config.identity import PoolRules as PoolRules
-from rods.config.identity import RandomSeeds as RandomSeeds
-from rods.config.identity import Roles as Roles
-from rods.config.identity import Rollouts as Rollouts
-from rods.config.identity import Selection as Selection
-from rods.config.identity import Stage as Stage
-from rods.config.identity import Training as Training
-from rods.config.identity import Zones as Zones
-from rods.config.operation import COMPUTES as COMPUTES
-from rods.config.operation import Budgets as Budgets
-from rods.config.operation import Endpoint as Endpoint
-from rods.config.operation import Operation as Operation
-from rods.config.operation import Sandbox as Sandbox
-from rods.config.operation import addresses as addresses
-from rods.config.operation import base_address as base_address
+from rods.config.identity import (
+    Curriculum,
+    Data,
+    Gates,
+    PipelineSettings,
+    PolicySettings,
+    PoolRules,
+    RandomSeeds,
+    Roles,
+    Rollouts,
+    Selection,
+    Stage,
+    Training,
+    Zones,
+)
+from rods.config.operation import (
+    COMPUTES,
+    Budgets,
+    Endpoint,
+    Operation,
+    Sandbox,
+    addresses,
+    base_address,
+)
 from rods.config.sections import SECTIONS, with_sections
 from rods.errors import UserError
 from rods.extension import Door
 from rods.files import read_toml
-from rods.model_roles import Role as Role
-from rods.section import Section as Section
+from rods.model_roles import Role
+from rods.section import Section
 
+# what is made in other modules, and imported from here
+__all__ = [
+    "COMPUTES",
+    "Budgets",
+    "Curriculum",
+    "Data",
+    "Endpoint",
+    "Gates",
+    "Operation",
+    "PipelineSettings",
+    "PolicySettings",
+    "PoolRules",
+    "RandomSeeds",
+    "Role",
+    "Roles",
+    "Rollouts",
+    "Sandbox",
+    "Section",
+    "Selection",
+    "Stage",
+    "Training",
+    "Zones",
+    "addresses",
+    "base_address",
+]
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 PRESETS = Path(__file__).parent  # <name>.toml
 

@@ -92,7 +92,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
                 "a stage of its curriculum ends on a plateau, which the run's own validation finds"
             )
             raise RefusedError(
-                what, where=str(run.path), remedy="use `rods-train`, or `open_training` in Python"
+                what, where=run.path, remedy="use `rods-train`, or `open_training` in Python"
             )
         self.log = TrainerLog(run)
         try:
@@ -147,7 +147,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             if type(number) is not int or number < 1:
                 raise UserError(
                     f"{name} is {number!r}",
-                    where=str(self.run.path),
+                    where=self.run.path,
                     remedy="give a whole number from 1",
                 )
         size = self._size(step) if n is None else n
@@ -297,7 +297,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             if stage is None:
                 what = f"the curriculum ends before epoch {number}"
                 remedy = "the run is over: step past it no further"
-                raise UserError(what, where=str(self.run.path), remedy=remedy)
+                raise UserError(what, where=self.run.path, remedy=remedy)
             self._epoch = self.log.merge(number, stage, waiting=self._waiting)
         return self._epoch
 
@@ -325,7 +325,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         )
 
     def _refused(self, what: str, remedy: str) -> RefusedError:
-        return RefusedError(what, where=str(self.run.path), remedy=remedy)
+        return RefusedError(what, where=self.run.path, remedy=remedy)
 
 
 def open_stream(
