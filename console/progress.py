@@ -211,8 +211,7 @@ class ProgressSample:
         drawn = "" if self.difficulty is None else f"  difficulty {self.difficulty['next']}"
         return (
             f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}{drawn}  zones: "
-            f"{zones}  "
-            f"staged {self.staged}  injected {self.injected}  retired {self.retired}  "
+            f"{zones}  staged {self.staged}  injected {self.injected}  retired {self.retired}  "
             f"pool {self.originals}+{self.generated}"
         )
 
@@ -329,8 +328,7 @@ class Progress:
         if considered > step and self.state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step "
-                f"{considered}, the last "
-                "one it has considered"
+                f"{considered}, the last one it has considered"
             )
         notes += self.state.figures("notes").values()
         if why := self.barren(BARREN if self.totals.accepted else 1):
@@ -339,9 +337,8 @@ class Progress:
             zones = self.run.config.zones
             notes.append(
                 f"no active task is at the boundary (mean reward {zones.boundary_low} to "
-                f"{zones.boundary_high}), so "
-                "there is nothing to pick: give tasks that the policy sometimes solves, or widen "
-                "[zones]"
+                f"{zones.boundary_high}), so there is nothing to pick: give tasks that the policy "
+                "sometimes solves, or widen [zones]"
             )
         config = self.run.config
         bound = config.selection.order != "random"  # seeds lie at the boundary alone
@@ -350,8 +347,7 @@ class Progress:
             if seen and "boundary" not in seen:
                 notes.append(
                     f"no {type} task is at the boundary ({_counts(seen)}), so variants of this "
-                    f"type cannot come: a "
-                    "variant keeps its seed's type"
+                    "type cannot come: a variant keeps its seed's type"
                 )
         return notes
 

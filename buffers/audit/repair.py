@@ -169,8 +169,7 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
     if log.name == runfolder.POOL and any(part.missing for part in parts):
         remedy = (
             "derived again from the observations where the merge's own record stands; from where "
-            "it does not, later "
-            "merges are moved aside and made again"
+            "it does not, later merges are moved aside and made again"
         )
         yield Repair(
             log.name, "decisions were lost", remedy, partial(restore_pool, run), mends=True

@@ -222,9 +222,8 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     if train and reachable < rules.seeds_per_step:
         warnings.append(
             f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of "
-            f"[selection] allow "
-            f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, "
-            f"pass_on_quota)"
+            f"[selection] allow at most {reachable} seeds a step, not {rules.seeds_per_step} "
+            "(groups, quota, pass_on_quota)"
         )
     judged = config.pool.burn_in_observations * config.rollouts.rollouts_per_task
     if config.pool.burn_in and judged < FEW:

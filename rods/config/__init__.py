@@ -154,10 +154,8 @@ class Config(Section):
                 keys = " and ".join(f"pool.{name}_observations" for name in hasty)
                 raise ValueError(
                     "rollouts.rollouts_per_task = 1 counts rollouts, not groups, in retirement, "
-                    "which would judge a "
-                    f"variant before its window is full: set {keys} to zones.window "
-                    f"({self.zones.window}), or switch "
-                    "the layer off"
+                    f"which would judge a variant before its window is full: set {keys} to "
+                    f"zones.window ({self.zones.window}), or switch the layer off"
                 )
         if (
             self.selection.order == "advantage"

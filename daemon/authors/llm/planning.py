@@ -390,8 +390,7 @@ def _links(assignment: Assignment[Task], wanted: Pattern) -> str:
         return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
     fed = {
         f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn "
-        f"{producer[0] + 1}"
-        f"{_found(wanted.pairs.get((producer, consumer), ()))}"
+        f"{producer[0] + 1}{_found(wanted.pairs.get((producer, consumer), ()))}"
         for producer, consumer, _ in assignment.profile.edges
     }
     return f"\nWhat a call returns must be of use as an argument later: {'; '.join(sorted(fed))}."
