@@ -28,8 +28,7 @@ Listed = Annotated[
     ),
 ]
 Cost = Annotated[
-    bool,
-    Parameter(negative="", help="Show what variants cost in calls of language models, by stage."),
+    bool, Parameter(help="Show what variants cost in calls of language models, by stage.")
 ]
 
 
