@@ -207,7 +207,7 @@ def _variants(follower: Follower) -> tuple[Values, Values]:
     injected it (`NONE` while it waits)."""
     table = follower.variants
     decisions = follower.decisions
-    latest = follower.newest_variant.rows[table["task"]] == np.arange(len(table))
+    latest = table.newest[table["task"]] == np.arange(len(table))
     rows = np.flatnonzero(latest & (table["type"] >= 0))
     injected = np.full(len(follower.ids), NONE, np.int32)
     inside = decisions["kind"] == DECISIONS.index("injected")
@@ -220,7 +220,7 @@ def _examples(follower: Follower) -> list[str]:
     rows, injected = _variants(follower)
     table = follower.variants
     inside = rows[injected != NONE]
-    latest = dict(zip(table["type"][inside].tolist(), table["task"][inside].tolist(), strict=True))
+    latest = dict(table.taken(inside, "type", "task"))
     return [follower.ids[task] for _, task in sorted(latest.items())]
 
 

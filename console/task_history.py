@@ -60,7 +60,7 @@ def task_list(follower: Follower) -> list[dict[str, Any]]:
     with follower.whole():
         state = follower.state
         table = follower.variants
-        rows = follower.newest_variant.rows
+        rows = table.newest
         types = {task.id: task.type for task in follower.run.tasks}
         for number in dict.fromkeys(table["task"][table["type"] != UNKNOWN].tolist()):
             types[follower.ids[number]] = TASK_TYPES[table["type"][rows[number]]]
@@ -86,9 +86,7 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
         groups = list(follower.records(OBSERVATIONS, follower.rolled_out(number)))
         table = follower.variants
         rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
-        variants = table["task"][
-            rows[follower.newest_variant.rows[table["task"][rows]] == rows]
-        ].tolist()
+        variants = table["task"][rows[table.newest[table["task"][rows]] == rows]].tolist()
         return TaskHistory(
             task,
             # of a variant that was refused for it, nothing is known

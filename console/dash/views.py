@@ -176,11 +176,10 @@ def logs(follower: Follower, query: Query) -> dict[str, Any]:
 
 def _dots(follower: Follower, rows: Any) -> list[list[Any]]:
     """Task, mean, variance, zone, whether a variant, and step, of rows of groups."""
-    table = follower.groups
-    columns = [table[name][rows].tolist() for name in ("task", "mean", "variance", "zone", "step")]
+    dots = follower.groups.taken(rows, "task", "mean", "variance", "zone", "step")
     return [  # NaN becomes null
         [follower.ids[task], mean, variance, ZONES[zone], task >= follower.originals, step]
-        for task, mean, variance, zone, step in zip(*columns, strict=True)
+        for task, mean, variance, zone, step in dots
     ]
 
 
@@ -225,7 +224,7 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
         rows = []
         for row in page.tolist():
             number = int(table["task"][row])
-            group = follower.newest_group.rows[number]
+            group = follower.groups.newest[number]
             events = _life(follower, number)
             if (refused := follower.refused.get(int(table["seq"][row]))) is not None:
                 events.append({"step": refused.step, "event": "refused", "rule": refused.rule})
@@ -247,7 +246,7 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
 def _states(follower: Follower) -> NDArray[Any]:
     """What became of each variant last."""
     task = follower.variants["task"]
-    kinds = np.append(follower.decisions["kind"], -1)[follower.newest_decision.rows[task]]
+    kinds = np.append(follower.decisions["kind"], -1)[follower.decisions.newest[task]]
     refused = np.isin(follower.variants["seq"], list(follower.refused))
     return STATES[np.where((kinds < 0) & refused, len(STATES) - 1, kinds + 1)]
 
@@ -262,11 +261,9 @@ def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
     """What pool.jsonl says of a task, in order."""
     table = follower.decisions
     rows = np.flatnonzero(table["task"] == number)
-    columns = (table[name][rows].tolist() for name in ("step", "kind", "rule"))
-    decisions = zip(*columns, strict=True)
     return [
         {"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]}
-        for step, kind, rule in decisions
+        for step, kind, rule in table.taken(rows, "step", "kind", "rule")
     ]
 
 
