@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Protocol, Self
 
+from rods.buffers.run.creation import models_write
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.usage import UsageLog
@@ -24,12 +25,10 @@ from rods.daemon.authors.procedural import IN_FLIGHT, by_rules
 from rods.daemon.compute import compute_of
 from rods.daemon.pipeline import TasksWithCalls
 from rods.environments.base import Environment
-from rods.errors import UserError
 from rods.extension import Door
 from rods.gates.similarity import SimilarityIndex
 from rods.llm import Budget, Client
 from rods.logs import log
-from rods.rules.curriculum import writes
 from rods.tasks import AnyTask, OpenTask
 
 KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
@@ -88,14 +87,7 @@ class Writers:
         self.run = run
         self._threads = threads
         self.config = run.config
-        self.by_model = run.config.pipeline.author == "llm" and writes(run.config)
-        if self.by_model and not run.config.operation.endpoints:
-            what = 'pipeline.author is "llm", and no endpoint is configured'
-            remedy = (
-                "name one under [[operation.endpoints]] in the file after --config "
-                "(docs/endpoints.md)"
-            )
-            raise UserError(what, where=run.path, remedy=remedy)
+        self.by_model = models_write(run.config)
         asks = any(work.asks(run.config) for work in DAEMON_WORK.providers().values())
         # there is somebody to ask
         self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)

@@ -127,12 +127,14 @@ def create_run(
     return Run(path, config, manifest, list(tasks), environments)
 
 
-def open_or_create(path: Path, config_file: Path | None) -> Run:
+def open_or_create(path: Path | str, config_file: Path | str | None) -> Run:
     """The run in `path`, created with the tasks that `config_file` names where there is none,
     joined where another process was faster. Raises UserError, and RefusedError where a run of
     another identity is there."""
+    path = Path(path)
     if config_file is None:
         return Run.open(path)
+    config_file = Path(config_file)
     config = read_config(config_file)
     if runfolder.exists(path):
         return Run.open(path, config)
@@ -149,13 +151,7 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
             f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two"
         )
     _check_sizes(config, tasks)
-    if config.pipeline.author == "llm" and writes(config) and not config.operation.endpoints:
-        what = 'pipeline.author is "llm", and no model is named that could write'
-        remedy = (
-            "give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "
-            '"procedural"'
-        )
-        raise UserError(what, where="operation.endpoints", remedy=remedy)
+    models_write(config)
     for wanted in RUN_ENVIRONMENTS.providers().values():
         wanted(config, environments)
     calling = [stage.reward for stage in config.curriculum.stages if stage.reward in COMPARES_CALLS]
@@ -189,6 +185,20 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
             remedy = "`rods data check FILE` lists every fault"
             raise UserError(what, where="tasks", remedy=remedy)
     return _warnings(config, tasks, environments)
+
+
+def models_write(config: Config) -> bool:
+    """Whether language models write the variants of a run with this configuration. Raises UserError
+    where that is so, and this start names none."""
+    wanted = config.pipeline.author == "llm" and writes(config)
+    if wanted and not config.operation.endpoints:
+        what = 'pipeline.author is "llm", and no endpoint is configured'
+        remedy = (
+            "name one under [[operation.endpoints]] in the file after --config, with model and "
+            'urls (docs/endpoints.md); a new run may have author = "procedural"'
+        )
+        raise UserError(what, where="operation.endpoints", remedy=remedy)
+    return wanted
 
 
 def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:

@@ -19,7 +19,7 @@ draws and gathers what they earned (docs/trainers.md). Nothing here needs torch.
 """
 
 import atexit
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -229,6 +229,19 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             self.reporters.log_run(self.log)
         return recorded
 
+    def observe_rewards(
+        self,
+        step: int,
+        earned: Mapping[int, Sequence[float]],
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> bool:
+        """The same by place: the rewards of its rollouts (`DrawnTask.group`). What has none got
+        lost."""
+        drawn = self._tasks(step)
+        present = [one for one in drawn if earned.get(one.place)] or drawn[:1]
+        groups = [one.group(earned.get(one.place, ()), reward_range) for one in present]
+        return self.observe(step, groups)
+
     def gauges(self) -> dict[str, float]:
         """How the run stands behind its last step, for a logger of the trainer's own: tasks by
         zone, the pool, what is staged, labels (docs/watching.md). `operation.report_to` reports
@@ -334,6 +347,6 @@ def open_stream(
     """The run in `folder`, made from the file `config` where there is none, as a stream of tasks
     with this process as its trainer. `from_step`: the step of the checkpoint that the trainer has
     restored, where later ones are on record. Raises UserError, and RefusedError as `TaskStream`."""
-    run = open_or_create(Path(folder), None if config is None else Path(config))
+    run = open_or_create(folder, config)
     logs.offer("trainer", run.config.operation.log_level)
     return TaskStream(run, from_step)
