@@ -223,12 +223,11 @@ def merge_records(
     first record has fixed."""
     config = admission.run.config
     candidates = staging.candidates(at["expanded_seq"], by_pick=config.sync == "lockstep")
-    outcome = derive(config, pool, tracker, candidates, admission, **at)
-    fields = outcome.closing
+    decided, fields = derive(config, pool, tracker, candidates, admission, **at)
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     common: Record = {"attempt": attempt}
-    decisions = (record(**(common | decision)) for decision in outcome.decisions)
+    decisions = (record(**(common | decision)) for decision in decided)
     return [*decisions, record("epoch", **common, **fields)]
 
 
