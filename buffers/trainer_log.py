@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from rods.buffers.checkpoints import check_trainers
 from rods.buffers.folds.observations import digest
 from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.merging.merger import Epoch, Merger
@@ -27,7 +28,8 @@ TRACKER_SHARE = 0.005  # of the time may go into them
 
 class TrainerLog(AbstractContextManager["TrainerLog"]):
     """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start`
-    begins an attempt. Raises RefusedError when another process owns the observations."""
+    begins an attempt. Raises RefusedError when another process owns the observations, or when a
+    log that the trainer writes has lost its end."""
 
     def __init__(self, run: Run, process: str = PROCESS) -> None:
         run.check_environments()
@@ -41,6 +43,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             with quarantine():
                 self.state = RunState(run, strict=True, every_step=False, keep=True)
                 self.state.poll()
+            check_trainers(run, self.state)
         except BaseException:
             self._log.close()
             raise

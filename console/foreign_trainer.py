@@ -20,7 +20,6 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.checkpoints import check_trainers
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
@@ -88,7 +87,6 @@ def observe(
     run = Run.open(Path(folder))
     check_by_records(run)
     with TrainerLog(run, "observe") as log:
-        check_trainers(run, log.state)
         log.start(from_step)
         yield from record_steps(log, records, source)
         log.flush()

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from rods import logs
-from rods.buffers.checkpoints import check_trainers
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
@@ -96,7 +95,6 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             )
         self.log = TrainerLog(run)
         try:
-            check_trainers(run, self.log.state)
             self._begin_attempt(from_step)
             # step, drawn and not closed → its tasks, in order of steps
             self._sizes: dict[int, int] = {}
