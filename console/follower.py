@@ -239,7 +239,6 @@ class Follower(Progress):
     def _read_on(self) -> None:
         """Takes what is new in the logs that `Progress` does not hand on."""
         self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
-        self._append_update()
         _, pool, expanded = (tail.seq for tail in self.state.tails())
         if pool != self._pool.seq:
             self._decide(self._pool.records())
@@ -255,7 +254,6 @@ class Follower(Progress):
                 self.spent.setdefault(key, Spent()).add(call)
 
     def see(self, step: ClosedStep) -> None:
-        self._append_update()
         with believed(step.records):
             self._append(step)
 
@@ -265,8 +263,8 @@ class Follower(Progress):
         elif record["kind"] in ("picked", "finished"):
             self.picks.append(record["seq"], self.number(record["task"]))
 
-    def _append_update(self) -> None:
-        """Takes the latest update that was read, if it is a new one."""
+    def take_update(self) -> None:
+        super().take_update()
         update = self.state.update
         if update is not None and update["seq"] > self.updates.last("seq"):
             values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))

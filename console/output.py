@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 
 import orjson
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, UInt16
+from cyclopts.types import NonNegativeInt
 
 from rods.buffers.run import runfolder
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError, say
@@ -23,7 +23,6 @@ ConfigFile = Annotated[
 Steps = Annotated[
     int | None, Parameter(help="The rollout batch after which the run ends (training.steps).")
 ]
-Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 RandomSeed = Annotated[NonNegativeInt, Parameter(help="What is drawn, is drawn from this.")]
 FoldersOfRuns = Annotated[
     list[Path] | None,

@@ -288,7 +288,7 @@ class Progress:
         for step in state.steps():
             latest.append(step)
             self.versions.add(step, state.interface_inputs())
-            self._take_update()
+            self.take_update()
             self.see(step)
         if state.rewound:
             self.recent.clear()
@@ -301,7 +301,7 @@ class Progress:
                 self.recent.append(
                     (known_mean(means), label_counts(step.records), dynamics(step.records))
                 )
-        self._take_update()
+        self.take_update()
         if latest or state.merged or state.rewound:
             self.zones = state.zones()
             self.by_type = state.zones_by_type()
@@ -401,7 +401,7 @@ class Progress:
             **{key: beat[key] for key in ("endpoints", "budget", "trying") if key in beat},
         }
 
-    def _take_update(self) -> None:
+    def take_update(self) -> None:
         """Takes the latest update that was read."""
         if update := self.state.update:
             self.last_updates[update["step"]] = Update.from_json(update)

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -80,10 +79,14 @@ class Registry:
         return VIEWS[view](self.follower(name), query)
 
 
+def embedded(value: Any) -> str:
+    """JSON as it may stand in the page, where nothing may close its tag."""
+    return json_bytes(value).decode().replace("<", "\\u003c")
+
+
 def import_map(addresses: Mapping[str, str]) -> str:
-    """The import map by which the modules find each other; where it stands in the page nothing may
-    close its tag."""
-    return orjson.dumps({"imports": dict(addresses)}).decode().replace("<", "\\u003c")
+    """The import map by which the modules find each other."""
+    return embedded({"imports": addresses})
 
 
 def hashed(script: str) -> str:

@@ -11,10 +11,10 @@ from zipfile import ZipFile
 import uvicorn
 from cyclopts import Parameter
 
-from rods.commands import Json
+from rods.commands import Json, Port
 from rods.console.dash.page_file import export_page
 from rods.console.dash.server import Registry, application, local
-from rods.console.output import FoldersOfRuns, Port, print_result
+from rods.console.output import FoldersOfRuns, print_result
 from rods.files import explained
 
 # The recorded run: that of `make demo`, but with daemon/stand_ins as author, so that calls of

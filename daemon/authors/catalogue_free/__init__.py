@@ -170,16 +170,12 @@ def _known(
     if parts & NAMING:
         about += [_parts(tool.name), _parts(tool.group)]
     for number, wanted in enumerate(about):
-        near = [
-            leaf
-            for place, leaf, key in offered
-            if wanted & place and (key or number < 2) and checker.fits(leaf)
-        ]
-        near = [leaf for leaf in near if not isinstance(leaf, str) or leaf not in own]
+        near = (leaf for place, leaf, key in offered if wanted & place and (key or number < 2))
         values = [
             leaf
-            for leaf in near
-            if not isinstance(leaf, str) or 0 < len(leaf.split()) <= WORDS_OF_A_NAME
+            for leaf in filter(checker.fits, near)
+            if not isinstance(leaf, str)
+            or (leaf not in own and 0 < len(leaf.split()) <= WORDS_OF_A_NAME)
         ]
         if values:
             return [value for index, value in enumerate(values) if value not in values[:index]]
