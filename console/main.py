@@ -34,7 +34,7 @@ def verbs() -> dict[str, Sequence[str]]:
     named: dict[str, Sequence[str]] = dict(OWN["verbs"])
     for entries in having("verbs").values():
         named |= entries
-    for more in VERBS.providers().values():
+    for more in VERBS:
         named |= more
     return named
 

@@ -76,7 +76,7 @@ DAEMON_WORK: Door[WorkBeside] = Door("daemon_work")  # (000)
 def kinds_of() -> tuple[TaskKind[Any], ...]:
     """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth
     calls, and what features bring. Of those that match a task the first one has it."""
-    return (TasksWithCalls(), *(kind() for kind in KINDS.providers().values()))
+    return (TasksWithCalls(), *(kind() for kind in KINDS))
 
 
 class Writers:
@@ -88,7 +88,7 @@ class Writers:
         self._threads = threads
         self.config = run.config
         self.by_model = models_write(run.config)
-        asks = any(work.asks(run.config) for work in DAEMON_WORK.providers().values())
+        asks = any(work.asks(run.config) for work in DAEMON_WORK)
         # there is somebody to ask
         self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)
         self._open = AsyncExitStack()

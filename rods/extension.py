@@ -8,7 +8,7 @@ names no feature, and features do not know each other. A module `extension` impo
 it is loaded, and what belongs to a process (daemon, trainer, console) inside its functions."""
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -42,6 +42,10 @@ class Door(Generic[T]):
         """What features provide here, by the feature's name, in their order."""
         provided = {feature: provides.get(self.name) for feature, provides in features().items()}
         return {feature: cast(T, value) for feature, value in provided.items() if value is not None}
+
+    def __iter__(self) -> Iterator[T]:
+        """What features provide here, in their order."""
+        return iter(self.providers().values())
 
 
 @cache

@@ -38,7 +38,7 @@ def added_fields(record: Mapping[str, Json]) -> dict[str, Json]:
     """The fields of a rollout's record that features add. Raises ValueError naming the one at
     fault."""
     fields = {}
-    for checks in ROLLOUT_FIELDS.providers().values():
+    for checks in ROLLOUT_FIELDS:
         for name, check in checks.items():
             if value := record.get(name):
                 check(value)

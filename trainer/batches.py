@@ -33,7 +33,7 @@ def groups(
         if isinstance(episode, Rollout):
             return episode
         added = dict[str, Json]()
-        for fields in EPISODE_FIELDS.providers().values():
+        for fields in EPISODE_FIELDS:
             added |= fields(episode, config, batch.stage)
         return rollout_record(episode, task, batch.rules.reward, players, added)
 

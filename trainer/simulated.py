@@ -55,7 +55,7 @@ DIFFICULTIES: Door[Callable[[AnyTask], float | None]] = Door("difficulties")
 def difficulty(task: AnyTask) -> float:
     """The difficulty of `task`: what a feature says of its own, else keyed by its id; a variant
     takes its root's key and a little noise."""
-    for difficulty_of in DIFFICULTIES.providers().values():
+    for difficulty_of in DIFFICULTIES:
         if (own := difficulty_of(task)) is not None:
             return own
     root = str(task.provenance.get("root", task.id))

@@ -314,7 +314,7 @@ class Rederivation:
                     )
                     break
         expected = closing_fields(self._folds, step.records)
-        for name in chain.from_iterable(STEP_FIELDS.providers().values()):
+        for name in chain.from_iterable(STEP_FIELDS):
             if step.record.get(name) != expected.get(name):
                 logged, derived = (
                     orjson.dumps(raw).decode()

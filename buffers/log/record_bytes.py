@@ -35,12 +35,12 @@ EPOCH_FIELDS: Door[Mapping[str, Shape | str]] = Door("epoch_fields")
 
 KINDS = tomllib.loads(Path(__file__).with_name("records.toml").read_text(encoding="utf-8"))
 KEYS: dict[str, tuple[str, ...]] = {kind: tuple(form["key"]) for kind, form in KINDS.items()}
-KEYS |= {kind: key for keys in RECORD_KEYS.providers().values() for kind, key in keys.items()}
+KEYS |= {kind: key for keys in RECORD_KEYS for kind, key in keys.items()}
 SHAPES: dict[str, Any] = {kind: form["fields"] for kind, form in KINDS.items()}
-for _shapes in RECORD_SHAPES.providers().values():
+for _shapes in RECORD_SHAPES:
     SHAPES |= _shapes
 for _kind, _fields in (("step", STEP_FIELDS), ("epoch", EPOCH_FIELDS)):
-    for _added in _fields.providers().values():
+    for _added in _fields:
         SHAPES[_kind] |= {f"{name}?": shape for name, shape in _added.items()}
 GROUP = ("attempt", "step", "index", "stage", "task", "role", "interface")
 FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}

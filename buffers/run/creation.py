@@ -81,9 +81,7 @@ def create_run(
     lines = task_lines(tasks)
     trained = sum(task.split == "train" for task in tasks)
     needed = (
-        environment
-        for wanted in RUN_ENVIRONMENTS.providers().values()
-        for environment in wanted(config, environments)
+        environment for wanted in RUN_ENVIRONMENTS for environment in wanted(config, environments)
     )
     references = {task.environment for task in tasks} | {
         reference(environment) for environment in needed
@@ -152,7 +150,7 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
         )
     _check_sizes(config, tasks)
     models_write(config)
-    for wanted in RUN_ENVIRONMENTS.providers().values():
+    for wanted in RUN_ENVIRONMENTS:
         wanted(config, environments)
     calling = [stage.reward for stage in config.curriculum.stages if stage.reward in COMPARES_CALLS]
     for task in tasks:

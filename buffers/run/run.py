@@ -64,7 +64,7 @@ PLAYING: Door[Callable[["Run", str, Heartbeat | None], AbstractContextManager[No
 
 def guarded_by(config: Config) -> list[AnyTask]:
     """What all features want guarded in a run with this configuration."""
-    return [task for tasks in GUARDED.providers().values() for task in tasks(config)]
+    return [task for tasks in GUARDED for task in tasks(config)]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Run:
         """While this is open, `process` can play episodes whoever takes part in them; how things
         stand is noted in `heartbeat`. Raises UserError where somebody who plays cannot be asked."""
         with ExitStack() as stack:
-            for opened in PLAYING.providers().values():
+            for opened in PLAYING:
                 stack.enter_context(opened(self, process, heartbeat))
             yield
 

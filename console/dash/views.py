@@ -316,7 +316,7 @@ def compare(follower: Follower, query: Query) -> dict[str, Any]:
     return {
         "name": follower.path.name,
         "heldout": scored(follower.path),
-        "tables": [table for of in TABLES.providers().values() for table in of(follower.path)],
+        "tables": [table for of in TABLES for table in of(follower.path)],
     }
 
 

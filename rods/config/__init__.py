@@ -169,13 +169,13 @@ class Config(Section):
                 "or name an"
                 " advantage_hook"
             )
-        computes = ("threads", *(name for names in COMPUTES.providers().values() for name in names))
+        computes = ("threads", *(name for names in COMPUTES for name in names))
         if (compute := self.operation.compute) not in computes:
             raise ValueError(
                 f"operation.compute = {compute!r} is nothing that is installed: use "
                 f"{', '.join(computes)}"
             )
-        for check in CONFIG_CHECKS.providers().values():
+        for check in CONFIG_CHECKS:
             check(self)
         if self.rollouts.refill and (
             training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks
@@ -192,7 +192,7 @@ class Config(Section):
     def pool_slots(self) -> int:
         """How many slots of a batch have tasks of the pool, its first ones; the others are
         drawn."""
-        drawn = sum(tasks.slots(self) for tasks in DRAWN_SLOTS.providers().values())
+        drawn = sum(tasks.slots(self) for tasks in DRAWN_SLOTS)
         return self.training.batch_tasks - drawn
 
     def identity(self) -> dict[str, Any]:

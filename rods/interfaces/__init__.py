@@ -97,7 +97,7 @@ NO_INPUTS: Inputs = {}
 
 def follows_records(stage: Stage) -> bool:
     """Whether what a stage shows follows from the run's records."""
-    return any(layer.follows(stage) for layer in INTERFACES.providers().values())
+    return any(layer.follows(stage) for layer in INTERFACES)
 
 
 def next_inputs(
