@@ -29,6 +29,7 @@ from rods.daemon.authors.base import (
     FormedTask,
     Places,
     Rejection,
+    StagedAssignment,
     StagedAuthor,
     StageName,
     T,
@@ -66,7 +67,7 @@ class TasksWithCalls(TaskKind[Task]):
     def check(
         self,
         environment: Environment,
-        assignment: Assignment[Task],
+        assignment: StagedAssignment,
         task: Task,
         gates: Gates,
         held_out: SimilarityIndex,
@@ -143,7 +144,7 @@ class Pipeline:
         return outcome
 
     async def attempt(
-        self, assignment: Assignment[Task], asking: Asking, environment: Environment
+        self, assignment: StagedAssignment, asking: Asking, environment: Environment
     ) -> Attempted[Task]:
         """One attempt, in a worker of a daemon's `places`, as the daemon would make it; it asks for
         no admission."""
@@ -319,7 +320,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
         return self._finished(abridged(candidate.task), planned, {"judge": candidate.reason})
 
-    async def _draft(self, assignment: Assignment[Task]) -> Draft:
+    async def _draft(self, assignment: StagedAssignment) -> Draft:
         """Stages I and II: up to `planner_retries` rounds of planning and executing.
 
         A failure that may lie in the state goes to the error critic, once for each function: where
@@ -375,7 +376,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
 
     async def _accepted(
         self,
-        assignment: Assignment[Task],
+        assignment: StagedAssignment,
         draft: Draft,
         texts: tuple[str, ...],
         type: TaskType,
@@ -397,7 +398,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 texts = await self._in_stage("rewrite", reworded, draft)
 
     async def _judged(
-        self, assignment: Assignment[Task], draft: Draft, texts: tuple[str, ...], type: TaskType
+        self, assignment: StagedAssignment, draft: Draft, texts: tuple[str, ...], type: TaskType
     ) -> FormedTask:
         """The draft as a task of `type`, past the gates that hold for it, with the judge's
         reason."""

@@ -21,7 +21,7 @@ from rods.canonical import canonical
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
@@ -29,7 +29,6 @@ from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import contents
 from rods.environments.base import Tool
-from rods.tasks import Task
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
@@ -237,7 +236,7 @@ class ValueChooser:
 
 
 async def execute(
-    context: Context, assignment: Assignment[Task], plan: Plan, state: Mapping[str, Any]
+    context: Context, assignment: StagedAssignment, plan: Plan, state: Mapping[str, Any]
 ) -> Draft:
     """The draft of a plan, its values the model's, of which the form of the seed's type can be
     made. Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for
@@ -255,7 +254,7 @@ async def execute(
 
 def _bound(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     plan: Plan,
     state: Mapping[str, Any],
     answers: Answers,
@@ -322,7 +321,7 @@ def _question(
 
 async def _asked(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     blanks: Sequence[UnboundArgument],
     fields: Mapping[str, str],
 ) -> dict[Key, Any]:

@@ -23,7 +23,7 @@ from rods.asking import AnswerForm, Unreadable
 from rods.composing import task_types
 from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Assignment, Texts
+from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
@@ -52,7 +52,7 @@ class PartialTask:
     `shown`: the tools that the task shows."""
 
     context: Context
-    assignment: Assignment[Task]
+    assignment: StagedAssignment
     draft: Draft
     type: TaskType
     script: Texts
@@ -175,7 +175,7 @@ class PartialTask:
 
 
 async def form(
-    context: Context, assignment: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+    context: Context, assignment: StagedAssignment, draft: Draft, texts: Texts, type: TaskType
 ) -> Task:
     """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken
     away, and `query_verify_failed` where the turn can be served all the same."""
@@ -189,7 +189,7 @@ async def form(
     return await context.compute(partial.task) if blanks else task
 
 
-async def check_form(context: Context, assignment: Assignment[Task], draft: Draft) -> None:
+async def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> None:
     """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
     made, before anybody words it: what will be said is taken to be what must be said."""
     type = assignment.profile.type

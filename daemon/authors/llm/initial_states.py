@@ -16,20 +16,19 @@ from rods.asking import AnswerForm, Unreadable
 from rods.calls import Call
 from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import PatchRefusal, Path, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
-from rods.tasks import Task
 
 NO_PLAN = "(none yet: the functions for it could not be found)"
 
 
 async def initial_state(
-    context: Context, assignment: Assignment[Task], plan: Plan
+    context: Context, assignment: StagedAssignment, plan: Plan
 ) -> dict[str, Any]:
     """A legal initial state, with the patches so far that fit it. Raises ComposeError of
     fresh_state, and `param_gen_failed` where the model brings no world but the seed's and
@@ -53,7 +52,7 @@ def mended(context: Context, state: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan) -> dict[str, Any]:
+async def _rewritten(context: Context, assignment: StagedAssignment, plan: Plan) -> dict[str, Any]:
     """The seed's state with other contents; as it is where the model brings nothing that fits and
     that is allowed."""
     old = dict(assignment.seed.state or {})
@@ -88,7 +87,7 @@ async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan)
 
 async def patch(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     plan: Plan | None,
     state: Mapping[str, Any],
     error: ComposeError,

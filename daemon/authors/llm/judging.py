@@ -10,7 +10,7 @@ from typing import Any
 
 from rods.asking import AnswerForm, Schema, Unreadable
 from rods.composing.records import BoundCall, Draft
-from rods.daemon.authors.base import Assignment, Judgement, with_calls
+from rods.daemon.authors.base import Judgement, StagedAssignment, with_calls
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Results
@@ -25,7 +25,7 @@ VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 
 async def judge(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     draft: Draft,
     task: Task,
     results: Results | None = None,

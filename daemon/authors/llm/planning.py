@@ -20,7 +20,7 @@ from rods.asking import AnswerForm, Unreadable, obj
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
@@ -28,7 +28,6 @@ from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
-from rods.tasks import Task
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
@@ -69,7 +68,7 @@ def _tools(catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _repeats(
-    catalogue: Catalogue, assignment: Assignment[Task], turns: Sequence[Sequence[str]]
+    catalogue: Catalogue, assignment: StagedAssignment, turns: Sequence[Sequence[str]]
 ) -> str:
     """That functions call exactly the seed's tools; empty when they do not."""
     own = Counter(call.name for calls in assignment.seed.calls for call in calls)
@@ -77,7 +76,7 @@ def _repeats(
     return "these are exactly the tools that the existing conversation calls" if same else ""
 
 
-async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
+async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     """A plan of the pattern's functions. Raises ComposeError: `no_prompts` without a query
     template, `no_pattern`, `plan_unreadable`, `func_sample_failed` for functions that are not to be
     had, `decompose_failed` for one whose calls do not fit its place, `duplicate_func` for one that
@@ -182,7 +181,7 @@ async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
     return await context.ask(assignment, "planner", fields, answers, read, sections=sections)
 
 
-def pattern(prober: Prober, assignment: Assignment[Task], rng: random.Random) -> Pattern:
+def pattern(prober: Prober, assignment: StagedAssignment, rng: random.Random) -> Pattern:
     """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some
     place."""
     catalogue = prober.catalogue
@@ -196,7 +195,7 @@ def pattern(prober: Prober, assignment: Assignment[Task], rng: random.Random) ->
 
 
 def _from_recipes(
-    prober: Prober, own: Mapping[str, Recipe], assignment: Assignment[Task], rng: random.Random
+    prober: Prober, own: Mapping[str, Recipe], assignment: StagedAssignment, rng: random.Random
 ) -> Pattern:
     catalogue = prober.catalogue
     environment = prober.environment
@@ -276,7 +275,7 @@ def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tu
 
 def _check(
     catalogue: Catalogue,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     wanted: Pattern,
     chosen: Sequence[Sequence[str]],
 ) -> None:
@@ -351,7 +350,7 @@ def _decomposed(
 
 
 def _offered(
-    catalogue: Catalogue, assignment: Assignment[Task], options: Options, name: str, turn: str
+    catalogue: Catalogue, assignment: StagedAssignment, options: Options, name: str, turn: str
 ) -> Recipe:
     recipe = catalogue.recipes.get(name)
     where = f"{turn}: {name!r}"
@@ -376,7 +375,7 @@ def _places(wanted: Pattern) -> str:
     return "\n".join(f"turn {number}: {places}" for number, places in enumerate(lines, 1))
 
 
-def _links(assignment: Assignment[Task], wanted: Pattern) -> str:
+def _links(assignment: StagedAssignment, wanted: Pattern) -> str:
     """What must be kept of the root's flows: which turns use what others return, or which places,
     where the functions do not bring it."""
     if not assignment.profile.edges:

@@ -14,10 +14,9 @@ from rods.asking import AnswerForm, Question, Questioner, Unanswered
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
-from rods.daemon.authors.base import Assignment, T, in_thread
+from rods.daemon.authors.base import StagedAssignment, T, in_thread
 from rods.environments.base import Environment
 from rods.faults import ErrorType
-from rods.tasks import Task
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
 QUESTIONS: Mapping[str, tuple[str, ErrorType]] = tomllib.loads(
@@ -80,7 +79,7 @@ class Context:
 
     async def ask(
         self,
-        assignment: Assignment[Task],
+        assignment: StagedAssignment,
         template: str,
         fields: Mapping[str, str],
         form: AnswerForm,

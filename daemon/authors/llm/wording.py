@@ -18,7 +18,7 @@ from rods.asking import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Assignment, Texts
+from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tool, reference
@@ -35,7 +35,7 @@ VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
 GENERAL = "query_class_any"  # the query template of API classes that have none of their own
 
 
-async def queries(context: Context, assignment: Assignment[Task], draft: Draft) -> Texts:
+async def queries(context: Context, assignment: StagedAssignment, draft: Draft) -> Texts:
     """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts
     that never have the form or leave out a value, `query_verify_failed` for texts that do not say
     what the calls do, `query_verify_no_tag` for a verification that cannot be read."""
@@ -53,7 +53,7 @@ async def queries(context: Context, assignment: Assignment[Task], draft: Draft) 
 
 
 async def rewrite(
-    context: Context, assignment: Assignment[Task], draft: Draft, worded: Texts = ()
+    context: Context, assignment: StagedAssignment, draft: Draft, worded: Texts = ()
 ) -> Texts:
     """All turns at once; `worded` are the queries that they start from in the paper's form. Raises
     ComposeError: `query_verify_failed` for a text that never gets its values right,
@@ -85,7 +85,7 @@ async def rewrite(
 
 
 async def reword(
-    context: Context, assignment: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+    context: Context, assignment: StagedAssignment, draft: Draft, texts: Texts, defect: Defect
 ) -> Texts:
     """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite`
     does."""
@@ -119,7 +119,7 @@ async def reword(
 
 async def _aligned(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     draft: Draft,
     turns: Sequence[int],
     before: Sequence[str],
@@ -157,7 +157,7 @@ async def _aligned(
 
 async def _written(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     draft: Draft,
     turns: Sequence[int],
     before: Sequence[str],
