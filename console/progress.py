@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
@@ -26,7 +26,7 @@ from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config, Stage
 from rods.extension import Door
 from rods.interfaces import follows_records
-from rods.observations import Json, Update
+from rods.observations import Json, JsonObject, Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
@@ -66,7 +66,7 @@ class InterfaceVersion:
     version: str
     added: dict[str, str]
     removed: dict[str, str]
-    why: dict[str, Any] | None
+    why: JsonObject | None
 
     @property
     def reason(self) -> str:
@@ -84,7 +84,7 @@ class InterfaceVersions:
         self.entries: list[InterfaceVersion] = []
         self._there: list[dict[str, str]] = []  # the components of each version
         # what a step has changed for the next one, where it has
-        self._causes: dict[int, dict[str, Any]] = {}
+        self._causes: dict[int, JsonObject] = {}
 
     def add(self, step: ClosedStep, after: Mapping[str, object]) -> None:
         """Takes the next live step, and what interfaces are given after it
@@ -155,7 +155,7 @@ class ProgressSample:
             update.gradient_norm for update in progress.last_updates.values()
         )
         self.interface = versions.entries[-1] if versions.evolves and versions.entries else None
-        self.difficulty: dict[str, Any] | None = state.figures("status").get("difficulty")
+        self.difficulty: JsonObject | None = state.figures("status").get("difficulty")
         self.zones = progress.zones
         self.generated = sum(member.generation > 0 for member in state.active.values())
         self.originals = len(state.active) - self.generated
@@ -176,7 +176,7 @@ class ProgressSample:
         self.finished = finished
         self.seconds_per_step = progress.seconds_per_step()
 
-    def standing(self) -> dict[str, Any]:
+    def standing(self) -> JsonObject:
         """What `rods status --json` and the page say of it."""
         return {
             name: value
@@ -375,7 +375,7 @@ class Progress:
             f"attempt)"
         )
 
-    def process(self, name: str) -> dict[str, Any]:
+    def process(self, name: str) -> JsonObject:
         """What is known of `trainer` or `daemon`; `life` as rods.buffers.run.heartbeat judges it,
         or `no heartbeat` where there is none of a process that has written its log. Takes some
         seconds for a process of another machine, whose heartbeat is watched."""
@@ -429,7 +429,7 @@ def _counts(named: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in named.items())
 
 
-def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
+def _difficulty(next: int, last: JsonObject | None = None) -> str:
     """The line about drawn tasks: what the last step had, with the levels that its difficulty
     allowed, and what is next."""
     if last is None:

@@ -17,7 +17,7 @@ from rods.console.follower import DECISIONS, Follower
 from rods.daemon.stand_ins import NAME
 from rods.evaluation.heldout import scored
 from rods.evaluation.scoring import too_few
-from rods.observations import ROLES
+from rods.observations import ROLES, JsonObject
 from rods.rules.zones import zone_of
 
 NONE = -1  # in place of a step
@@ -37,7 +37,7 @@ class Landing(NamedTuple):
     moves: Values
 
 
-def report(follower: Follower) -> dict[str, Any]:
+def report(follower: Follower) -> JsonObject:
     """The whole report, as JSON can say it; text of tasks and models stays what it is. Raises
     CorruptLogError for a damaged log."""
     with follower.whole():
@@ -74,7 +74,7 @@ def _subtitle(follower: Follower) -> str:
     return " · ".join(parts)
 
 
-def figures(follower: Follower) -> dict[str, Any]:
+def figures(follower: Follower) -> JsonObject:
     """The figures that the sentences rest on."""
     totals = follower.totals
     landing = landed(follower)
@@ -103,7 +103,7 @@ def figures(follower: Follower) -> dict[str, Any]:
     }
 
 
-def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
+def findings(follower: Follower, numbers: JsonObject) -> list[str]:
     """What the run shows by its `figures`, one plain sentence each; nothing where there is no
     data."""
     lines = [heldout_sentence(numbers["heldout"])] if numbers["heldout"] else []
@@ -130,7 +130,7 @@ def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
     return lines or [WORDS["findings"]["none"]]
 
 
-def heldout_sentence(heldout: dict[str, Any]) -> str:
+def heldout_sentence(heldout: JsonObject) -> str:
     """Start, end and the paired difference with its interval, and whether that excludes zero. One
     task has none."""
     difference = heldout["difference"]["progress"]
@@ -154,7 +154,7 @@ def limits(follower: Follower, *, scored: bool) -> list[str]:
     ]
 
 
-def _bars(follower: Follower, first: Values) -> dict[str, Any]:
+def _bars(follower: Follower, first: Values) -> JsonObject:
     """How many variants have a mean in each twentieth from 0 to 1 at their first group."""
     counts, edges = np.histogram(first, np.linspace(0, 1, 21))
     zones = follower.run.config.zones

@@ -18,6 +18,7 @@ from rods.console.follower import UNKNOWN, Follower
 from rods.console.progress import progress_moments
 from rods.errors import UserError
 from rods.files import unpacked_lines
+from rods.observations import JsonObject
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
 from rods.turn_statistics import dynamics
@@ -38,14 +39,14 @@ class TaskHistory:
     `went` (rods.turn_statistics.Dynamics)."""
 
     task: AnyTask
-    environment: dict[str, Any]
+    environment: JsonObject
     ancestry: list[AnyTask]
     variants: list[str]
     windows: list[Window]
-    history: list[dict[str, Any]]
-    labels: list[dict[str, Any]]
+    history: list[JsonObject]
+    labels: list[JsonObject]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             **vars(self),
             "task": self.task.as_json(),
@@ -54,7 +55,7 @@ class TaskHistory:
         }
 
 
-def task_list(follower: Follower) -> list[dict[str, Any]]:
+def task_list(follower: Follower) -> list[JsonObject]:
     """Id, type, zone, generation and whether it is active, of every task of the run, the given ones
     first."""
     with follower.whole():
@@ -99,10 +100,10 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
         )
 
 
-def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
+def _labels(task: AnyTask, records: list[Record]) -> list[JsonObject]:
     """What became of each turn in the task's live groups, and how many had a call and how many
     replies they took, in order of steps."""
-    groups: list[dict[str, Any]] = []
+    groups: list[JsonObject] = []
     for record in records:
         group = group_of(record)
         turns: list[Counter[str]] = [Counter() for _ in task.texts]
@@ -127,7 +128,7 @@ def _ancestry(follower: Follower, task: AnyTask) -> list[AnyTask]:
     return line
 
 
-def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict[str, Any]]:
+def _history(follower: Follower, number: int, groups: list[Record]) -> list[JsonObject]:
     """Picks of the task and decisions about it, in order of steps. Decisions that a restart took
     back are left out."""
 
@@ -170,12 +171,12 @@ def _evidence_text(evidence: Any) -> str:
 
 
 MOST_EPISODES = 16  # of a task in a step
-Trace = dict[str, Any]
+Trace = JsonObject
 
 
 def kept_rollouts(
     follower: Follower, task_id: str, step: int | None = None
-) -> tuple[int, list[int], list[tuple[Trace, list[dict[str, Any]] | None]]]:
+) -> tuple[int, list[int], list[tuple[Trace, list[JsonObject] | None]]]:
     """The kept traces of a task in `step`, by default in the latest that has any (0: none has),
     each with the rollouts of its group on record, None where damage took them; and all steps that
     have some."""

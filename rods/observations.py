@@ -12,6 +12,7 @@ from rods.extension import Door
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
 Json = Any  # what JSON can hold
+JsonObject = dict[str, Json]
 Record = Mapping[str, Json]
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
 # `value` is a number that a trainer of one's own gives a whole rollout.

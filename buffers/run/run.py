@@ -35,6 +35,7 @@ from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.extension import Door
 from rods.files import TASKS, read_regular, sha256_of
+from rods.observations import JsonObject
 from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Run:
 
     path: Path
     config: Config
-    manifest: dict[str, Any]
+    manifest: JsonObject
     tasks: list[AnyTask] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
     environments: Environments = field(repr=False)
     times_extended: int = 0
@@ -128,7 +129,7 @@ class Run:
         """Replaces tracker.json."""
         replace(self.path / runfolder.TRACKER, orjson.dumps(content) + b"\n")
 
-    def heartbeat_of(self, process: str) -> dict[str, Any]:
+    def heartbeat_of(self, process: str) -> JsonObject:
         """What `process` has last said of itself; empty where it never has."""
         return read_heartbeat(self.path, process)
 
@@ -262,9 +263,9 @@ class Run:
             why = "the run was extended while this process started"
             raise RefusedError(why, where=self.path, remedy="start the same command again")
 
-    def environment_records(self) -> list[dict[str, Any]]:
+    def environment_records(self) -> list[JsonObject]:
         """What is on record of each environment: `name`, `hash`, `parameters`."""
-        parameters: dict[str, Any] = self.manifest.get("parameters", {})
+        parameters: JsonObject = self.manifest.get("parameters", {})
         return [
             {"name": name, "hash": version, "parameters": parameters.get(name, {})}
             for name, version in self.manifest["environments"].items()
@@ -331,7 +332,7 @@ def extended_records(path: Path) -> list[Record]:
         ) from error
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path) -> JsonObject:
     file = path / runfolder.MANIFEST
     try:
         manifest = orjson.loads(read_regular(file))

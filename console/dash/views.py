@@ -25,7 +25,7 @@ from rods.errors import UserError, plain
 from rods.evaluation.heldout import scored
 from rods.extension import Door
 from rods.faults import LABELS, Gate
-from rods.observations import Json
+from rods.observations import Json, JsonObject
 from rods.rules.zones import ZONES
 
 POINTS = 2_000  # of a curve
@@ -40,7 +40,7 @@ MOST_TEXT = 1 << 20  # characters of what a failed candidate had written that an
 Query = Mapping[str, str]
 
 
-def status(follower: Follower, query: Query) -> dict[str, Any]:
+def status(follower: Follower, query: Query) -> JsonObject:
     """What `rods status --json` says, with the run's state in a word and what the page draws beside
     it. While the history of a long run is being read, a reader of its own says where the run
     stands."""
@@ -73,7 +73,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
     }
 
 
-def steps(follower: Follower, query: Query) -> dict[str, Any]:
+def steps(follower: Follower, query: Query) -> JsonObject:
     """A row a live step behind the cursor `after` (observations.jsonl), thinned where there are
     more than `POINTS`; so updates and labels, some of which may have been told before. `merged`:
     how many epochs the reader knows."""
@@ -107,7 +107,7 @@ def _thinned(table: Columns, start: int, names: tuple[str, ...]) -> dict[str, li
     return {name: table[name][rows].tolist() for name in names}
 
 
-def boundary(follower: Follower, query: Query) -> dict[str, Any]:
+def boundary(follower: Follower, query: Query) -> JsonObject:
     """Each active task's latest group up to `step` (default: the last), and the pool as it was
     then."""
     with follower.whole():
@@ -125,7 +125,7 @@ def boundary(follower: Follower, query: Query) -> dict[str, Any]:
         }
 
 
-def task(follower: Follower, query: Query) -> dict[str, Any]:
+def task(follower: Follower, query: Query) -> JsonObject:
     """All on record about one task (`rods inspect`), its ancestry with its conversations, and
     its groups."""
     with follower.whole():
@@ -141,7 +141,7 @@ def task(follower: Follower, query: Query) -> dict[str, Any]:
         }
 
 
-def episodes(follower: Follower, query: Query) -> dict[str, Any]:
+def episodes(follower: Follower, query: Query) -> JsonObject:
     """The kept traces of a task with what is on record of their rollouts: those of `step`, by
     default of the latest that has any; and all steps that have."""
     at, steps, kept = kept_rollouts(
@@ -155,7 +155,7 @@ def episodes(follower: Follower, query: Query) -> dict[str, Any]:
     return {"step": at, "steps": steps, "episodes": rows}
 
 
-def models(follower: Follower, query: Query) -> dict[str, Any]:
+def models(follower: Follower, query: Query) -> JsonObject:
     """Calls of language models by process, endpoint and stage (usage.*.jsonl): how many, tokens,
     seconds; and what the daemon's heartbeat says of its endpoints and its budget."""
     with follower.whole():
@@ -165,11 +165,11 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
         ]
         accepted = len(follower.variants)
     beat = follower.process("daemon")
-    limits: dict[str, Any] = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
+    limits: JsonObject = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
     return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
 
-def logs(follower: Follower, query: Query) -> dict[str, Any]:
+def logs(follower: Follower, query: Query) -> JsonObject:
     """The latest events of both processes (logs/*.jsonl), among which the page chooses."""
     return {"events": Events(follower.path).poll()[-EVENTS:]}
 
@@ -207,7 +207,7 @@ def whole(query: Query, name: str, default: int) -> int:
     return int(value)
 
 
-def pool(follower: Follower, query: Query) -> dict[str, Any]:
+def pool(follower: Follower, query: Query) -> JsonObject:
     """A page of the variants, the latest first: where each came from and what became of it. `state`
     filters."""
     with follower.whole():
@@ -257,7 +257,7 @@ def _counted(states: NDArray[Any]) -> dict[str, int]:
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
+def _life(follower: Follower, number: int) -> list[JsonObject]:
     """What pool.jsonl says of a task, in order."""
     table = follower.decisions
     rows = np.flatnonzero(table["task"] == number)
@@ -267,7 +267,7 @@ def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
     ]
 
 
-def funnel(follower: Follower, query: Query) -> dict[str, Any]:
+def funnel(follower: Follower, query: Query) -> JsonObject:
     """From picked seeds to variants in the pool: how many are left after each stage, and what took
     the others, with the latest example of each way to fail."""
     with follower.whole() as now:
@@ -310,7 +310,7 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
 TABLES: Door[Callable[[Path], Iterable[Mapping[str, Json]]]] = Door("tables")
 
 
-def compare(follower: Follower, query: Query) -> dict[str, Any]:
+def compare(follower: Follower, query: Query) -> JsonObject:
     """The held-out scores of a run, where `rods trainer score` has made them, and the tables of
     features."""
     return {

@@ -29,6 +29,7 @@ from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import contents
 from rods.environments.base import Tool
+from rods.observations import JsonObject
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
@@ -61,7 +62,7 @@ class UnboundArgument:
         turn, place, slot = self.key
         return f"{turn + 1}.{place + 1}.{slot}"
 
-    def as_schema(self) -> dict[str, Any]:
+    def as_schema(self) -> JsonObject:
         """JSON Schema of an answer."""
         if self.closed:
             return {"enum": list(self.options)}
@@ -83,9 +84,7 @@ class UnboundArgument:
 
     def line(self) -> str:
         """The blank as a prompt lists it."""
-        may: dict[str, Any] = (
-            {"one of": list(self.options)} if self.closed else {"any": self.schema}
-        )
+        may: JsonObject = {"one of": list(self.options)} if self.closed else {"any": self.schema}
         if not self.closed:
             # in words, the schema would refuse them
             whole = self.schema.get("type") in ("array", "object")
@@ -328,7 +327,7 @@ async def _asked(
     optional = frozenset(blank.id for blank in blanks if blank.optional)
     form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
 
-    def read(answer: dict[str, Any]) -> dict[Key, Any]:
+    def read(answer: JsonObject) -> dict[Key, Any]:
         values = answer["values"]
         return {
             blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT
@@ -396,7 +395,7 @@ def _is_closed(
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
-def _limited(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _limited(schema: Mapping[str, Any]) -> JsonObject:
     """The schema with a bound on invented texts."""
     limited = {
         name: value for name, value in schema.items() if name not in ("description", "default")

@@ -25,6 +25,7 @@ from rods.environments.base import Environment, Tool, reference
 from rods.faults import Defect
 from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents
+from rods.observations import JsonObject
 from rods.prompts import load
 from rods.tasks import Task
 
@@ -62,7 +63,7 @@ async def rewrite(
     tools = context.environment.tools()
     short = showing.within(draft, context.asker.roles.rewrite.results)
 
-    def read(answer: dict[str, Any]) -> Texts:
+    def read(answer: JsonObject) -> Texts:
         texts = tuple(text.strip() for text in answer["queries"])
         _check(context.environment, draft, texts, range(count))
         return texts
@@ -95,7 +96,7 @@ async def reword(
     numbers = range(len(draft.turns)) if context.settings.rewrite else [turn]
     short = showing.within(draft, context.asker.roles.refine.results, numbers)
 
-    def read(answer: dict[str, Any]) -> Texts:
+    def read(answer: JsonObject) -> Texts:
         mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
         _check(context.environment, draft, mended, [turn])
         return mended
@@ -167,7 +168,7 @@ async def _written(
     calls = [draft.turns[turn] for turn in turns]
     short = showing.within(draft, context.asker.roles.query.results, turns)
 
-    def read(answer: dict[str, Any]) -> list[str]:
+    def read(answer: JsonObject) -> list[str]:
         texts = [text.strip() for text in answer["query"]]
         script = list(before)
         for turn, text in zip(turns, texts, strict=True):
@@ -393,5 +394,5 @@ def _check(environment: Environment, draft: Draft, texts: Texts, turns: Iterable
         )
 
 
-def _list_schema(schema: Any, count: int) -> dict[str, Any]:
+def _list_schema(schema: Any, count: int) -> JsonObject:
     return {"type": "array", "items": schema, "minItems": count, "maxItems": count}
