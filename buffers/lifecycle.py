@@ -22,7 +22,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, SEEDS, exists
 from rods.buffers.state import LostVariant, read_state
 from rods.config import Config, identity_diff
-from rods.errors import RefusedError, UserError
+from rods.errors import UserError
 
 PROCESS = "extend"
 
@@ -49,7 +49,7 @@ def extend(run: Run, config: Config) -> list[str]:
                 f"`rods trainer fork {run.path} NEW --config FILE` makes a new run with another "
                 f"identity"
             )
-            raise RefusedError(why, where=run.path, remedy=remedy)
+            raise run.refused(why, remedy)
         changes = identity_diff(run.config.identity(), asked.identity())
         if not changes:
             return []
@@ -57,7 +57,7 @@ def extend(run: Run, config: Config) -> list[str]:
         state = read_state(run)
         epochs = [epoch.stage for epoch in state.pool.epochs]
         if why := _objection(run.config, asked, state.last_step, epochs):
-            raise RefusedError(why, where=run.path, remedy="let it end later")
+            raise run.refused(why, "let it end later")
         check(asked, run.tasks, run.environments)
         stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
         entry = record(

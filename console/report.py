@@ -6,8 +6,6 @@ All of it is computed from the columns of a `Follower`, whose lock the caller ho
 beyond its checkpoint. report.toml has the words.
 """
 
-import tomllib
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +15,12 @@ from rods.console.follower import DECISIONS, Follower
 from rods.daemon.stand_ins import NAME
 from rods.evaluation.heldout import scored
 from rods.evaluation.scoring import too_few
+from rods.files import module_table
 from rods.observations import ROLES, JsonObject
 from rods.rules.zones import zone_of
 
 NONE = -1  # in place of a step
-WORDS: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+WORDS = module_table(__file__)
 Values = NDArray[Any]
 
 

@@ -10,7 +10,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
-from rods.errors import RefusedError, UserError
+from rods.errors import UserError
 from rods.observations import MILLIONTHS, Group, Record, millionths, resolved_and_expected
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask
@@ -37,7 +37,7 @@ def check_by_records(run: Run) -> None:
             "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data "
             "draw`"
         )
-        raise RefusedError(what, where=run.path, remedy=remedy)
+        raise run.refused(what, remedy)
 
 
 def check_unrefilled(run: Run) -> None:
@@ -49,7 +49,7 @@ def check_unrefilled(run: Run) -> None:
             "follows"
         )
         remedy = "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)"
-        raise RefusedError(what, where=run.path, remedy=remedy)
+        raise run.refused(what, remedy)
 
 
 def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:

@@ -43,7 +43,7 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.locks import Ownership, owner, stale_owners
 from rods.buffers.run.run import Run
-from rods.errors import CorruptLogError, RefusedError, RodsError
+from rods.errors import CorruptLogError, RodsError
 from rods.files import BULK, read_regular
 
 PROCESS = "recover"
@@ -99,7 +99,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     folder = run.path
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
-            raise RefusedError(f"{present} is at work", where=folder, remedy="stop it first")
+            raise run.refused(f"{present} is at work", "stop it first")
     places = (folder / runfolder.RECOVERED / str(number) for number in count(1))
     aside = next(place for place in places if not place.exists())
     aside.mkdir(parents=True)
@@ -115,8 +115,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
                 str(repair) for repair in repairs if repair.mends
             ]:
                 what = "the run has changed since it was looked at"
-                remedy = "start the same command again"
-                raise RefusedError(what, where=folder, remedy=remedy)
+                raise run.refused(what, "start the same command again")
             for repair in [*broken, *(repair for repair in repairs if not repair.mends)]:
                 repair.act(aside)
             sync_folder(folder)

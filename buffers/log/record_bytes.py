@@ -3,7 +3,6 @@
 
 import re
 import time
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from rods.buffers.log.shapes import Fault, fault_of
 from rods.canonical import content_id
 from rods.errors import CorruptLogError, UserError
 from rods.extension import Door
-from rods.files import LINE
+from rods.files import LINE, module_table
 from rods.observations import Group
 
 Record = dict[str, Any]
@@ -33,7 +32,7 @@ STEP_FIELDS: Door[Mapping[str, Shape | str]] = Door("step_fields")
 # of those that open epochs (000)
 EPOCH_FIELDS: Door[Mapping[str, Shape | str]] = Door("epoch_fields")
 
-KINDS = tomllib.loads(Path(__file__).with_name("records.toml").read_text(encoding="utf-8"))
+KINDS = module_table(__file__, "records.toml")
 KEYS: dict[str, tuple[str, ...]] = {kind: tuple(form["key"]) for kind, form in KINDS.items()}
 KEYS |= {kind: key for keys in RECORD_KEYS for kind, key in keys.items()}
 SHAPES: dict[str, Any] = {kind: form["fields"] for kind, form in KINDS.items()}

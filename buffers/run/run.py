@@ -106,6 +106,10 @@ class Run:
         """All parts of the log of variants: a name with a star, which stands for an epoch."""
         return self.path / runfolder.EXPANDED
 
+    def refused(self, what: str, remedy: str) -> RefusedError:
+        """The error for what may not be done in it."""
+        return RefusedError(what, where=self.path, remedy=remedy)
+
     @property
     def newest_expanded(self) -> int:
         """The highest epoch that a part of the log of variants is called after; 0 without parts."""
@@ -192,9 +196,7 @@ class Run:
             what = (
                 "the guarded tasks of features are others than those that the run was created with"
             )
-            raise RefusedError(
-                what, where=self.path, remedy="install their version of then, or start a new run"
-            )
+            raise self.refused(what, "install their version of then, or start a new run")
         return self.held_out + added
 
     @staticmethod
@@ -261,7 +263,7 @@ class Run:
         become the owner of a log, without which nobody extends."""
         if len(extended_records(self.path)) != self.times_extended:
             why = "the run was extended while this process started"
-            raise RefusedError(why, where=self.path, remedy="start the same command again")
+            raise self.refused(why, "start the same command again")
 
     def environment_records(self) -> list[JsonObject]:
         """What is on record of each environment: `name`, `hash`, `parameters`."""
@@ -286,7 +288,7 @@ class Run:
                     f"{recorded}"
                 )
                 remedy = "install that version, or start a new run"
-                raise RefusedError(what, where=self.path, remedy=remedy)
+                raise self.refused(what, remedy)
 
 
 class OwnedLog(Ownership):

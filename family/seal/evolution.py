@@ -6,20 +6,19 @@ to `evolve_above`, and goes when it falls below `evolve_below`. After a step at 
 the one farthest beyond its threshold, of those that the step's own stage lets come and go. The same
 labels give the same versions, whoever folds them."""
 
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rods.canonical import rounded
 from rods.family.seal.settings import Component, SealCurriculum
 from rods.faults import Label
+from rods.files import module_table
 from rods.rules.curriculum import stage_rules
 from rods.rules.step_folds import StepFold
 
-COMPONENTS = tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))
+COMPONENTS = module_table(__file__, "components.toml")
 # Which labels call for a component.
 ANSWERS: Mapping[str, frozenset[Label]] = {
     name: frozenset(part["labels"]) for name, part in COMPONENTS.items()

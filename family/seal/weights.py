@@ -10,21 +10,18 @@ is to be learnt from such a turn. With these ρ, which lie between 0.6 and 2, th
 Other values make a hook of your own (`weighted`, docs/training.md)."""
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
 from rods.errors import UserError
 from rods.faults import LABELS, Label
+from rods.files import module_table
 from rods.trainer.advantages import AdvantageEstimate, Array, Hook
 
-UTILITY: Mapping[str, float] = MappingProxyType(
-    tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-)
+UTILITY: Mapping[str, float] = MappingProxyType(module_table(__file__))
 # 002 Appendix C.2
 LOWEST = 0.5
 HIGHEST = 2.0

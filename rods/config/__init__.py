@@ -8,7 +8,6 @@ errors that name the key."""
 import difflib
 import math
 import os
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
@@ -43,7 +42,7 @@ from rods.config.operation import (
 from rods.config.sections import SECTIONS, with_sections
 from rods.errors import UserError
 from rods.extension import Door
-from rods.files import read_toml
+from rods.files import module_table, read_toml
 from rods.model_roles import Role
 from rods.section import Section
 
@@ -73,7 +72,6 @@ __all__ = [
     "base_address",
 ]
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
-PRESETS = Path(__file__).parent  # <name>.toml
 
 
 class DrawnSlots(Protocol):
@@ -228,7 +226,7 @@ def read_config(path: Path) -> Config:
 
 def preset(name: str) -> dict[str, Any]:
     """The values of a preset, as TOML gives them."""
-    return tomllib.loads((PRESETS / f"{name}.toml").read_text(encoding="utf-8"))
+    return module_table(__file__, f"{name}.toml")
 
 
 def _resolved(values: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
-from rods.errors import RefusedError, UserError
+from rods.errors import UserError
 from rods.logs import log
 from rods.observations import Group, Record, Role
 from rods.rules import order
@@ -90,9 +90,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             what = (
                 "a stage of its curriculum ends on a plateau, which the run's own validation finds"
             )
-            raise RefusedError(
-                what, where=run.path, remedy="use `rods-train`, or `open_training` in Python"
-            )
+            raise run.refused(what, "use `rods-train`, or `open_training` in Python")
         self.log = TrainerLog(run)
         try:
             self._begin_attempt(from_step)
@@ -151,7 +149,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         size = self._size(step) if n is None else n
         following = self.step + len(self._sizes) + 1
         if step > following:
-            raise self._refused(
+            raise self.run.refused(
                 f"step {step} is drawn before step {following}", f"draw step {following} first"
             )
         if step == following:
@@ -166,7 +164,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         elif size > self._size(step):
             if step not in self._sizes or step < following - 1:
                 what = f"{self._size(step)} tasks were drawn for step {step}, not {size}"
-                raise self._refused(
+                raise self.run.refused(
                     f"{what}, and it is closed, or not the last", "draw it with as many as before"
                 )
             self._sizes[step] = size
@@ -190,7 +188,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         turn and for another report of a closed one. What was refused is not recorded.
         """
         if step not in self._sizes and not 1 <= step <= self.step:
-            raise self._refused(
+            raise self.run.refused(
                 f"step {step} was not drawn", f"draw it first; the last closed step is {self.step}"
             )
         check_policy_step(policy_step, step, f"step {step}")
@@ -292,7 +290,9 @@ class TaskStream(AbstractContextManager["TaskStream"]):
                 f"step {step} opens epoch {state.epoch + 1}, and step {min(self._sizes)} is not "
                 f"closed"
             )
-            raise self._refused(what, "observe it first: a merge learns from all steps before it")
+            raise self.run.refused(
+                what, "observe it first: a merge learns from all steps before it"
+            )
         self._opened(state.epoch + 1)
 
     def _opened(self, number: int) -> Epoch:
@@ -334,9 +334,6 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         return tuple(
             DrawnTask(task, role, number, place) for place, (task, role) in enumerate(drawn)
         )
-
-    def _refused(self, what: str, remedy: str) -> RefusedError:
-        return RefusedError(what, where=self.run.path, remedy=remedy)
 
 
 def open_stream(

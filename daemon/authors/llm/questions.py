@@ -3,11 +3,9 @@ wrong ends, after a few tries, as the `ComposeError` that the question names, wi
 had written."""
 
 import random
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rods.asking import AnswerForm, Question, Questioner, Unanswered
@@ -17,11 +15,10 @@ from rods.config import PipelineSettings, Roles
 from rods.daemon.authors.base import StagedAssignment, T, in_thread
 from rods.environments.base import Environment
 from rods.faults import ErrorType
+from rods.files import module_table
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
-QUESTIONS: Mapping[str, tuple[str, ErrorType]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+QUESTIONS: Mapping[str, tuple[str, ErrorType]] = module_table(__file__)
 
 
 class Asker(Questioner):
