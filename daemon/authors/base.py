@@ -25,6 +25,7 @@ from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Gates
+from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results
 from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdict_of_gate
 from rods.gates.ground_truth import Checked
@@ -135,17 +136,11 @@ class StagedAuthor(Author, Protocol):
     async def initial_state(self, assignment: StagedAssignment, plan: Plan) -> dict[str, Any]:
         """Stage II: a new world in which the plan can be executed."""
 
-    async def execute(
-        self, assignment: StagedAssignment, plan: Plan, state: Mapping[str, Any]
-    ) -> Draft:
+    async def execute(self, assignment: StagedAssignment, plan: Plan, state: State) -> Draft:
         """Stage II: arguments bound and executed call by call in a fresh instance."""
 
     async def patch(
-        self,
-        assignment: StagedAssignment,
-        plan: Plan | None,
-        state: Mapping[str, Any],
-        error: ComposeError,
+        self, assignment: StagedAssignment, plan: Plan | None, state: State, error: ComposeError
     ) -> dict[str, Any] | None:
         """The error critic: `state` with the smallest change that may mend `error`, or None.
         Without a `plan` the planner failed: `state` is the seed's, and what is changed holds for

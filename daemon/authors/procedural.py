@@ -6,7 +6,7 @@ service stays responsive.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Asking, Judgement, StagedAssignment, T, Texts, in_thread
+from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results, kept
 from rods.faults import Defect
 from rods.gates.texts import style
@@ -91,20 +92,14 @@ class ProceduralAuthor:
             bind.fresh_state, self.catalogue, plan, assignment.seed, assignment.rng("state")
         )
 
-    async def execute(
-        self, assignment: StagedAssignment, plan: Plan, state: Mapping[str, Any]
-    ) -> Draft:
+    async def execute(self, assignment: StagedAssignment, plan: Plan, state: State) -> Draft:
         chooser = bind.random_chooser(assignment.rng("realise"))
         return await self._compute(
             bind.realise, self.environment, self.catalogue, plan, state, chooser
         )
 
     async def patch(
-        self,
-        assignment: StagedAssignment,
-        plan: Plan | None,
-        state: Mapping[str, Any],
-        error: ComposeError,
+        self, assignment: StagedAssignment, plan: Plan | None, state: State, error: ComposeError
     ) -> dict[str, Any] | None:
         if plan is None:  # this planner reads no state: none would help it
             return None

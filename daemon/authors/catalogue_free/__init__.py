@@ -39,7 +39,7 @@ from rods.composing.catalogue import (
     catalogue_for,
 )
 from rods.composing.records import ComposeError, Draft
-from rods.daemon.authors.state_shapes import contents, is_map, walk
+from rods.daemon.authors.state_shapes import State, contents, is_map, walk
 from rods.environments.base import Environment, Parameter, Result, Tool, kept
 from rods.errors import InfrastructureError
 
@@ -325,7 +325,7 @@ def padded(
     return state
 
 
-def _holds(environment: Environment, draft: Draft, state: Mapping[str, Any]) -> bool:
+def _holds(environment: Environment, draft: Draft, state: State) -> bool:
     """Whether `state` is legal, all calls succeed there, and what later calls take their values
     from is as it was."""
     try:

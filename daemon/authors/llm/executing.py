@@ -27,7 +27,7 @@ from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.state_shapes import contents
+from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tool
 from rods.observations import JsonObject
 
@@ -235,7 +235,7 @@ class ValueChooser:
 
 
 async def execute(
-    context: Context, assignment: StagedAssignment, plan: Plan, state: Mapping[str, Any]
+    context: Context, assignment: StagedAssignment, plan: Plan, state: State
 ) -> Draft:
     """The draft of a plan, its values the model's, of which the form of the seed's type can be
     made. Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for
@@ -252,11 +252,7 @@ async def execute(
 
 
 def _bound(
-    context: Context,
-    assignment: StagedAssignment,
-    plan: Plan,
-    state: Mapping[str, Any],
-    answers: Answers,
+    context: Context, assignment: StagedAssignment, plan: Plan, state: State, answers: Answers
 ) -> Draft | tuple[Sequence[UnboundArgument], Mapping[str, str]]:
     """The draft, or what is still to be asked for it: the blanks, and the fields of the
     template."""
@@ -294,7 +290,7 @@ def _bound(
 
 
 def _question(
-    context: Context, plan: Plan, state: Mapping[str, Any], run: ValueChooser
+    context: Context, plan: Plan, state: State, run: ValueChooser
 ) -> tuple[Sequence[UnboundArgument], Mapping[str, str]]:
     """What to ask for now: all blanks of a run, or those of the first function that has any. Holds
     no world: many questions wait for an answer at a time."""

@@ -20,7 +20,7 @@ from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.state_shapes import PatchRefusal, Path, leaves, nested, refusals
+from rods.daemon.authors.state_shapes import PatchRefusal, Path, State, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
 from rods.observations import JsonObject
@@ -41,7 +41,7 @@ async def initial_state(context: Context, assignment: StagedAssignment, plan: Pl
     return await context.compute(mended, context, state)
 
 
-def mended(context: Context, state: Mapping[str, Any]) -> JsonObject:
+def mended(context: Context, state: State) -> JsonObject:
     """`state` with the patches so far that fit it and with which it stays legal."""
     whole = dict(state)
     for part in fitting(state, context.patches):
@@ -88,7 +88,7 @@ async def patch(
     context: Context,
     assignment: StagedAssignment,
     plan: Plan | None,
-    state: Mapping[str, Any],
+    state: State,
     error: ComposeError,
 ) -> JsonObject | None:
     """`state` with a model's patch merged in; None when the error is no matter of state or no patch
@@ -143,9 +143,7 @@ async def patch(
     return deep_merge(state, accepted)
 
 
-def effective(
-    environment: Environment, state: Mapping[str, Any], calls: Sequence[Call]
-) -> list[Call]:
+def effective(environment: Environment, state: State, calls: Sequence[Call]) -> list[Call]:
     """Those of `calls` that change the world when they run one after the other; none where it shows
     no snapshot."""
     if not calls or not environment.features.snapshot:
@@ -162,7 +160,7 @@ def effective(
     return changing
 
 
-def fitting(state: Mapping[str, Any], patch: Any, path: Path = ()) -> Iterator[JsonObject]:
+def fitting(state: State, patch: Any, path: Path = ()) -> Iterator[JsonObject]:
     """The parts of a patch that fit a state, as large as they can be: a whole entry, else its
     single fields."""
     if path and not refusals(state, nested(path, patch)):
@@ -178,12 +176,12 @@ def _refuse(why: Sequence[PatchRefusal]) -> None:
         raise Unreadable("; ".join(map(str, why[:3])))
 
 
-async def _check_legal(context: Context, state: Mapping[str, Any]) -> None:
+async def _check_legal(context: Context, state: State) -> None:
     if why := await context.compute(_illegal, context.environment, state):
         raise Unreadable(f"the world does not accept this state: {why}")
 
 
-def _illegal(environment: Environment, state: Mapping[str, Any]) -> str:
+def _illegal(environment: Environment, state: State) -> str:
     """What the environment has against a state, in its words; empty when it takes it."""
     try:
         environment.reset(state)
