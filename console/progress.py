@@ -8,7 +8,7 @@ needed.
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -381,7 +381,10 @@ class Progress:
         seconds for a process of another machine, whose heartbeat is watched."""
         log = OBSERVATIONS if name == "trainer" else SEEDS
         holder = owner(self.run.path, log)
-        beat = read_heartbeat(self.run.path, holder.process if holder else name)
+        # a foreign trainer writes as `observe`
+        process = holder.process if holder else name
+        beat = read_heartbeat(self.run.path, process)
+        place = asdict(holder.place) if holder else beat
         life = judge(beat, holder is not None)
         if life == "never started" and any(
             part.stat().st_size for part in segments(self.run.path / log)
@@ -390,10 +393,10 @@ class Progress:
         return {
             "life": life,
             "alive": holder is not None,
-            "process": holder.process if holder else name,  # a foreign trainer writes as `observe`
-            "pid": holder.place.pid if holder else beat.get("pid"),
-            "host": holder.place.host if holder else beat.get("host"),
-            "job": holder.place.job if holder else beat.get("job", ""),
+            "process": process,
+            "pid": place.get("pid"),
+            "host": place.get("host"),
+            "job": place.get("job", ""),
             "since": holder.since if holder else None,
             "last_heartbeat": beat.get("time"),
             "still": beat.get("still"),

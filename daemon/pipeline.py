@@ -15,7 +15,7 @@ leaves this module, cancellation excepted."""
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
@@ -85,27 +85,19 @@ class TasksWithCalls(TaskKind[Task]):
 STAGED = (TasksWithCalls(),)
 
 
+@dataclass
 class Pipeline:
-    """The stages under one configuration. Holds no state of a seed; `threads` runs what
-    computes."""
+    """The stages under one configuration. Holds no state of a seed; `threads` runs what computes.
+    `kinds` are those of the seeds. `places`: the workers with which the procedural author makes its
+    attempts, and in which the gates run of tasks with ground-truth calls that models write (None:
+    all of it in `threads`)."""
 
-    def __init__(
-        self,
-        config: Config,
-        held_out: SimilarityIndex,
-        threads: Executor,
-        kinds: Sequence[TaskKind[Any]] = STAGED,
-        places: Places | None = None,
-    ) -> None:
-        """`kinds` are those of the seeds. `places`: the workers with which the procedural author
-        makes its attempts, and in which the gates run of tasks with ground-truth calls that models
-        write (None: all of it in `threads`)."""
-        self.config = config
-        self.held_out = held_out
-        self.threads = threads
-        self.kinds = kinds
-        self.places = places
-        self._profiles: dict[str, Profile] = {}
+    config: Config
+    held_out: SimilarityIndex
+    threads: Executor
+    kinds: Sequence[TaskKind[Any]] = STAGED
+    places: Places | None = None
+    _profiles: dict[str, Profile] = field(init=False, default_factory=dict)
 
     def kind(self, seed: V) -> TaskKind[V]:
         """The first kind that the seed is of."""
