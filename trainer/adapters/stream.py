@@ -92,12 +92,13 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             )
             raise run.refused(what, "use `rods-train`, or `open_training` in Python")
         self.log = TrainerLog(run)
+        self.state = self.log.state
         try:
             self._begin_attempt(from_step)
             # step, drawn and not closed → its tasks, in order of steps
             self._sizes: dict[int, int] = {}
             self._epoch: Epoch | None = None
-            self._opened(max(self.log.state.epoch, 0))
+            self._opened(max(self.state.epoch, 0))
             # trainers of others end without a word to what gives them tasks
             atexit.register(self.close)
         except BaseException:
@@ -107,7 +108,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     @property
     def step(self) -> int:
         """The last step on record, after which this attempt goes on; 0 before the first."""
-        return self.log.state.last_step
+        return self.state.last_step
 
     @property
     def steps(self) -> int:
@@ -119,13 +120,13 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     def interface(self) -> Mapping[str, str] | None:
         """What the groups of the next step to be closed have to name, `interface` and `lineage`;
         None where what is shown does not follow the policy."""
-        return due(self.run, self.log.state, self.log.state.stage)
+        return due(self.run, self.state, self.state.stage)
 
     def left(self, step: int) -> int:
         """How many places of the open epoch the steps before `step` have left; none, or a
         negative number: drawing it opens the next one, for which all steps before it have to be
         on record."""
-        return len(self._opened(self.log.state.epoch).slots) - self._place(step)
+        return len(self._opened(self.state.epoch).slots) - self._place(step)
 
     def draw(self, step: int, n: int | None = None) -> tuple[DrawnTask, ...]:
         """The `n` tasks of `step` (from 1), by default as many as before, or
@@ -220,7 +221,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         reported = [placed[place] for place in sorted(placed)]
         recorded = close_step(self.log, step, drawn[0].epoch, reported, policy_step, len(drawn))
         self._sizes.pop(step, None)
-        self.log.heartbeat.beat(step=self.step, epoch=self.log.state.epoch, state="training")
+        self.log.heartbeat.beat(step=self.step, epoch=self.state.epoch, state="training")
         if recorded:
             self.reporters.log_run(self.log)
         return recorded
@@ -282,24 +283,23 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def _begin(self, step: int) -> None:
         """Opens the next epoch where `step`, which is next, does not belong to the open one."""
-        state = self.log.state
         if self.left(step) > 0:
             return
         if self._sizes:
             what = (
-                f"step {step} opens epoch {state.epoch + 1}, and step {min(self._sizes)} is not "
+                f"step {step} opens epoch {self.state.epoch + 1}, and step {min(self._sizes)} is not "
                 f"closed"
             )
             raise self.run.refused(
                 what, "observe it first: a merge learns from all steps before it"
             )
-        self._opened(state.epoch + 1)
+        self._opened(self.state.epoch + 1)
 
     def _opened(self, number: int) -> Epoch:
         """The epoch of that number, merged where it is the next one, otherwise as it is on
         record."""
         if self._epoch is None or self._epoch.number != number:
-            epochs = self.log.state.pool.epochs
+            epochs = self.state.pool.epochs
             stage = (
                 epochs[number].stage
                 if number < len(epochs)
@@ -318,17 +318,17 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def _size(self, step: int) -> int:
         """How many tasks `step` has."""
-        return self._sizes.get(step) or self.log.state.places.get(
+        return self._sizes.get(step) or self.state.places.get(
             step, self.config.training.batch_tasks
         )
 
     def _place(self, step: int) -> int:
         """How many places of their epoch the steps before `step` took."""
-        state = self.log.state
-        return sum(map(self._size, range(state.pool.epochs[state.epoch_of(step)].step + 1, step)))
+        epoch = self.state.pool.epochs[self.state.epoch_of(step)]
+        return sum(map(self._size, range(epoch.step + 1, step)))
 
     def _tasks(self, step: int) -> tuple[DrawnTask, ...]:
-        number = self.log.state.epoch_of(step)
+        number = self.state.epoch_of(step)
         slots = order.places(self._opened(number).slots, self._place(step), self._size(step))
         drawn = [(self.log.task(slot.task_id), slot.role) for slot in slots]
         return tuple(
