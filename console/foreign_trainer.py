@@ -62,7 +62,7 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
     with closing(Merger(state, "merge")) as merger:
         record = merger.merge(epoch, number, None)
     tasks = tuple((slot.role, state.task(slot.task_id)) for slot in record.slots)
-    interface = due(run, state, record.stage)
+    interface = due(state, record.stage)
     return OpenEpoch(
         record, stage_rules(run.config.curriculum, record.stage).reward, tasks, interface
     )
@@ -122,7 +122,7 @@ def record_steps(
         recorded = close_step(log, step, epoch, waiting, policy_step)
         waiting.clear()
         answer = {"step": step, "attempt": log.state.attempt, "epoch": epoch, "recorded": recorded}
-        following = due(log.run, log.state, log.state.pool.epochs[epoch].stage)
+        following = due(log.state, log.state.pool.epochs[epoch].stage)
         yield answer if following is None else {**answer, "interface": following}
     if waiting:
         what = f"{len(waiting)} groups were not closed, so they were not recorded"

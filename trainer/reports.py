@@ -52,9 +52,10 @@ def check_unrefilled(run: Run) -> None:
         raise run.refused(what, remedy)
 
 
-def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
+def due(state: RunState, stage: int) -> dict[str, str] | None:
     """What the next step has to show if it is of `stage`, as groups name it; None where it does not
     follow the policy."""
+    run = state.run
     rules = stage_rules(run.config.curriculum, stage)
     if not interfaces.follows_records(rules):
         return None
@@ -88,7 +89,7 @@ def close_step(
     for a group that cannot be."""
     stage = log.state.pool.epochs[epoch].stage
     follows = step == log.state.last_step + 1  # an earlier one is on record
-    interface = due(log.run, log.state, stage) if follows else None
+    interface = due(log.state, stage) if follows else None
     groups = [_group(record, log, stage, interface, where) for record, where in reported]
     recorded = log.write_step(step, epoch, groups, policy_step, places)
     log.write_tracker()

@@ -120,7 +120,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     def interface(self) -> Mapping[str, str] | None:
         """What the groups of the next step to be closed have to name, `interface` and `lineage`;
         None where what is shown does not follow the policy."""
-        return due(self.run, self.state, self.state.stage)
+        return due(self.state, self.state.stage)
 
     def left(self, step: int) -> int:
         """How many places of the open epoch the steps before `step` have left; none, or a
@@ -287,8 +287,8 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             return
         if self._sizes:
             what = (
-                f"step {step} opens epoch {self.state.epoch + 1}, and step {min(self._sizes)} is not "
-                f"closed"
+                f"step {step} opens epoch {self.state.epoch + 1}, and step {min(self._sizes)} "
+                "is not closed"
             )
             raise self.run.refused(
                 what, "observe it first: a merge learns from all steps before it"
