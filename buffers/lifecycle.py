@@ -45,11 +45,11 @@ def extend(run: Run, config: Config) -> list[str]:
                 "an extension changes training.steps and curriculum.stages alone, not "
                 + "; ".join(others)
             )
-            remedy = (
+            raise run.refused(
+                why,
                 f"`rods trainer fork {run.path} NEW --config FILE` makes a new run with another "
-                f"identity"
+                f"identity",
             )
-            raise run.refused(why, remedy)
         changes = identity_diff(run.config.identity(), asked.identity())
         if not changes:
             return []

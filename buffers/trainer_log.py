@@ -62,8 +62,10 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         last = self.state.last_step
         from_step = last if from_step is None else from_step
         if not 0 <= from_step <= last:
-            what = f"cannot continue from step {from_step}: the log's last live step is {last}"
-            raise self._log.refused(what, f"give a step from 0 to {last}")
+            raise self._log.refused(
+                f"cannot continue from step {from_step}: the log's last live step is {last}",
+                f"give a step from 0 to {last}",
+            )
         attempt = self.state.attempt + 1
         with self.held():
             self._log.writer.append(
@@ -96,14 +98,20 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if earlier == mark:
             return False
         if earlier is not None:
-            remedy = f"to do it again, start an attempt from step {step - 1} (from_step={step - 1})"
-            raise self._log.refused(f"step {step} was recorded with other contents", remedy)
+            raise self._log.refused(
+                f"step {step} was recorded with other contents",
+                f"to do it again, start an attempt from step {step - 1} (from_step={step - 1})",
+            )
         if step != self.state.last_step + 1:
-            what = f"step {step} does not follow step {self.state.last_step}"
-            raise self._log.refused(what, f"send step {self.state.last_step + 1}")
+            raise self._log.refused(
+                f"step {step} does not follow step {self.state.last_step}",
+                f"send step {self.state.last_step + 1}",
+            )
         if epoch != self.state.epoch:
-            what = f"step {step} names epoch {epoch}, but epoch {self.state.epoch} is open"
-            raise self._log.refused(what, "every epoch opens with a merge")
+            raise self._log.refused(
+                f"step {step} names epoch {epoch}, but epoch {self.state.epoch} is open",
+                "every epoch opens with a merge",
+            )
         at = {"attempt": self.state.attempt, "step": step}
         records = [
             record("group", **at, index=index, **content) for index, content in enumerate(contents)
@@ -153,11 +161,11 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         """The tasks that are drawn for the next step, for its slots behind those of the pool: from
         the record, or else made here and on the disk when this returns."""
         if not self._started or step != self.state.last_step + 1:
-            what = (
+            raise self._log.refused(
                 f"tasks are drawn for step {self.state.last_step + 1} of a started attempt, not "
-                f"for step {step}"
+                f"for step {step}",
+                "record the steps before it",
             )
-            raise self._log.refused(what, "record the steps before it")
         return [
             task
             for slots, source in self.state.sources
@@ -210,9 +218,9 @@ def _checked(group: Group, step: int) -> dict[str, Any]:
         if not math.isfinite(rollout.format) or (
             rollout.reward is not None and not math.isfinite(rollout.reward)
         ):
-            what = (
-                f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})"
+            raise UserError(
+                f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})",
+                where=f"step {step}",
+                remedy="report None for what must not count",
             )
-            remedy = "report None for what must not count"
-            raise UserError(what, where=f"step {step}", remedy=remedy)
     return group.as_json()

@@ -56,8 +56,11 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
             if stage is None
             else f"there is no stage {stage}"
         )
-        remedy = f"the configuration has stages 1 to {len(run.config.curriculum.stages)}"
-        raise UserError(what, where=folder, remedy=remedy)
+        raise UserError(
+            what,
+            where=folder,
+            remedy=f"the configuration has stages 1 to {len(run.config.curriculum.stages)}",
+        )
     state = read_state(run)
     with closing(Merger(state, "merge")) as merger:
         record = merger.merge(epoch, number, None)
@@ -125,8 +128,11 @@ def record_steps(
         following = due(log.state, log.state.pool.epochs[epoch].stage)
         yield answer if following is None else {**answer, "interface": following}
     if waiting:
-        what = f"{len(waiting)} groups were not closed, so they were not recorded"
-        raise UserError(what, where=source, remedy='end every step with {"end_step": s}')
+        raise UserError(
+            f"{len(waiting)} groups were not closed, so they were not recorded",
+            where=source,
+            remedy='end every step with {"end_step": s}',
+        )
 
 
 def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
@@ -138,13 +144,10 @@ def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
             "no epoch is open", where=where, remedy="run `rods trainer merge RUN --epoch 0` first"
         )
     if not isinstance(epoch, int) or not 0 <= epoch <= log.state.epoch:
-        remedy = (
-            f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or leave the epoch out"
-        )
         raise UserError(
             f"epoch {epoch!r} is not open (the latest is {log.state.epoch})",
             where=where,
-            remedy=remedy,
+            remedy=f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or name no epoch",
         )
     return epoch
 
@@ -153,11 +156,10 @@ def _update(record: Record, log: TrainerLog, where: str) -> None:
     """Records what the update after the last step has shown. Raises UserError."""
     step = record["update"]
     if type(step) is not int or not step or step != log.state.last_step:
-        remedy = "say it behind the step, before the next one is closed"
         raise UserError(
             f"update of step {step!r}; the last step is {log.state.last_step}",
             where=where,
-            remedy=remedy,
+            remedy="say it behind the step, before the next one is closed",
         )
     try:
         log.write_update(Update.from_json(record))
@@ -173,6 +175,9 @@ def _parse(line: Any, where: str) -> Record:
     except orjson.JSONDecodeError as error:
         raise UserError(f"not JSON ({error.msg})", where=where, remedy=remedy) from error
     if not isinstance(record, Mapping):
-        what = f"a record is a {type(record).__name__}, not an object: {record!r}"
-        raise UserError(what, where=where, remedy=remedy)
+        raise UserError(
+            f"a record is a {type(record).__name__}, not an object: {record!r}",
+            where=where,
+            remedy=remedy,
+        )
     return record

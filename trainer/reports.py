@@ -29,27 +29,23 @@ def check_by_records(run: Run) -> None:
     its steps, or refill them."""
     check_unrefilled(run)
     if run.config.pool_slots < run.config.training.batch_tasks:
-        what = (
+        raise run.refused(
             "tasks are drawn for its steps, which `rods trainer observe`, `rods trainer merge` and "
-            "a stream cannot"
-        )
-        remedy = (
+            "a stream cannot",
             "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data "
-            "draw`"
+            "draw`",
         )
-        raise run.refused(what, remedy)
 
 
 def check_unrefilled(run: Run) -> None:
     """Raises RefusedError for a run whose steps are refilled, where another trainer would take
     part."""
     if run.config.rollouts.refill:
-        what = (
+        raise run.refused(
             "groups are replaced in its steps by the run's own rules, which only `rods-train` "
-            "follows"
+            "follows",
+            "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)",
         )
-        remedy = "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)"
-        raise run.refused(what, remedy)
 
 
 def due(state: RunState, stage: int) -> dict[str, str] | None:
@@ -70,9 +66,10 @@ def due(state: RunState, stage: int) -> dict[str, str] | None:
 def check_policy_step(policy_step: Any, step: int, where: str) -> None:
     """Raises UserError for what is neither None nor the number of an update before `step`."""
     if policy_step is not None and (type(policy_step) is not int or not 0 <= policy_step < step):
-        what = f"policy_step is {policy_step!r} in step {step}"
         raise UserError(
-            what, where=where, remedy="give the weights' last update, 0 or an earlier step"
+            f"policy_step is {policy_step!r} in step {step}",
+            where=where,
+            remedy="give the weights' last update, 0 or an earlier step",
         )
 
 
@@ -119,9 +116,10 @@ def _group(
     try:
         task = log.task(str(record.get("task", "")))
     except KeyError as error:
-        what = f"task {record.get('task')!r} is not in this run"
         raise UserError(
-            what, where=where, remedy="`rods trainer merge` prints the tasks"
+            f"task {record.get('task')!r} is not in this run",
+            where=where,
+            remedy="`rods trainer merge` prints the tasks",
         ) from error
     kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}

@@ -347,9 +347,11 @@ class TrainingRun:
         ]
         for what, wanted, derived in compared:
             if wanted != derived:
-                what = f"the logs give {what} ({derived}) than the checkpoint has ({wanted})"
-                remedy = "`rods verify` says which record differs"
-                raise RefusedError(what, where=checkpoint.folder, remedy=remedy)
+                raise RefusedError(
+                    f"the logs give {what} ({derived}) than the checkpoint has ({wanted})",
+                    where=checkpoint.folder,
+                    remedy="`rods verify` says which record differs",
+                )
 
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one; that the run is over must be
@@ -441,6 +443,8 @@ def _course(checkpoint: Checkpoint) -> Course:
     try:
         return Course.restored(checkpoint.position.curriculum)
     except (KeyError, TypeError, ValueError) as error:
-        what = "the curriculum's state cannot be read"
-        remedy = "restore it from a copy, or move the checkpoint aside to go on from the one before"
-        raise UserError(what, where=checkpoint.folder / "manifest.json", remedy=remedy) from error
+        raise UserError(
+            "the curriculum's state cannot be read",
+            where=checkpoint.folder / "manifest.json",
+            remedy="restore it from a copy, or move it aside to go on from the checkpoint before",
+        ) from error

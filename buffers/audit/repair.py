@@ -114,8 +114,9 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
             if [str(repair) for repair in broken] != [
                 str(repair) for repair in repairs if repair.mends
             ]:
-                what = "the run has changed since it was looked at"
-                raise run.refused(what, "start the same command again")
+                raise run.refused(
+                    "the run has changed since it was looked at", "start the same command again"
+                )
             for repair in [*broken, *(repair for repair in repairs if not repair.mends)]:
                 repair.act(aside)
             sync_folder(folder)

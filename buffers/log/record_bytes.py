@@ -77,12 +77,10 @@ def line(seq: int, content: Record) -> bytes:
     """The bytes of a record, newline included. Raises UserError for more than readers take."""
     body = orjson.dumps({"seq": seq, **content})[:-1]
     if len(body) + TRAILER >= LINE:
-        what = (
-            f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may "
-            f"be ({LINE})"
-        )
         raise UserError(
-            what, remedy="make what it holds smaller: a task's state, or what a model may answer"
+            f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may "
+            f"be ({LINE})",
+            remedy="make what it holds smaller: a task's state, or what a model may answer",
         )
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 

@@ -160,9 +160,10 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
                 f"task {task.id} was written for version {task.environment.hash} of "
                 f"{task.environment.name!r}"
             )
-            remedy = "install that version, or renew the tasks: `rods data rehash FILE`"
             raise UserError(
-                f"{what}, but {environment.hash} is installed", where="tasks", remedy=remedy
+                f"{what}, but {environment.hash} is installed",
+                where="tasks",
+                remedy="install that version, or renew the tasks: `rods data rehash FILE`",
             )
         if isinstance(task, Task):
             judged = "ground truth"
@@ -179,9 +180,11 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
                     )
                 ]
         if faults:
-            what = f"the {judged} of task {task.id} fails: {faults[0]}"
-            remedy = "`rods data check FILE` lists every fault"
-            raise UserError(what, where="tasks", remedy=remedy)
+            raise UserError(
+                f"the {judged} of task {task.id} fails: {faults[0]}",
+                where="tasks",
+                remedy="`rods data check FILE` lists every fault",
+            )
     return _warnings(config, tasks, environments)
 
 
@@ -190,12 +193,12 @@ def models_write(config: Config) -> bool:
     where that is so, and this start names none."""
     wanted = config.pipeline.author == "llm" and writes(config)
     if wanted and not config.operation.endpoints:
-        what = 'pipeline.author is "llm", and no endpoint is configured'
-        remedy = (
-            "name one under [[operation.endpoints]] in the file after --config, with model and "
-            'urls (docs/endpoints.md); a new run may have author = "procedural"'
+        raise UserError(
+            'pipeline.author is "llm", and no endpoint is configured',
+            where="operation.endpoints",
+            remedy="name one under [[operation.endpoints]] in the file after --config, with model "
+            'and urls (docs/endpoints.md); a new run may have author = "procedural"',
         )
-        raise UserError(what, where="operation.endpoints", remedy=remedy)
     return wanted
 
 
@@ -213,12 +216,12 @@ def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:
             )
             raise UserError(what, where="training.batch_tasks", remedy=remedy)
         if stage.until == "plateau" and not any(task.split == "validation" for task in tasks):
-            what = (
+            raise UserError(
                 f"stage {number} ends on a plateau of the validation score, and no task has the "
-                f"split 'validation'"
+                f"split 'validation'",
+                where=f"curriculum.stages.{number - 1}.until",
+                remedy="give validation tasks (data.held_out), or end the stage after its epochs",
             )
-            remedy = "give validation tasks (data.held_out), or end the stage after its epochs"
-            raise UserError(what, where=f"curriculum.stages.{number - 1}.until", remedy=remedy)
 
 
 def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:

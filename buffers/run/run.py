@@ -193,10 +193,10 @@ class Run:
         features add. Raises RefusedError where these are others than at the run's creation."""
         added = guarded_by(self.config)
         if guard_hash(added) != self.manifest.get("guarded"):
-            what = (
-                "the guarded tasks of features are others than those that the run was created with"
+            raise self.refused(
+                "the guarded tasks of features are others than those that the run was created with",
+                "install their version of then, or start a new run",
             )
-            raise self.refused(what, "install their version of then, or start a new run")
         return self.held_out + added
 
     @staticmethod
@@ -228,9 +228,11 @@ class Run:
         if config is not None:
             _same(recorded, config, path, "")
         if sha256_of(path / runfolder.TASKS, TASKS) != manifest["tasks"].get("sha256"):
-            what = "the tasks are not those that the run was created with"
-            remedy = "restore the file, or start a new run"
-            raise RefusedError(what, where=path / runfolder.TASKS, remedy=remedy)
+            raise RefusedError(
+                "the tasks are not those that the run was created with",
+                where=path / runfolder.TASKS,
+                remedy="restore the file, or start a new run",
+            )
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
         tasks = list(read_tasks(path / runfolder.TASKS))
@@ -262,8 +264,9 @@ class Run:
         """Raises RefusedError when the run was extended since it was opened. For who has just
         become the owner of a log, without which nobody extends."""
         if len(extended_records(self.path)) != self.times_extended:
-            why = "the run was extended while this process started"
-            raise self.refused(why, "start the same command again")
+            raise self.refused(
+                "the run was extended while this process started", "start the same command again"
+            )
 
     def environment_records(self) -> list[JsonObject]:
         """What is on record of each environment: `name`, `hash`, `parameters`."""
@@ -283,12 +286,11 @@ class Run:
                 continue
             installed = self.environments.load(name).hash
             if installed != recorded:
-                what = (
+                raise self.refused(
                     f"environment {name!r} is version {installed}, the run was created with "
-                    f"{recorded}"
+                    f"{recorded}",
+                    "install that version, or start a new run",
                 )
-                remedy = "install that version, or start a new run"
-                raise self.refused(what, remedy)
 
 
 class OwnedLog(Ownership):
@@ -345,12 +347,12 @@ def _manifest(path: Path) -> JsonObject:
             f"cannot be read ({error})", where=file, remedy="restore it from a copy"
         ) from error
     if manifest.get("protocol") != PROTOCOL:
-        what = (
+        raise RefusedError(
             f"the run folder has protocol {manifest.get('protocol')}, this version writes "
-            f"{PROTOCOL}"
+            f"{PROTOCOL}",
+            where=file,
+            remedy="use the version of RODS named in the manifest under `versions`",
         )
-        remedy = "use the version of RODS named in the manifest under `versions`"
-        raise RefusedError(what, where=file, remedy=remedy)
     if what := FAULT(manifest):
         raise UserError(f"manifest{what}", where=file, remedy="restore it from a copy")
     return manifest
@@ -362,8 +364,9 @@ def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
         longer = not why and recorded.lasting_as(asked).identity() == asked.identity()
         other = f"start a new run from this one with `rods trainer fork {path} NEW --config FILE`"
         what = f"{why}the run was created with another configuration: " + "; ".join(differences)
-        remedy = (
-            f"use the recorded one, or "
-            f"{f'`rods trainer extend {path} --config FILE`' if longer else other}"
+        raise RefusedError(
+            what,
+            where=path,
+            remedy=f"use the recorded one, or "
+            f"{f'`rods trainer extend {path} --config FILE`' if longer else other}",
         )
-        raise RefusedError(what, where=path, remedy=remedy)

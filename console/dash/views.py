@@ -202,8 +202,11 @@ def _start(follower: Follower, query: Query) -> tuple[int, bool]:
 def whole(query: Query, name: str, default: int) -> int:
     value = query.get(name) or str(default)
     if not value.isdecimal() or len(value) > 12:
-        what = f"{name}={plain(value[:100])!r} is no number"
-        raise UserError(what, where="the page", remedy="ask for a whole number")
+        raise UserError(
+            f"{name}={plain(value[:100])!r} is no number",
+            where="the page",
+            remedy="ask for a whole number",
+        )
     return int(value)
 
 

@@ -43,8 +43,11 @@ def inspect(
     active. The page has the episodes of a task.
     """
     if task is not None and cost:
-        remedy = f"`rods inspect {run} TASK`, or without a task --cost"
-        raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
+        raise UserError(
+            "one thing is shown at a time",
+            where="rods inspect",
+            remedy=f"`rods inspect {run} TASK`, or without a task --cost",
+        )
     if cost:
         Run.open(run)
         spent = costs(run)

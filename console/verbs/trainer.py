@@ -135,11 +135,11 @@ def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
             if steps is None
             else "both --config and --steps say"
         )
-        remedy = (
-            "give --steps NUMBER for a run that is there; a new one has training.steps in its "
-            "--config FILE"
+        raise UserError(
+            f"{fault} how long the run is to be",
+            remedy="give --steps NUMBER for a run that is there; a new one has training.steps in "
+            "its --config FILE",
         )
-        raise UserError(f"{fault} how long the run is to be", remedy=remedy)
     opened = Run.open(run)
     if config is not None:
         return lengthen(opened, read_config(config))

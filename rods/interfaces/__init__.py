@@ -132,9 +132,10 @@ def load(stage: Stage, dialect: str, inputs: Inputs = NO_INPUTS) -> Interface:
         interface = layer.interface(stage, dialect, interface, inputs.get(name))
         if (length := len(interface.guidelines())) > LONGEST_GUIDELINES:
             most = f"at most {LONGEST_GUIDELINES} are shown with every episode"
-            what = f"the guidelines of {stage.interface} have {length} characters; {most}"
             raise UserError(
-                what, where="curriculum.stages.interface", remedy="say it in fewer words"
+                f"the guidelines of {stage.interface} have {length} characters; {most}",
+                where="curriculum.stages.interface",
+                remedy="say it in fewer words",
             )
     return interface
 

@@ -61,9 +61,10 @@ class DrawnTask:
         try:
             earned = [None if each is None else float(each) for each in rewards] or [None]
         except (TypeError, ValueError) as error:
-            remedy = "give a list of numbers, with None for a rollout that broke"
             raise UserError(
-                f"rewards are {rewards!r}", where=f"task {self.task.id}", remedy=remedy
+                f"rewards are {rewards!r}",
+                where=f"task {self.task.id}",
+                remedy="give a list of numbers, with None for a rollout that broke",
             ) from error
         rollouts = [
             {"end": "infrastructure"} if each is None else {"reward": each} for each in earned
@@ -87,10 +88,10 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         self.reporters = Reporters(run)
         check_by_records(run)
         if any(stage.until == "plateau" for stage in run.config.curriculum.stages):
-            what = (
-                "a stage of its curriculum ends on a plateau, which the run's own validation finds"
+            raise run.refused(
+                "a stage of its curriculum ends on a plateau, which the run's own validation finds",
+                "use `rods-train`, or `open_training` in Python",
             )
-            raise run.refused(what, "use `rods-train`, or `open_training` in Python")
         self.log = TrainerLog(run)
         self.state = self.log.state
         try:
@@ -286,12 +287,10 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         if self.left(step) > 0:
             return
         if self._sizes:
-            what = (
-                f"step {step} opens epoch {self.state.epoch + 1}, and step {min(self._sizes)} "
-                "is not closed"
-            )
             raise self.run.refused(
-                what, "observe it first: a merge learns from all steps before it"
+                f"step {step} opens epoch {self.state.epoch + 1}, and step {min(self._sizes)} "
+                "is not closed",
+                "observe it first: a merge learns from all steps before it",
             )
         self._opened(self.state.epoch + 1)
 
@@ -306,9 +305,11 @@ class TaskStream(AbstractContextManager["TaskStream"]):
                 else scheduled(self.config.curriculum, number)
             )
             if stage is None:
-                what = f"the curriculum ends before epoch {number}"
-                remedy = "the run is over: step past it no further"
-                raise UserError(what, where=self.run.path, remedy=remedy)
+                raise UserError(
+                    f"the curriculum ends before epoch {number}",
+                    where=self.run.path,
+                    remedy="the run is over: step past it no further",
+                )
             self._epoch = self.log.merge(number, stage, waiting=self._waiting)
         return self._epoch
 

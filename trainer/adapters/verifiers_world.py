@@ -42,12 +42,9 @@ class WorldData(vf.TaskData):  # type: ignore[misc]
         the reward has it."""
         environment = ENVIRONMENTS.load(self.record["environment"]["name"])
         if not environment.features.deterministic or ANSWER.name in environment.tools():
-            what = (
-                f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its "
-                f"own"
-            )
             raise UserError(
-                what,
+                f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its "
+                f"own",
                 where=f"environment {environment.name!r}",
                 remedy="train in it by `rods-train`",
             )

@@ -72,8 +72,11 @@ def tool_options(
                     name for name in options if name not in refused(prober, options)
                 ] or options
             if not options:
-                detail = f"no function of {node.group} is left for turn {node.turn + 1}"
-                raise ComposeError("no_pattern", detail, turn=node.turn)
+                raise ComposeError(
+                    "no_pattern",
+                    f"no function of {node.group} is left for turn {node.turn + 1}",
+                    turn=node.turn,
+                )
             rng.shuffle(options)
             places.append(options[: catalogue.shown])
         turns.append(places)
@@ -182,8 +185,11 @@ def with_inferred_flows(
         texts[turn] = "; ".join(of_user)
     draft = with_calls(draft, lambda turn, place, bound: replace(bound, flows=flows[turn][place]))
     if (reached := depth(draft)) != assignment.profile.depth:
-        detail = f"results feed calls over {reached} steps, it must be {assignment.profile.depth}"
-        raise ComposeError("conversation_construct_failed", detail, functions=used)
+        raise ComposeError(
+            "conversation_construct_failed",
+            f"results feed calls over {reached} steps, it must be {assignment.profile.depth}",
+            functions=used,
+        )
     return draft
 
 

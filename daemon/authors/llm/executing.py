@@ -117,9 +117,11 @@ class Answers:
                 self.invented.add(blank.key)
             self.asked[blank.key] += 1
             if self.asked[blank.key] > AGAIN + 1:
-                detail = f"no possible value for {blank.argument} after {AGAIN + 1} answers"
                 raise ComposeError(
-                    "param_gen_failed", detail, function=blank.tool, turn=blank.key[0]
+                    "param_gen_failed",
+                    f"no possible value for {blank.argument} after {AGAIN + 1} answers",
+                    function=blank.tool,
+                    turn=blank.key[0],
                 )
         self.values |= values
 

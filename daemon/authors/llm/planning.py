@@ -301,8 +301,11 @@ def _check(
                     if name in recipes
                 ):
                     if missing.intersection((*later.gives, *later.makes)):
-                        why = f"{what}, which only the later {later.name} gives"
-                        raise Unreadable(why, "conversation_construct_failed", [name, later.name])
+                        raise Unreadable(
+                            f"{what}, which only the later {later.name} gives",
+                            "conversation_construct_failed",
+                            [name, later.name],
+                        )
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
             table.add(recipe, turn)
         # what the turn before asks for, and cannot be served there
@@ -315,8 +318,10 @@ def _check(
                     and before.issuperset(recipe.tools)
                     and not gives & recipe.needs
                 ):
-                    why = f"{here}: {recipe.name} calls only tools that earlier turns call"
-                    raise Unreadable(why, functions=[recipe.name])
+                    raise Unreadable(
+                        f"{here}: {recipe.name} calls only tools that earlier turns call",
+                        functions=[recipe.name],
+                    )
                 gives.update(recipe.gives)
             if type == "miss_param" and not any(recipes[name].user_slots for name in names):
                 raise Unreadable(
@@ -340,11 +345,12 @@ def _decomposed(
         if name in composed and (
             len(room) < len(own) or any(map(lambda call, may: call not in may, own, room))
         ):
-            what = (
+            raise Unreadable(
                 f"{turn}: {name} comes down to {', '.join(own)}; there is room for "
-                f"{showing.compact(room)}"
+                f"{showing.compact(room)}",
+                "decompose_failed",
+                [name],
             )
-            raise Unreadable(what, "decompose_failed", [name])
         calls += own
     return calls
 
