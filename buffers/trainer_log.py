@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from rods.buffers.checkpoints import check_trainers
 from rods.buffers.folds.observations import digest
@@ -17,7 +16,7 @@ from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.errors import UserError
-from rods.observations import Group, Update
+from rods.observations import Group, JsonObject, Update
 from rods.rules.step_folds import closing_fields
 from rods.tasks import AnyTask
 
@@ -53,7 +52,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._merger: Merger | None = None
         self._started = False
         # records of the last step that was written here
-        self.last_groups: list[dict[str, Any]] = []
+        self.last_groups: list[JsonObject] = []
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     def start(self, from_step: int | None = None) -> int:
@@ -212,7 +211,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self.close()
 
 
-def _checked(group: Group, step: int) -> dict[str, Any]:
+def _checked(group: Group, step: int) -> JsonObject:
     """The group as JSON. Raises UserError for a reward that JSON cannot say."""
     for rollout in group.rollouts:
         if not math.isfinite(rollout.format) or (

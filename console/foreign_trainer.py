@@ -25,7 +25,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import UserError
-from rods.observations import EpisodeReward, Record, Role, Update
+from rods.observations import EpisodeReward, JsonObject, Record, Role, Update
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
@@ -77,7 +77,7 @@ def observe(
     *,
     from_step: int | None = None,
     source: str = "records",
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each
     closed step once it is on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for
     an identical step that was there; where that follows the policy, the `interface` (with its
@@ -98,7 +98,7 @@ def observe(
 
 def record_steps(
     log: TrainerLog, records: Iterable[bytes | str | Record], source: str
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """Records the steps that `records` close; yields one answer each. Raises UserError naming the
     record at fault."""
     waiting: list[tuple[Record, str]] = []

@@ -32,7 +32,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import UserError
 from rods.logs import log
-from rods.observations import Group, Record, Role
+from rods.observations import Group, JsonObject, Record, Role
 from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
@@ -54,7 +54,7 @@ class DrawnTask:
         self,
         rewards: Iterable[SupportsFloat | None],
         reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range, in
         a list, an array or a tensor; None is a rollout that broke. No rewards at all are one that
         did. Raises UserError for others."""
