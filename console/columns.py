@@ -38,7 +38,7 @@ class Columns:
         self._rows[self._length : end] = rows
         self._length = end
 
-    def taken(self, rows: NDArray[Any], *names: str) -> Iterator[Any]:
+    def values(self, rows: NDArray[Any], *names: str) -> Iterator[Any]:
         """Of each of `rows` a tuple with the values of these columns, which are Python's own."""
         return zip(*(self[name][rows].tolist() for name in names), strict=True)
 

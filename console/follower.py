@@ -161,7 +161,7 @@ class Follower(Progress):
         steps: dict[int, int] = {}
         for table in (self.groups, self.uncounted):
             rows = np.flatnonzero(table["task"] == number)
-            steps |= dict(table.taken(rows, "seq", "step"))
+            steps |= dict(table.values(rows, "seq", "step"))
         return dict(sorted(steps.items()))
 
     def records(self, log: str, seqs: Iterable[int]) -> Iterator[Record]:

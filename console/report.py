@@ -217,7 +217,7 @@ def _examples(follower: Follower) -> list[str]:
     rows, injected = _variants(follower)
     table = follower.variants
     inside = rows[injected != NONE]
-    latest = dict(table.taken(inside, "type", "task"))
+    latest = dict(table.values(inside, "type", "task"))
     return [follower.ids[task] for _, task in sorted(latest.items())]
 
 

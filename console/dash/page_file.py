@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from rods.console.dash.server import MODULES, Registry, embedded, hashed, import_map, static
+from rods.console.dash.server import MODULES, Registry, script_json, hashed, import_map, static
 from rods.errors import RodsError
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
@@ -78,7 +78,7 @@ def _page(answers: dict[str, Any]) -> str:
     policy = (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src data: {hashes}"
     )
-    held = embedded(answers)
+    held = script_json(answers)
     page = static("index.html")
     head = '<meta charset="utf-8">'
     start = (

@@ -79,14 +79,14 @@ class Registry:
         return VIEWS[view](self.follower(name), query)
 
 
-def embedded(value: Any) -> str:
+def script_json(value: Any) -> str:
     """JSON as it may stand in the page, where nothing may close its tag."""
     return json_bytes(value).decode().replace("<", "\\u003c")
 
 
 def import_map(addresses: Mapping[str, str]) -> str:
     """The import map by which the modules find each other."""
-    return embedded({"imports": addresses})
+    return script_json({"imports": addresses})
 
 
 def hashed(script: str) -> str:

@@ -176,7 +176,7 @@ def logs(follower: Follower, query: Query) -> JsonObject:
 
 def _dots(follower: Follower, rows: Any) -> list[list[Any]]:
     """Task, mean, variance, zone, whether a variant, and step, of rows of groups."""
-    dots = follower.groups.taken(rows, "task", "mean", "variance", "zone", "step")
+    dots = follower.groups.values(rows, "task", "mean", "variance", "zone", "step")
     return [  # NaN becomes null
         [follower.ids[task], mean, variance, ZONES[zone], task >= follower.originals, step]
         for task, mean, variance, zone, step in dots
@@ -266,7 +266,7 @@ def _life(follower: Follower, number: int) -> list[JsonObject]:
     rows = np.flatnonzero(table["task"] == number)
     return [
         {"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]}
-        for step, kind, rule in table.taken(rows, "step", "kind", "rule")
+        for step, kind, rule in table.values(rows, "step", "kind", "rule")
     ]
 
 

@@ -230,14 +230,14 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     def observe_rewards(
         self,
         step: int,
-        earned: Mapping[int, Sequence[float]],
+        rewards: Mapping[int, Sequence[float]],
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> bool:
         """The same by place: the rewards of its rollouts (`DrawnTask.group`). What has none got
         lost."""
         drawn = self._tasks(step)
-        present = [one for one in drawn if earned.get(one.place)] or drawn[:1]
-        groups = [one.group(earned.get(one.place, ()), reward_range) for one in present]
+        present = [one for one in drawn if rewards.get(one.place)] or drawn[:1]
+        groups = [one.group(rewards.get(one.place, ()), reward_range) for one in present]
         return self.observe(step, groups)
 
     def gauges(self) -> dict[str, float]:
