@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from rods.console.dash.server import MODULES, Registry, script_json, hashed, import_map, static
+from rods.console.dash.server import MODULES, Registry, hashed, import_map, script_json, static
 from rods.errors import RodsError
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
