@@ -273,7 +273,7 @@ class Follower(Progress):
     def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
         zones = [0] * len(ZONES)
-        counts = step.counts(self.run.config.zones)
+        counts = step.counts(self.config.zones)
         rows: list[tuple[float, ...]] = []
         for record, group_progress in zip(step.records, progress, strict=True):
             task = self.number(record["task"])
@@ -306,7 +306,7 @@ class Follower(Progress):
     def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:
         """Moments and zone (an index of ZONES) of a group's record; None where it counts for no
         zone. `progress`: the moments of its progress."""
-        config = self.run.config
+        config = self.config
         if record["reward"]["kind"] in FORMAT_REWARDS:
             return None
         if config.selection.boundary == "progress" and all(

@@ -141,7 +141,7 @@ class ProgressSample:
         rewards = [reward for reward, _, _ in recent if reward is not None]
         played = sum((went for _, _, went in recent), Dynamics())
         self.step = progress.step
-        self.steps = progress.run.config.training.steps
+        self.steps = progress.config.training.steps
         self.epoch = max(0, state.epoch)
         self.stage = state.stage
         self.attempt = state.attempt
@@ -266,7 +266,8 @@ class Progress:
         """`history`: whether `see` and `see_daemon` are called from the beginning of the logs on,
         not only with what follows snapshots. Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
-        self.versions = InterfaceVersions(self.run.config)
+        self.config = self.run.config
+        self.versions = InterfaceVersions(self.config)
         every_step = history or self.versions.evolves
         self.state = RunState(self.run, every_step=every_step, recent=RECENT)
         self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)
@@ -334,14 +335,13 @@ class Progress:
         if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
         if sum(self.zones.values()) and not self.zones["boundary"]:
-            zones = self.run.config.zones
+            zones = self.config.zones
             notes.append(
                 f"no active task is at the boundary (mean reward {zones.boundary_low} to "
                 f"{zones.boundary_high}), so there is nothing to pick: give tasks that the policy "
                 "sometimes solves, or widen [zones]"
             )
-        config = self.run.config
-        bound = config.selection.order != "random"  # seeds lie at the boundary alone
+        bound = self.config.selection.order != "random"  # seeds lie at the boundary alone
         for type, counts in self.by_type.items() if bound and self.zones.get("boundary") else ():
             seen = {zone: counts[zone] for zone in self.zones if counts[zone]}
             if seen and "boundary" not in seen:

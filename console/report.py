@@ -43,7 +43,7 @@ def report(follower: Follower) -> JsonObject:
             "name": follower.run.name,
             "subtitle": _subtitle(follower),
             # such a run shows how the loop works, no more
-            "simulated": follower.run.config.policy.kind == "simulated",
+            "simulated": follower.config.policy.kind == "simulated",
             "numbers": numbers,
             "findings": findings(follower, numbers),
             "limits": limits(follower, scored=bool(numbers["heldout"])),
@@ -53,7 +53,7 @@ def report(follower: Follower) -> JsonObject:
 
 
 def _subtitle(follower: Follower) -> str:
-    config = follower.run.config
+    config = follower.config
     # of others it is a folder
     model = f" {config.policy.model}" if config.policy.kind == "external" else ""
     parts = [
@@ -75,7 +75,7 @@ def figures(follower: Follower) -> JsonObject:
     """The figures that the sentences rest on."""
     totals = follower.totals
     landing = landed(follower)
-    zones = follower.run.config.zones
+    zones = follower.config.zones
     inside = [zone_of(mean, zones) == "boundary" for mean in landing.first.tolist()]
     return {
         "steps": follower.state.last_step,
@@ -109,7 +109,7 @@ def findings(follower: Follower, numbers: JsonObject) -> list[str]:
         lines.append(WORDS["findings"][name].format(**{**numbers, **more}))
 
     if numbers["injected"]:
-        order = follower.run.config.selection.order
+        order = follower.config.selection.order
         seeds = "boundary seeds" if order in ("proxy", "variance") else f"{order} seeds"
         # epoch 0 opens before there is a variant
         say("injected", seeds=seeds, merges=int((follower.epochs["epoch"] > 0).sum()))
@@ -142,7 +142,7 @@ def heldout_sentence(heldout: JsonObject) -> str:
 
 def limits(follower: Follower, *, scored: bool) -> list[str]:
     """What must not be concluded from this run; `scored`: whether there are held-out scores."""
-    kind = follower.run.config.policy.kind
+    kind = follower.config.policy.kind
     holds = {"stub": NAME in follower.authors, "one_run": True, "heldout": scored, "zones": True}
     return [
         text.format(stub=NAME)
@@ -154,7 +154,7 @@ def limits(follower: Follower, *, scored: bool) -> list[str]:
 def _bars(follower: Follower, first: Values) -> JsonObject:
     """How many variants have a mean in each twentieth from 0 to 1 at their first group."""
     counts, edges = np.histogram(first, np.linspace(0, 1, 21))
-    zones = follower.run.config.zones
+    zones = follower.config.zones
     return {
         "at": ((edges[:-1] + edges[1:]) / 2).round(6).tolist(),
         "variants": counts.tolist(),

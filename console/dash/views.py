@@ -54,8 +54,8 @@ def status(follower: Follower, query: Query) -> JsonObject:
             name: sum(getattr(spent, name) for spent in follower.spent.values()) for name in SPENT
         }
     processes = {name: progress.process(name) for name in PROCESSES}
-    zones = progress.run.config.zones
-    policy = progress.run.config.policy
+    zones = progress.config.zones
+    policy = progress.config.policy
     return {
         "run": str(follower.path),
         **now.standing(),
@@ -115,7 +115,7 @@ def boundary(follower: Follower, query: Query) -> JsonObject:
         step = min(whole(query, "step", last), last)
         active = follower.active_at(step)
         rows = follower.last_rows(follower.groups, step)[active]
-        zones = follower.run.config.zones
+        zones = follower.config.zones
         return {
             "step": step,
             "last": last,

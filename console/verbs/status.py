@@ -49,7 +49,7 @@ def _stand(run: Path, follow: bool, as_json: bool) -> None:
         _follow(progress, as_json)
         return
     now = progress.poll()
-    policy = progress.run.config.policy
+    policy = progress.config.policy
     facts: JsonObject = {
         "policy": policy.kind,
         "model": policy.model,
@@ -174,8 +174,8 @@ def _run_facts(name: str, path: Path) -> JsonObject:
             "reward": now.recent if now.reward is not None else None,
         },
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
-        "policy": progress.run.config.policy.kind,
-        "model": progress.run.config.policy.model,
+        "policy": progress.config.policy.kind,
+        "model": progress.config.policy.model,
         "heldout": heldout,
     }
 
