@@ -361,8 +361,11 @@ def _trainers(
         start = observations.attempt
         last = observations.last_step
         if (attempt, step) > (start, last):
-            what = f"it ends at step {last} of start {start}"
-            yield OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"
+            yield (
+                OBSERVATIONS,
+                f"it ends at step {last} of start {start}, but {who} knows of step {step} of start "
+                f"{attempt}",
+            )
     for slots, source in sources(run):
         if what := source.lacking(slots, observations):
             yield source.log, what

@@ -41,12 +41,9 @@ def extend(run: Run, config: Config) -> list[str]:
         run = Run.open(run.path)
         asked = run.config.lasting_as(config)
         if others := identity_diff(asked.identity(), config.identity()):
-            why = (
-                "an extension changes training.steps and curriculum.stages alone, not "
-                + "; ".join(others)
-            )
             raise run.refused(
-                why,
+                "an extension changes training.steps and curriculum.stages alone, not "
+                f"{'; '.join(others)}",
                 f"`rods trainer fork {run.path} NEW --config FILE` makes a new run with another "
                 f"identity",
             )

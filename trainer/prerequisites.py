@@ -36,8 +36,9 @@ def split(config: Config, processes: int) -> tuple[int, int]:
 
 def no_model(folder: Path) -> UserError:
     """That no model is in `folder`."""
-    remedy = (
-        "policy.model must be a folder with a model in it, not a name on a hub; if it has moved, "
-        "say where to with"
+    return UserError(
+        "there is no model",
+        where=folder,
+        remedy="policy.model must be a folder with a model in it, not a name on a hub; if it has "
+        "moved, say where to with --config",
     )
-    return UserError("there is no model", where=folder, remedy=f"{remedy} --config")

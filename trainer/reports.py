@@ -106,18 +106,12 @@ def _group(
     """The group of a line, with what it leaves out filled in. Raises UserError, also where it does
     not say that it has shown what was `due`."""
     if due is not None and due != {name: record.get(name) for name in due}:
-        other = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
-        what = (
-            f"stage {stage} shows an interface that follows the policy, and this group says {other}"
-        )
-        remedy = (
-            f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods "
-            f"trainer merge "
-        )
         raise UserError(
-            what,
+            f"stage {stage} shows an interface that follows the policy, and this group says "
+            f"{record.get('interface')!r} (lineage {record.get('lineage')!r})",
             where=where,
-            remedy=remedy + "--json` and the answer to each step say what comes next",
+            remedy=f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods "
+            "trainer merge --json` and the answer to each step say what comes next",
         )
     remedy = "see the group record in docs/protocol.md"
     try:

@@ -79,8 +79,9 @@ class LogWriter:
         if not data:
             return self.seq
         if self._broken or self._descriptor < 0:
-            what = "an earlier failure left this log unusable; start the process again"
-            raise InfrastructureError(f"{self.path}: {what}")
+            raise InfrastructureError(
+                f"{self.path}: an earlier failure left this log unusable; start the process again"
+            )
         if 0 < self._part_bytes <= self.size:
             self.rotate()  # here, so that a part never ends inside a group
         # the path names no file: the folder was moved, or the log removed

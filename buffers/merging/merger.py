@@ -193,12 +193,15 @@ class Merger:
                 deadline = time.monotonic() + limit
                 work = latest
             if time.monotonic() > deadline:
-                what = f"the daemon has finished step {self._seeds.watermark}, not step {step}"
-                what = "the static pool is not written" if filling else what
+                what = (
+                    "the static pool is not written"
+                    if filling
+                    else f"the daemon has finished step {self._seeds.watermark}, not step {step}"
+                )
                 raise DeadlineError(
                     f"{self.run.path}: {what}, and it has not got on for {limit:g} s "
-                    f"(operation.deadline_seconds) → "
-                    f"start `rods-daemon {self.run.path}` and try again"
+                    f"(operation.deadline_seconds) → start `rods-daemon {self.run.path}` and try "
+                    "again"
                 )
             if time.monotonic() > note_due:
                 note_due = math.inf

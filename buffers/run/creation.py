@@ -156,12 +156,9 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:
-            what = (
-                f"task {task.id} was written for version {task.environment.hash} of "
-                f"{task.environment.name!r}"
-            )
             raise UserError(
-                f"{what}, but {environment.hash} is installed",
+                f"task {task.id} was written for version {task.environment.hash} of "
+                f"{task.environment.name!r}, but {environment.hash} is installed",
                 where="tasks",
                 remedy="install that version, or renew the tasks: `rods data rehash FILE`",
             )

@@ -168,11 +168,9 @@ def _run_facts(name: str, path: Path) -> JsonObject:
     return {
         **facts,
         "condition": state,
-        **{
-            "step": now.step,
-            "steps": now.steps,
-            "reward": now.recent if now.reward is not None else None,
-        },
+        "step": now.step,
+        "steps": now.steps,
+        "reward": now.recent if now.reward is not None else None,
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
         "policy": progress.config.policy.kind,
         "model": progress.config.policy.model,

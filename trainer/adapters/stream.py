@@ -165,9 +165,10 @@ class TaskStream(AbstractContextManager["TaskStream"]):
                 )
         elif size > self._size(step):
             if step not in self._sizes or step < following - 1:
-                what = f"{self._size(step)} tasks were drawn for step {step}, not {size}"
                 raise self.run.refused(
-                    f"{what}, and it is closed, or not the last", "draw it with as many as before"
+                    f"{self._size(step)} tasks were drawn for step {step}, not {size}, and it is "
+                    "closed, or not the last",
+                    "draw it with as many as before",
                 )
             self._sizes[step] = size
         return self._tasks(step)[:size]

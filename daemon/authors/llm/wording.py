@@ -149,10 +149,13 @@ async def _aligned(
             return texts
         problem = why if context.settings.feedback else ""
     wrong = verdicts.index("misaligned")
-    detail = f"{texts[wrong]!r} does not say what its calls do: {why}"
     first, *others = draft.functions(turns[wrong : wrong + 1])
     raise ComposeError(
-        "query_verify_failed", detail, function=first, functions=others, turn=turns[wrong]
+        "query_verify_failed",
+        f"{texts[wrong]!r} does not say what its calls do: {why}",
+        function=first,
+        functions=others,
+        turn=turns[wrong],
     )
 
 
