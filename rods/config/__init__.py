@@ -44,6 +44,7 @@ from rods.errors import UserError
 from rods.extension import Door
 from rods.files import module_table, read_toml
 from rods.model_roles import Role
+from rods.observations import JsonObject
 from rods.section import Section
 
 # what is made in other modules, and imported from here
@@ -193,7 +194,7 @@ class Config(Section):
         drawn = sum(tasks.slots(self) for tasks in DRAWN_SLOTS)
         return self.training.batch_tasks - drawn
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """The identity half as JSON, protocol version included. Of the folder of `policy.model`
         only the name counts: on another machine it may lie elsewhere."""
         half = self.model_dump(mode="json", exclude={"operation"})
@@ -224,19 +225,17 @@ def read_config(path: Path) -> Config:
     return config.model_copy(update={"policy": config.policy.model_copy(update={"model": model})})
 
 
-def preset(name: str) -> dict[str, Any]:
+def preset(name: str) -> JsonObject:
     """The values of a preset, as TOML gives them."""
     return module_table(__file__, f"{name}.toml")
 
 
-def _resolved(values: dict[str, Any]) -> dict[str, Any]:
+def _resolved(values: JsonObject) -> JsonObject:
     """`values` with those of their preset where they leave a key out."""
     name = values.get("preset")
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
-    merged: dict[str, Any] = _merged(
-        preset(name), _merged({"operation": {"endpoints": []}}, values)
-    )
+    merged: JsonObject = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
     return merged
 
 
@@ -250,7 +249,7 @@ def _merged(base: Any, own: Any) -> Any:
     return base | {key: _merged(base.get(key), value) for key, value in own.items()}
 
 
-def parse_config(values: dict[str, Any], *, where: str) -> Config:
+def parse_config(values: JsonObject, *, where: str) -> Config:
     """Checks `values`, completed by their preset. Raises UserError naming every key at fault."""
     remedy = "docs/configuration.md lists every key with its range"
     if unsayable := list(_unsayable(values)):
@@ -311,7 +310,7 @@ def _numbered(value: Any) -> Any:
     return {str(place): item for place, item in enumerate(value)} if tables else value
 
 
-def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:
+def identity_diff(recorded: JsonObject, asked: JsonObject, prefix: str = "") -> list[str]:
     """Human-readable differences `key: recorded → asked` between two identity halves."""
     lines: list[str] = []
     for key in sorted(set(recorded) | set(asked)):
