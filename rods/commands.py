@@ -16,7 +16,9 @@ import rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, UserError, complain, disk_error
 from rods.signals import Interrupted
 
-Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object instead of text.")]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")
+]
 Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 
 LIBRARIES = ("torch", "trl", "transformers", "accelerate")  # that train weights
@@ -28,9 +30,9 @@ _Error = TypeVar("_Error", bound=BaseException)
 def application(name: str, text: str) -> App:
     """The command line of the program `name`, called so or as `rods NAME` hands over; `text` begins
     its help. Of an option given twice the last counts, so that a script can add to what it was
-    given; lists grow. No option has a second name that takes it back (`--no-…`)."""
+    given; lists grow."""
     called = sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name
-    usual = Parameter(allow_repeating=True, negative=())
+    usual = Parameter(allow_repeating=True)
     app = App(
         name=called,
         help=text,

@@ -29,7 +29,7 @@ Export = Annotated[
     ),
 ]
 Example = Annotated[
-    bool, Parameter(help="Show a small recorded run that ships with the program, too.")
+    bool, Parameter(negative="", help="Show a small recorded run that ships with the program, too.")
 ]
 
 

@@ -32,7 +32,7 @@ KINDS = "; ".join(
     f"{kind}: {what}" for kinds in having("kinds").values() for kind, what in kinds.items()
 )
 Name = Annotated[str, Parameter(help=NAMES)]
-Several = tuple[str, ...]
+Several = Annotated[tuple[str, ...], Parameter(negative=())]
 Tasks = Annotated[
     Path | None,
     Parameter(help="A JSONL file of tasks of this environment; probes with their calls."),
@@ -40,7 +40,8 @@ Tasks = Annotated[
 Seconds = Annotated[PositiveFloat, Parameter(help="It ends then, with what it has found.")]
 TaskFile = Annotated[Path, Parameter(help="A JSONL file of tasks.")]
 Trust = Annotated[
-    bool, Parameter(help="Run the code of worlds that the tasks name, whoever wrote it.")
+    bool,
+    Parameter(help="Run the code of worlds that the tasks name, whoever wrote it.", negative=()),
 ]
 Rewritten = Annotated[
     Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")
@@ -52,7 +53,8 @@ def check_tasks(
     /,
     *,
     against: Annotated[
-        list[str] | None, Parameter(help=f"None may match a held-out task of these. {FILE}.")
+        list[str] | None,
+        Parameter(help=f"None may match a held-out task of these. {FILE}.", negative=()),
     ] = None,
     trust: Trust = False,
     as_json: Json = False,
@@ -120,7 +122,9 @@ def add_environment(
         Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")
     ] = (),
     without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
-    replace: Annotated[bool, Parameter(help="Write over a description that is there.")] = False,
+    replace: Annotated[
+        bool, Parameter(help="Write over a description that is there.", negative=())
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Describe a world from outside as an environment: reach it, pin its tools, write its

@@ -28,7 +28,8 @@ Listed = Annotated[
     ),
 ]
 Cost = Annotated[
-    bool, Parameter(help="Show what variants cost in calls of language models, by stage.")
+    bool,
+    Parameter(negative="", help="Show what variants cost in calls of language models, by stage."),
 ]
 
 

@@ -20,7 +20,9 @@ from rods.observations import JsonObject
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
-Follow = Annotated[bool, Parameter(help="A line whenever it has moved, until it is finished.")]
+Follow = Annotated[
+    bool, Parameter(negative="", help="A line whenever it has moved, until it is finished.")
+]
 
 
 def status(runs: FoldersOfRuns = None, /, *, follow: Follow = False, as_json: Json = False) -> None:

@@ -20,7 +20,9 @@ from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
 
-Weights = Annotated[bool, Parameter(help="Take the policy of the newest checkpoint along.")]
+Weights = Annotated[
+    bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")
+]
 New = Annotated[Path, Parameter(help="The folder of the new run.")]
 Number = Annotated[
     NonNegativeInt,

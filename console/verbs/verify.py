@@ -19,9 +19,10 @@ from rods.console.output import RunFolder, print_checked, print_lines, print_res
 from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError, RodsError
 
 Replay = Annotated[
-    bool, Parameter(help="Also run variants' ground truths again, diagnose kept traces.")
+    bool,
+    Parameter(negative="", help="Also run variants' ground truths again, diagnose kept traces."),
 ]
-Yes = Annotated[bool, Parameter(help="Do it without asking.")]
+Yes = Annotated[bool, Parameter(negative="", help="Do it without asking.")]
 
 
 def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:

@@ -23,7 +23,7 @@ from rods.files import read_regular
 from rods.llm import Budget, Client
 from rods.tasks import OpenTask, Split, read_tasks, task_lines
 
-Topics = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
+Topics = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
 Conversation = Annotated[
     Literal["told", "asked", "both"],
     Parameter(help="Whether users say everything at once, are asked, or both."),

@@ -52,7 +52,7 @@ def plan(
     ] = None,
     rates: Annotated[
         list[Path] | None,
-        Parameter(help="What `rods doctor --rate` wrote, or a run that has steps."),
+        Parameter(negative="", help="What `rods doctor --rate` wrote, or a run that has steps."),
     ] = None,
     as_json: Json = False,
 ) -> None:

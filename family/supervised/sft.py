@@ -77,7 +77,7 @@ def warm_up(
         float, Parameter(help="with --teacher: the share of its goal that an episode has earned")
     ] = 0.0,
     rounds: Annotated[
-        bool, Parameter(help="a sample for each reply, not for each conversation")
+        bool, Parameter(negative="", help="a sample for each reply, not for each conversation")
     ] = False,
     passes: Annotated[PositiveFloat, Parameter(help="how often each sample is shown")] = 2.0,
     sequences: Annotated[PositiveInt, Parameter(help="samples a step")] = 8,

@@ -59,15 +59,17 @@ SCHEMA = obj(
 Writer = Annotated[
     tuple[str, str] | None,
     Parameter(
+        negative=(),
         help="URL and MODEL: have this language model write variants, and print how many seeds "
         "gave one. Data, pipeline and the endpoint's settings are those of --config; without it "
-        "BFCL and the defaults."
+        "BFCL and the defaults.",
     ),
 ]
 Rated = Annotated[
     tuple[str, str, PositiveInt] | None,
     Parameter(
-        help="URL, MODEL, CALLS: tokens that it reads and writes a second, so many in flight."
+        negative=(),
+        help="URL, MODEL, CALLS: tokens that it reads and writes a second, so many in flight.",
     ),
 ]
 Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
