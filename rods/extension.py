@@ -4,7 +4,7 @@ A feature is a package below `rods.family` with a module `extension`, or an entr
 `rods_extensions` that leads to such a module. Its `PROVIDES` says what it brings by the names of
 `DOORS`; its `ORDER` where it comes among others that touch the same thing. The type of a door
 stands in the room that calls it, beside its `Door`; rods/family/provides.py has them all. A module
-`extension` imports only `rods` when it is loaded, and what belongs to a process inside functions."""
+`extension` imports only `rods` when it is loaded; what belongs to a process, in its functions."""
 
 import pkgutil
 from collections.abc import Iterator, Mapping
