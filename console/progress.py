@@ -266,7 +266,6 @@ class Progress:
         """`history`: whether `see` and `see_daemon` are called from the beginning of the logs on,
         not only with what follows snapshots. Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
-        self.config = self.run.config
         self.versions = InterfaceVersions(self.config)
         every_step = history or self.versions.evolves
         self.state = RunState(self.run, every_step=every_step, recent=RECENT)
@@ -276,6 +275,10 @@ class Progress:
         self.zones: dict[str, int] = {}
         self.by_type: dict[str, Counter[str | None]] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
+
+    @property
+    def config(self) -> Config:
+        return self.run.config
 
     @property
     def step(self) -> int:
