@@ -191,7 +191,7 @@ class Loop:
 
     def _merge(self) -> Sequence[order.EpochSlot]:
         candidates = [Candidate(seq, "", 0, 0, 0, cast(Any, self.staged)) for seq in self.staged]
-        _, closing, self.pool, slots = derive(
+        decisions, closing = derive(
             self.config,
             self.pool,
             self.tracker,
@@ -202,7 +202,8 @@ class Loop:
             step=self.step,
             expanded_seq=self.written,
         )
-        self.pool.apply({"kind": "epoch", "attempt": 1, **closing})
+        for record in (*decisions, {"kind": "epoch", "attempt": 1, **closing}):
+            self.pool.apply(record)
         self.staged = {
             seq: task for seq, task in self.staged.items() if seq not in self.pool.decided
         }
@@ -210,7 +211,8 @@ class Loop:
         self.facts = {
             one.task_id: TaskFacts(one.type, one.generation) for one in self.pool.active.values()
         }
-        return slots
+        seed = self.config.random_seeds.order
+        return order.slots(seed, self.epoch, self._ids, closing["retests"])
 
     def _groups(self, slots: Sequence[order.EpochSlot]) -> list[Group]:
         """The rollouts of a step, in the tracker when this returns."""

@@ -168,12 +168,12 @@ class Checkpoints:
             if folder.name.removesuffix(PART) == _name(UNSTARTED)
         ]
         if resumed is None and adopted:
-            what = (
+            raise UserError(
                 "the policy that this run took over is torn or damaged, and without it another "
-                "would be trained"
+                "would be trained",
+                where=adopted[0],
+                remedy="make the fork again",
             )
-            remedy = "make the fork again"
-            raise UserError(what, where=str(adopted[0]), remedy=remedy)
         places = []
         for folder in torn + damaged:
             target = free_name(self.folder / INCOMPLETE / folder.name, 2)
@@ -320,9 +320,10 @@ def check_daemons(run: Run, considered: int) -> None:
 
 def _refuse(run: Run, cut: list[Truncation]) -> None:
     if cut:
-        remedy = "it was emptied, removed or cut: put it back from a copy, or begin a new run"
         raise RefusedError(
-            "; ".join(what for _, what in cut), where=str(run.path / cut[0][0]), remedy=remedy
+            "; ".join(what for _, what in cut),
+            where=run.path / cut[0][0],
+            remedy="it was emptied, removed or cut: put it back from a copy, or begin a new run",
         )
 
 
@@ -360,8 +361,11 @@ def _trainers(
         start = observations.attempt
         last = observations.last_step
         if (attempt, step) > (start, last):
-            what = f"it ends at step {last} of start {start}"
-            yield OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"
+            yield (
+                OBSERVATIONS,
+                f"it ends at step {last} of start {start}, but {who} knows of step {step} of start "
+                f"{attempt}",
+            )
     for slots, source in sources(run):
         if what := source.lacking(slots, observations):
             yield source.log, what

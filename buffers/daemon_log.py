@@ -6,14 +6,13 @@ many picks are in flight, and those who write to a log at the same moment share 
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from rods.buffers.checkpoints import check_daemons
 from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
-from rods.buffers.log.record_bytes import Record, quarantine, record
+from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.run import OwnedLog, Run
 from rods.errors import RefusedError, RodsError
@@ -84,8 +83,7 @@ class DaemonLog:
         durable first."""
         if step <= self.state.last_considered:
             raise RefusedError(
-                f"step {step} was considered before, or a later one was",
-                where=str(self._seeds.path),
+                f"step {step} was considered before, or a later one was", where=self._seeds.path
             )
         await asyncio.to_thread(self.run.sync, self.run.observations_log, self.run.pool_log)
         records = [
@@ -94,9 +92,7 @@ class DaemonLog:
             )
             for rank, pick in enumerate(picks)
         ]
-        closing = record(
-            "considered", step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3)
-        )
+        closing = record("considered", step=step, epoch=epoch, picks=len(records), time=now())
         await self._picks.append_group(records, closing)
         for entry in (*records, closing):
             self.state.apply(entry)
@@ -114,7 +110,7 @@ class DaemonLog:
             step=unfinished.step,
             rank=unfinished.rank,
             task=task.as_json(),
-            time=round(time.time(), 3),
+            time=now(),
         )
         await self._variants.append(entry)
         self.state.apply(entry)
@@ -142,7 +138,7 @@ class DaemonLog:
             error=error,
             evidence=evidence,
             raw=raw,
-            time=round(time.time(), 3),
+            time=now(),
         )
         return self._failures.append(entry)
 
@@ -171,7 +167,7 @@ class DaemonLog:
     def _unfinished(self, pick: str) -> Unfinished:
         unfinished = self.state.unfinished.get(pick)
         if unfinished is None:
-            raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
+            raise RefusedError(f"no unfinished pick {pick}", where=self._seeds.path)
         return unfinished
 
     def _current_part(self) -> LogWriter:
@@ -210,5 +206,5 @@ def _finished(
         discarded=discarded,
         dropped_stale=dropped_stale,
         why=why,
-        time=round(time.time(), 3),
+        time=now(),
     )

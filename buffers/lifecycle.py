@@ -8,14 +8,13 @@ before.
 """
 
 import dataclasses
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import rods
 from rods.buffers.checkpoints import check_fork
-from rods.buffers.log.record_bytes import record
+from rods.buffers.log.record_bytes import now, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.creation import check, create_run
 from rods.buffers.run.locks import Ownership
@@ -23,7 +22,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, SEEDS, exists
 from rods.buffers.state import LostVariant, read_state
 from rods.config import Config, identity_diff
-from rods.errors import RefusedError, UserError
+from rods.errors import UserError
 
 PROCESS = "extend"
 
@@ -42,15 +41,12 @@ def extend(run: Run, config: Config) -> list[str]:
         run = Run.open(run.path)
         asked = run.config.lasting_as(config)
         if others := identity_diff(asked.identity(), config.identity()):
-            why = (
+            raise run.refused(
                 "an extension changes training.steps and curriculum.stages alone, not "
-                + "; ".join(others)
-            )
-            remedy = (
+                f"{'; '.join(others)}",
                 f"`rods trainer fork {run.path} NEW --config FILE` makes a new run with another "
-                f"identity"
+                f"identity",
             )
-            raise RefusedError(why, where=str(run.path), remedy=remedy)
         changes = identity_diff(run.config.identity(), asked.identity())
         if not changes:
             return []
@@ -58,7 +54,7 @@ def extend(run: Run, config: Config) -> list[str]:
         state = read_state(run)
         epochs = [epoch.stage for epoch in state.pool.epochs]
         if why := _objection(run.config, asked, state.last_step, epochs):
-            raise RefusedError(why, where=str(run.path), remedy="let it end later")
+            raise run.refused(why, "let it end later")
         check(asked, run.tasks, run.environments)
         stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
         entry = record(
@@ -69,7 +65,7 @@ def extend(run: Run, config: Config) -> list[str]:
             steps=asked.training.steps,
             stages=stages,
             version=rods.__version__,
-            time=round(time.time(), 3),
+            time=now(),
         )
         with closing(LogWriter(run.path / EXTENSIONS)) as writer:
             writer.append([entry])
@@ -110,7 +106,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     variant whose record was lost to damage stays behind, named in the manifest.
     """
     if exists(new):
-        raise UserError("is a run folder already", where=str(new), remedy="choose another name")
+        raise UserError("is a run folder already", where=new, remedy="choose another name")
     check_fork(run)
     state = read_state(run)
     tasks = []

@@ -187,9 +187,11 @@ class RunState(Observations):
         try:
             task = self.staging.task(seq)
         except (KeyError, ValueError) as error:
-            what = f"variant {task_id} of the pool was lost to damage (record {seq})"
-            remedy = "start a new run from this one with `rods trainer fork`, which leaves it out"
-            raise LostVariant(what, where=str(self.staging.path), remedy=remedy) from error
+            raise LostVariant(
+                f"variant {task_id} of the pool was lost to damage (record {seq})",
+                where=self.staging.path,
+                remedy="start a new run by `rods trainer fork` from this one, which leaves it out",
+            ) from error
         if task_id in self.pool.active:
             self._variants[task_id] = task
         return task

@@ -8,15 +8,15 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
+from rods.buffers.checkpoints import check_trainers
 from rods.buffers.folds.observations import digest
-from rods.buffers.log.record_bytes import Record, quarantine, record
+from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.errors import UserError
-from rods.observations import Group, Update
+from rods.observations import Group, JsonObject, Update
 from rods.rules.step_folds import closing_fields
 from rods.tasks import AnyTask
 
@@ -27,7 +27,8 @@ TRACKER_SHARE = 0.005  # of the time may go into them
 
 class TrainerLog(AbstractContextManager["TrainerLog"]):
     """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start`
-    begins an attempt. Raises RefusedError when another process owns the observations."""
+    begins an attempt. Raises RefusedError when another process owns the observations, or when a
+    log that the trainer writes has lost its end."""
 
     def __init__(self, run: Run, process: str = PROCESS) -> None:
         run.check_environments()
@@ -41,6 +42,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
             with quarantine():
                 self.state = RunState(run, strict=True, every_step=False, keep=True)
                 self.state.poll()
+            check_trainers(run, self.state)
         except BaseException:
             self._log.close()
             raise
@@ -50,7 +52,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self._merger: Merger | None = None
         self._started = False
         # records of the last step that was written here
-        self.last_groups: list[dict[str, Any]] = []
+        self.last_groups: list[JsonObject] = []
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     def start(self, from_step: int | None = None) -> int:
@@ -59,12 +61,14 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         last = self.state.last_step
         from_step = last if from_step is None else from_step
         if not 0 <= from_step <= last:
-            what = f"cannot continue from step {from_step}: the log's last live step is {last}"
-            raise self._log.refused(what, f"give a step from 0 to {last}")
+            raise self._log.refused(
+                f"cannot continue from step {from_step}: the log's last live step is {last}",
+                f"give a step from 0 to {last}",
+            )
         attempt = self.state.attempt + 1
         with self.held():
             self._log.writer.append(
-                [record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))]
+                [record("start", attempt=attempt, from_step=from_step, time=now())]
             )
             self.state.poll()
         self._started = True
@@ -85,7 +89,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if not self._started:
             raise self._log.refused("no attempt was started", "call start() first")
         if not groups:
-            raise UserError(f"step {step} has no groups", where=str(self._log.writer.path))
+            raise UserError(f"step {step} has no groups", where=self._log.writer.path)
         policy_step = step - 1 if policy_step is None else policy_step
         contents = [_checked(group, step) for group in groups]
         mark = digest(epoch, policy_step, contents)
@@ -93,14 +97,20 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if earlier == mark:
             return False
         if earlier is not None:
-            remedy = f"to do it again, start an attempt from step {step - 1} (from_step={step - 1})"
-            raise self._log.refused(f"step {step} was recorded with other contents", remedy)
+            raise self._log.refused(
+                f"step {step} was recorded with other contents",
+                f"to do it again, start an attempt from step {step - 1} (from_step={step - 1})",
+            )
         if step != self.state.last_step + 1:
-            what = f"step {step} does not follow step {self.state.last_step}"
-            raise self._log.refused(what, f"send step {self.state.last_step + 1}")
+            raise self._log.refused(
+                f"step {step} does not follow step {self.state.last_step}",
+                f"send step {self.state.last_step + 1}",
+            )
         if epoch != self.state.epoch:
-            what = f"step {step} names epoch {epoch}, but epoch {self.state.epoch} is open"
-            raise self._log.refused(what, "every epoch opens with a merge")
+            raise self._log.refused(
+                f"step {step} names epoch {epoch}, but epoch {self.state.epoch} is open",
+                "every epoch opens with a merge",
+            )
         at = {"attempt": self.state.attempt, "step": step}
         records = [
             record("group", **at, index=index, **content) for index, content in enumerate(contents)
@@ -114,7 +124,7 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         if places not in (None, self.run.config.training.batch_tasks):
             fields["drawn"] = places
         fields |= closing_fields(self.state.folds, contents)
-        closing = record("step", **at, **fields, time=round(time.time(), 3))
+        closing = record("step", **at, **fields, time=now())
         with self.held():
             self._log.writer.append_group(records, closing, self._updates)
             self._updates = []
@@ -150,11 +160,11 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         """The tasks that are drawn for the next step, for its slots behind those of the pool: from
         the record, or else made here and on the disk when this returns."""
         if not self._started or step != self.state.last_step + 1:
-            what = (
+            raise self._log.refused(
                 f"tasks are drawn for step {self.state.last_step + 1} of a started attempt, not "
-                f"for step {step}"
+                f"for step {step}",
+                "record the steps before it",
             )
-            raise self._log.refused(what, "record the steps before it")
         return [
             task
             for slots, source in self.state.sources
@@ -201,15 +211,15 @@ class TrainerLog(AbstractContextManager["TrainerLog"]):
         self.close()
 
 
-def _checked(group: Group, step: int) -> dict[str, Any]:
+def _checked(group: Group, step: int) -> JsonObject:
     """The group as JSON. Raises UserError for a reward that JSON cannot say."""
     for rollout in group.rollouts:
         if not math.isfinite(rollout.format) or (
             rollout.reward is not None and not math.isfinite(rollout.reward)
         ):
-            what = (
-                f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})"
+            raise UserError(
+                f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})",
+                where=f"step {step}",
+                remedy="report None for what must not count",
             )
-            remedy = "report None for what must not count"
-            raise UserError(what, where=f"step {step}", remedy=remedy)
     return group.as_json()

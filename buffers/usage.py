@@ -10,13 +10,12 @@ way to it, and with its own calls alone (004 Appendix N gives the latter).
 """
 
 import asyncio
-import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from rods.buffers.log.record_bytes import record
+from rods.buffers.log.record_bytes import now, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.runfolder import EXPANDED
@@ -51,7 +50,7 @@ class UsageLog:
 
     def __call__(self, usage: Usage) -> None:
         """Takes one call down. Raises what stopped an earlier write (a full disk, for instance)."""
-        fields = {"process": self.process, "time": round(time.time(), 3), **usage.as_json()}
+        fields = {"process": self.process, "time": now(), **usage.as_json()}
         self._commit.append(record("call", number=self._commit.seq + 1, **fields))
         self._add(usage.tokens_in + usage.tokens_out, usage.requests)
 

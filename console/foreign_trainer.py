@@ -20,13 +20,12 @@ from typing import Any
 
 import orjson
 
-from rods.buffers.checkpoints import check_trainers
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import UserError
-from rods.observations import EpisodeReward, Record, Role, Update
+from rods.observations import EpisodeReward, JsonObject, Record, Role, Update
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
@@ -57,13 +56,16 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
             if stage is None
             else f"there is no stage {stage}"
         )
-        remedy = f"the configuration has stages 1 to {len(run.config.curriculum.stages)}"
-        raise UserError(what, where=str(folder), remedy=remedy)
+        raise UserError(
+            what,
+            where=folder,
+            remedy=f"the configuration has stages 1 to {len(run.config.curriculum.stages)}",
+        )
     state = read_state(run)
     with closing(Merger(state, "merge")) as merger:
         record = merger.merge(epoch, number, None)
     tasks = tuple((slot.role, state.task(slot.task_id)) for slot in record.slots)
-    interface = due(run, state, record.stage)
+    interface = due(state, record.stage)
     return OpenEpoch(
         record, stage_rules(run.config.curriculum, record.stage).reward, tasks, interface
     )
@@ -75,7 +77,7 @@ def observe(
     *,
     from_step: int | None = None,
     source: str = "records",
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each
     closed step once it is on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for
     an identical step that was there; where that follows the policy, the `interface` (with its
@@ -88,7 +90,6 @@ def observe(
     run = Run.open(Path(folder))
     check_by_records(run)
     with TrainerLog(run, "observe") as log:
-        check_trainers(run, log.state)
         log.start(from_step)
         yield from record_steps(log, records, source)
         log.flush()
@@ -97,7 +98,7 @@ def observe(
 
 def record_steps(
     log: TrainerLog, records: Iterable[bytes | str | Record], source: str
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """Records the steps that `records` close; yields one answer each. Raises UserError naming the
     record at fault."""
     waiting: list[tuple[Record, str]] = []
@@ -124,11 +125,14 @@ def record_steps(
         recorded = close_step(log, step, epoch, waiting, policy_step)
         waiting.clear()
         answer = {"step": step, "attempt": log.state.attempt, "epoch": epoch, "recorded": recorded}
-        following = due(log.run, log.state, log.state.pool.epochs[epoch].stage)
+        following = due(log.state, log.state.pool.epochs[epoch].stage)
         yield answer if following is None else {**answer, "interface": following}
     if waiting:
-        what = f"{len(waiting)} groups were not closed, so they were not recorded"
-        raise UserError(what, where=source, remedy='end every step with {"end_step": s}')
+        raise UserError(
+            f"{len(waiting)} groups were not closed, so they were not recorded",
+            where=source,
+            remedy='end every step with {"end_step": s}',
+        )
 
 
 def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
@@ -140,13 +144,10 @@ def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
             "no epoch is open", where=where, remedy="run `rods trainer merge RUN --epoch 0` first"
         )
     if not isinstance(epoch, int) or not 0 <= epoch <= log.state.epoch:
-        remedy = (
-            f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or leave the epoch out"
-        )
         raise UserError(
             f"epoch {epoch!r} is not open (the latest is {log.state.epoch})",
             where=where,
-            remedy=remedy,
+            remedy=f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or name no epoch",
         )
     return epoch
 
@@ -155,11 +156,10 @@ def _update(record: Record, log: TrainerLog, where: str) -> None:
     """Records what the update after the last step has shown. Raises UserError."""
     step = record["update"]
     if type(step) is not int or not step or step != log.state.last_step:
-        remedy = "say it behind the step, before the next one is closed"
         raise UserError(
             f"update of step {step!r}; the last step is {log.state.last_step}",
             where=where,
-            remedy=remedy,
+            remedy="say it behind the step, before the next one is closed",
         )
     try:
         log.write_update(Update.from_json(record))
@@ -169,19 +169,15 @@ def _update(record: Record, log: TrainerLog, where: str) -> None:
 
 def _parse(line: Any, where: str) -> Record:
     """The object on a line, or the one that was given. Raises UserError."""
-    if isinstance(line, Mapping):
-        return line
-    if not isinstance(line, bytes | str):
-        remedy = "give objects (mappings), or lines of JSON"
-        raise UserError(
-            f"a record is a {type(line).__name__}: {line!r}", where=where, remedy=remedy
-        )
+    remedy = "give objects (mappings), or lines with a JSON object each"
     try:
-        record = orjson.loads(line)
+        record = orjson.loads(line) if isinstance(line, bytes | str) else line
     except orjson.JSONDecodeError as error:
+        raise UserError(f"not JSON ({error.msg})", where=where, remedy=remedy) from error
+    if not isinstance(record, Mapping):
         raise UserError(
-            f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line"
-        ) from error
-    if not isinstance(record, dict):
-        raise UserError("not a JSON object", where=where, remedy="write one JSON object a line")
+            f"a record is a {type(record).__name__}, not an object: {record!r}",
+            where=where,
+            remedy=remedy,
+        )
     return record

@@ -8,19 +8,18 @@ on standard error, never a traceback.
 """
 
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from cyclopts import App, Group
 
 from rods import commands
 from rods.environments.registry import having
 from rods.extension import Door
+from rods.files import module_table
 from rods.functions import named_function
 from rods.signals import ignore, interrupt, on_signal
 
-OWN = tomllib.loads(Path(__file__).with_name("verbs.toml").read_text(encoding="utf-8"))
+OWN = module_table(__file__, "verbs.toml")
 PROGRAM = "program"
 # verbs of features, as those of verbs.toml
 VERBS: Door[Mapping[str, tuple[str, ...]]] = Door("verbs")
@@ -34,7 +33,7 @@ def verbs() -> dict[str, Sequence[str]]:
     named: dict[str, Sequence[str]] = dict(OWN["verbs"])
     for entries in having("verbs").values():
         named |= entries
-    for more in VERBS.providers().values():
+    for more in VERBS:
         named |= more
     return named
 

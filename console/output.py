@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 
 import orjson
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, UInt16
+from cyclopts.types import NonNegativeInt
 
 from rods.buffers.run import runfolder
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError, say
@@ -23,7 +23,6 @@ ConfigFile = Annotated[
 Steps = Annotated[
     int | None, Parameter(help="The rollout batch after which the run ends (training.steps).")
 ]
-Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 RandomSeed = Annotated[NonNegativeInt, Parameter(help="What is drawn, is drawn from this.")]
 FoldersOfRuns = Annotated[
     list[Path] | None,
@@ -38,9 +37,7 @@ def find_runs(paths: Sequence[Path]) -> dict[str, Path]:
     for path in paths:
         if not path.is_dir():
             raise UserError(
-                "is no folder",
-                where=str(path),
-                remedy="name run folders, or a folder that holds some",
+                "is no folder", where=path, remedy="name run folders, or a folder that holds some"
             )
         below = [path] if runfolder.exists(path) else filter(runfolder.exists, path.iterdir())
         folders |= {folder.resolve() for folder in below}

@@ -8,10 +8,10 @@ needed.
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
@@ -26,7 +26,7 @@ from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config, Stage
 from rods.extension import Door
 from rods.interfaces import follows_records
-from rods.observations import Json, Update
+from rods.observations import Json, JsonObject, Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
@@ -66,7 +66,7 @@ class InterfaceVersion:
     version: str
     added: dict[str, str]
     removed: dict[str, str]
-    why: dict[str, Any] | None
+    why: JsonObject | None
 
     @property
     def reason(self) -> str:
@@ -84,7 +84,7 @@ class InterfaceVersions:
         self.entries: list[InterfaceVersion] = []
         self._there: list[dict[str, str]] = []  # the components of each version
         # what a step has changed for the next one, where it has
-        self._causes: dict[int, dict[str, Any]] = {}
+        self._causes: dict[int, JsonObject] = {}
 
     def add(self, step: ClosedStep, after: Mapping[str, object]) -> None:
         """Takes the next live step, and what interfaces are given after it
@@ -141,7 +141,7 @@ class ProgressSample:
         rewards = [reward for reward, _, _ in recent if reward is not None]
         played = sum((went for _, _, went in recent), Dynamics())
         self.step = progress.step
-        self.steps = progress.run.config.training.steps
+        self.steps = progress.config.training.steps
         self.epoch = max(0, state.epoch)
         self.stage = state.stage
         self.attempt = state.attempt
@@ -155,7 +155,7 @@ class ProgressSample:
             update.gradient_norm for update in progress.last_updates.values()
         )
         self.interface = versions.entries[-1] if versions.evolves and versions.entries else None
-        self.difficulty: dict[str, Any] | None = state.figures("status").get("difficulty")
+        self.difficulty: JsonObject | None = state.figures("status").get("difficulty")
         self.zones = progress.zones
         self.generated = sum(member.generation > 0 for member in state.active.values())
         self.originals = len(state.active) - self.generated
@@ -176,7 +176,7 @@ class ProgressSample:
         self.finished = finished
         self.seconds_per_step = progress.seconds_per_step()
 
-    def standing(self) -> dict[str, Any]:
+    def standing(self) -> JsonObject:
         """What `rods status --json` and the page say of it."""
         return {
             name: value
@@ -211,8 +211,7 @@ class ProgressSample:
         drawn = "" if self.difficulty is None else f"  difficulty {self.difficulty['next']}"
         return (
             f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}{drawn}  zones: "
-            f"{zones}  "
-            f"staged {self.staged}  injected {self.injected}  retired {self.retired}  "
+            f"{zones}  staged {self.staged}  injected {self.injected}  retired {self.retired}  "
             f"pool {self.originals}+{self.generated}"
         )
 
@@ -267,7 +266,7 @@ class Progress:
         """`history`: whether `see` and `see_daemon` are called from the beginning of the logs on,
         not only with what follows snapshots. Raises UserError where `path` is no run folder."""
         self.run = Run.open(path)
-        self.versions = InterfaceVersions(self.run.config)
+        self.versions = InterfaceVersions(self.config)
         every_step = history or self.versions.evolves
         self.state = RunState(self.run, every_step=every_step, recent=RECENT)
         self.recent: deque[tuple[float | None, Counter[str], Dynamics]] = deque(maxlen=RECENT)
@@ -276,6 +275,10 @@ class Progress:
         self.zones: dict[str, int] = {}
         self.by_type: dict[str, Counter[str | None]] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
+
+    @property
+    def config(self) -> Config:
+        return self.run.config
 
     @property
     def step(self) -> int:
@@ -289,7 +292,7 @@ class Progress:
         for step in state.steps():
             latest.append(step)
             self.versions.add(step, state.interface_inputs())
-            self._take_update()
+            self.take_update()
             self.see(step)
         if state.rewound:
             self.recent.clear()
@@ -302,7 +305,7 @@ class Progress:
                 self.recent.append(
                     (known_mean(means), label_counts(step.records), dynamics(step.records))
                 )
-        self._take_update()
+        self.take_update()
         if latest or state.merged or state.rewound:
             self.zones = state.zones()
             self.by_type = state.zones_by_type()
@@ -329,29 +332,25 @@ class Progress:
         if considered > step and self.state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step "
-                f"{considered}, the last "
-                "one it has considered"
+                f"{considered}, the last one it has considered"
             )
         notes += self.state.figures("notes").values()
         if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
         if sum(self.zones.values()) and not self.zones["boundary"]:
-            zones = self.run.config.zones
+            zones = self.config.zones
             notes.append(
                 f"no active task is at the boundary (mean reward {zones.boundary_low} to "
-                f"{zones.boundary_high}), so "
-                "there is nothing to pick: give tasks that the policy sometimes solves, or widen "
-                "[zones]"
+                f"{zones.boundary_high}), so there is nothing to pick: give tasks that the policy "
+                "sometimes solves, or widen [zones]"
             )
-        config = self.run.config
-        bound = config.selection.order != "random"  # seeds lie at the boundary alone
+        bound = self.config.selection.order != "random"  # seeds lie at the boundary alone
         for type, counts in self.by_type.items() if bound and self.zones.get("boundary") else ():
             seen = {zone: counts[zone] for zone in self.zones if counts[zone]}
             if seen and "boundary" not in seen:
                 notes.append(
                     f"no {type} task is at the boundary ({_counts(seen)}), so variants of this "
-                    f"type cannot come: a "
-                    "variant keeps its seed's type"
+                    "type cannot come: a variant keeps its seed's type"
                 )
         return notes
 
@@ -379,13 +378,16 @@ class Progress:
             f"attempt)"
         )
 
-    def process(self, name: str) -> dict[str, Any]:
+    def process(self, name: str) -> JsonObject:
         """What is known of `trainer` or `daemon`; `life` as rods.buffers.run.heartbeat judges it,
         or `no heartbeat` where there is none of a process that has written its log. Takes some
         seconds for a process of another machine, whose heartbeat is watched."""
         log = OBSERVATIONS if name == "trainer" else SEEDS
         holder = owner(self.run.path, log)
-        beat = read_heartbeat(self.run.path, holder.process if holder else name)
+        # a foreign trainer writes as `observe`
+        process = holder.process if holder else name
+        beat = read_heartbeat(self.run.path, process)
+        place = asdict(holder.place) if holder else beat
         life = judge(beat, holder is not None)
         if life == "never started" and any(
             part.stat().st_size for part in segments(self.run.path / log)
@@ -394,10 +396,10 @@ class Progress:
         return {
             "life": life,
             "alive": holder is not None,
-            "process": holder.process if holder else name,  # a foreign trainer writes as `observe`
-            "pid": holder.place.pid if holder else beat.get("pid"),
-            "host": holder.place.host if holder else beat.get("host"),
-            "job": holder.place.job if holder else beat.get("job", ""),
+            "process": process,
+            "pid": place.get("pid"),
+            "host": place.get("host"),
+            "job": place.get("job", ""),
             "since": holder.since if holder else None,
             "last_heartbeat": beat.get("time"),
             "still": beat.get("still"),
@@ -405,7 +407,7 @@ class Progress:
             **{key: beat[key] for key in ("endpoints", "budget", "trying") if key in beat},
         }
 
-    def _take_update(self) -> None:
+    def take_update(self) -> None:
         """Takes the latest update that was read."""
         if update := self.state.update:
             self.last_updates[update["step"]] = Update.from_json(update)
@@ -433,7 +435,7 @@ def _counts(named: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in named.items())
 
 
-def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
+def _difficulty(next: int, last: JsonObject | None = None) -> str:
     """The line about drawn tasks: what the last step had, with the levels that its difficulty
     allowed, and what is next."""
     if last is None:

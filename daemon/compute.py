@@ -197,9 +197,7 @@ def compute_of(run: "Run", held_out: SimilarityIndex) -> Compute | None:
     match `held_out`; None: in threads of its own. Raises UserError for a cluster that does not
     answer."""
     name = run.config.operation.compute
-    places = next(
-        (places[name] for places in COMPUTES.providers().values() if name in places), None
-    )
+    places = next((places[name] for places in COMPUTES if name in places), None)
     if places is None:
         return None
     return Compute(

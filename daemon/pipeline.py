@@ -15,7 +15,7 @@ leaves this module, cancellation excepted."""
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
@@ -29,6 +29,7 @@ from rods.daemon.authors.base import (
     FormedTask,
     Places,
     Rejection,
+    StagedAssignment,
     StagedAuthor,
     StageName,
     T,
@@ -66,7 +67,7 @@ class TasksWithCalls(TaskKind[Task]):
     def check(
         self,
         environment: Environment,
-        assignment: Assignment[Task],
+        assignment: StagedAssignment,
         task: Task,
         gates: Gates,
         held_out: SimilarityIndex,
@@ -84,27 +85,19 @@ class TasksWithCalls(TaskKind[Task]):
 STAGED = (TasksWithCalls(),)
 
 
+@dataclass
 class Pipeline:
-    """The stages under one configuration. Holds no state of a seed; `threads` runs what
-    computes."""
+    """The stages under one configuration. Holds no state of a seed; `threads` runs what computes.
+    `kinds` are those of the seeds. `places`: the workers with which the procedural author makes its
+    attempts, and in which the gates run of tasks with ground-truth calls that models write (None:
+    all of it in `threads`)."""
 
-    def __init__(
-        self,
-        config: Config,
-        held_out: SimilarityIndex,
-        threads: Executor,
-        kinds: Sequence[TaskKind[Any]] = STAGED,
-        places: Places | None = None,
-    ) -> None:
-        """`kinds` are those of the seeds. `places`: the workers with which the procedural author
-        makes its attempts, and in which the gates run of tasks with ground-truth calls that models
-        write (None: all of it in `threads`)."""
-        self.config = config
-        self.held_out = held_out
-        self.threads = threads
-        self.kinds = kinds
-        self.places = places
-        self._profiles: dict[str, Profile] = {}
+    config: Config
+    held_out: SimilarityIndex
+    threads: Executor
+    kinds: Sequence[TaskKind[Any]] = STAGED
+    places: Places | None = None
+    _profiles: dict[str, Profile] = field(init=False, default_factory=dict)
 
     def kind(self, seed: V) -> TaskKind[V]:
         """The first kind that the seed is of."""
@@ -143,7 +136,7 @@ class Pipeline:
         return outcome
 
     async def attempt(
-        self, assignment: Assignment[Task], asking: Asking, environment: Environment
+        self, assignment: StagedAssignment, asking: Asking, environment: Environment
     ) -> Attempted[Task]:
         """One attempt, in a worker of a daemon's `places`, as the daemon would make it; it asks for
         no admission."""
@@ -319,7 +312,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         planned = {"plan": plan, "narrative": plan["narrative"], "profile_distance": far}
         return self._finished(abridged(candidate.task), planned, {"judge": candidate.reason})
 
-    async def _draft(self, assignment: Assignment[Task]) -> Draft:
+    async def _draft(self, assignment: StagedAssignment) -> Draft:
         """Stages I and II: up to `planner_retries` rounds of planning and executing.
 
         A failure that may lie in the state goes to the error critic, once for each function: where
@@ -375,7 +368,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
 
     async def _accepted(
         self,
-        assignment: Assignment[Task],
+        assignment: StagedAssignment,
         draft: Draft,
         texts: tuple[str, ...],
         type: TaskType,
@@ -397,7 +390,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 texts = await self._in_stage("rewrite", reworded, draft)
 
     async def _judged(
-        self, assignment: Assignment[Task], draft: Draft, texts: tuple[str, ...], type: TaskType
+        self, assignment: StagedAssignment, draft: Draft, texts: tuple[str, ...], type: TaskType
     ) -> FormedTask:
         """The draft as a task of `type`, past the gates that hold for it, with the judge's
         reason."""

@@ -56,7 +56,7 @@ class Service:
         self.generated: list[AnyTask] = []  # variants of the pool; in sync=free of staging, too
         works = (
             feature.work(run, self.writers, threads, lambda: [*run.tasks, *self.generated])
-            for feature in DAEMON_WORK.providers().values()
+            for feature in DAEMON_WORK
         )
         self.feature_work = [work for work in works if work is not None]  # beside picks
         # jobs of that work: few, soon done, and never dropped

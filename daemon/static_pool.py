@@ -25,7 +25,7 @@ from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
 # as many tries in a row without a variant as BARREN, and one of each seed, end a fill
-Write = Callable[[Unfinished, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
+Write = Callable[[Unfinished, int, Admit], Awaitable[AnyTask | str]]
 
 
 def choose(

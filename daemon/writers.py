@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Protocol, Self
 
+from rods.buffers.run.creation import models_write
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.usage import UsageLog
@@ -24,12 +25,10 @@ from rods.daemon.authors.procedural import IN_FLIGHT, by_rules
 from rods.daemon.compute import compute_of
 from rods.daemon.pipeline import TasksWithCalls
 from rods.environments.base import Environment
-from rods.errors import UserError
 from rods.extension import Door
 from rods.gates.similarity import SimilarityIndex
 from rods.llm import Budget, Client
 from rods.logs import log
-from rods.rules.curriculum import writes
 from rods.tasks import AnyTask, OpenTask
 
 KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
@@ -77,7 +76,7 @@ DAEMON_WORK: Door[WorkBeside] = Door("daemon_work")  # (000)
 def kinds_of() -> tuple[TaskKind[Any], ...]:
     """The kinds of tasks that the daemon writes variants of, for its life: those with ground-truth
     calls, and what features bring. Of those that match a task the first one has it."""
-    return (TasksWithCalls(), *(kind() for kind in KINDS.providers().values()))
+    return (TasksWithCalls(), *(kind() for kind in KINDS))
 
 
 class Writers:
@@ -88,15 +87,8 @@ class Writers:
         self.run = run
         self._threads = threads
         self.config = run.config
-        self.by_model = run.config.pipeline.author == "llm" and writes(run.config)
-        if self.by_model and not run.config.operation.endpoints:
-            what = 'pipeline.author is "llm", and no endpoint is configured'
-            remedy = (
-                "name one under [[operation.endpoints]] in the file after --config "
-                "(docs/endpoints.md)"
-            )
-            raise UserError(what, where=str(run.path), remedy=remedy)
-        asks = any(work.asks(run.config) for work in DAEMON_WORK.providers().values())
+        self.by_model = models_write(run.config)
+        asks = any(work.asks(run.config) for work in DAEMON_WORK)
         # there is somebody to ask
         self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)
         self._open = AsyncExitStack()

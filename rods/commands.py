@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from cyclopts import App, CycloptsError, Parameter
+from cyclopts.types import UInt16
 
 import rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, UserError, complain, disk_error
@@ -18,6 +19,7 @@ from rods.signals import Interrupted
 Json = Annotated[
     bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")
 ]
+Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 
 LIBRARIES = ("torch", "trl", "transformers", "accelerate")  # that train weights
 CHECKOUT = Path(__file__).resolve().parents[1]  # where this is one

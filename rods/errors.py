@@ -62,9 +62,9 @@ class UserError(RodsError):
 
     exit_code = EXIT_USER
 
-    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+    def __init__(self, what: str, *, where: "str | Path" = "", remedy: str = "") -> None:
         self.what = what
-        self.where = where
+        self.where = str(where)
         self.remedy = remedy
         parts = [f"{where}: {what}" if where else what]
         if remedy:

@@ -3,12 +3,11 @@
 A feature is a package below `rods.family` with a module `extension`, or an entry point of the group
 `rods_extensions` that leads to such a module. Its `PROVIDES` says what it brings by the names of
 `DOORS`; its `ORDER` where it comes among others that touch the same thing. The type of a door
-stands in the room that calls it, beside its `Door`; rods/family/provides.py has them all. The core
-names no feature, and features do not know each other. A module `extension` imports only `rods` when
-it is loaded, and what belongs to a process (daemon, trainer, console) inside its functions."""
+stands in the room that calls it, beside its `Door`; rods/family/provides.py has them all. A module
+`extension` imports only `rods` when it is loaded; what belongs to a process, in its functions."""
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -30,8 +29,7 @@ T = TypeVar("T")
 
 
 class Door(Generic[T]):
-    """A place where features come in: `Door[Mapping[str, str]]("computes")`. Raises LookupError for
-    a name that is none of `DOORS`."""
+    """A place where features come in. Raises LookupError for a name that is none of `DOORS`."""
 
     def __init__(self, name: str) -> None:
         if name not in DOORS:
@@ -43,11 +41,13 @@ class Door(Generic[T]):
         provided = {feature: provides.get(self.name) for feature, provides in features().items()}
         return {feature: cast(T, value) for feature, value in provided.items() if value is not None}
 
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.providers().values())
+
 
 @cache
 def _modules() -> Mapping[str, ModuleType]:
-    """The module `extension` of each feature, by the feature's name, in the order of `ORDER`, then
-    name."""
+    """The module `extension` of each feature, by its name, in the order of `ORDER`, then name."""
     modules: dict[str, ModuleType] = {}
     try:
         folders = import_module(FAMILY).__path__

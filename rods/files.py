@@ -107,6 +107,13 @@ def read_toml(
         raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
 
 
+def module_table(module: str, name: str = "") -> dict[str, Any]:
+    """What the TOML file beside a module holds (`__file__`), which is called as the module is, or
+    `name`."""
+    file = Path(module)
+    return read_toml(file.with_name(name) if name else file.with_suffix(".toml"))
+
+
 def user_cache() -> Path:
     """Where the program keeps what saves time and may be deleted: `$RODS_CACHE`, else
     `~/.cache/rods`."""

@@ -12,6 +12,7 @@ from rods.extension import Door
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
 Json = Any  # what JSON can hold
+JsonObject = dict[str, Json]
 Record = Mapping[str, Json]
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
 # `value` is a number that a trainer of one's own gives a whole rollout.
@@ -38,7 +39,7 @@ def added_fields(record: Mapping[str, Json]) -> dict[str, Json]:
     """The fields of a rollout's record that features add. Raises ValueError naming the one at
     fault."""
     fields = {}
-    for checks in ROLLOUT_FIELDS.providers().values():
+    for checks in ROLLOUT_FIELDS:
         for name, check in checks.items():
             if value := record.get(name):
                 check(value)

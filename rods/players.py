@@ -38,7 +38,7 @@ class Players:
 
     def __init__(self, environments: Environments, config: Config | None = None) -> None:
         self.environments = environments
-        self.others = [player(environments, config) for player in PLAYERS.providers().values()]
+        self.others = [player(environments, config) for player in PLAYERS]
 
     @property
     def outside(self) -> tuple[str, ...]:

@@ -62,15 +62,6 @@ class AdvantageEstimate:
 Hook = Callable[[AdvantageEstimate], Array | Sequence[Array]]
 
 
-def estimated(
-    rows: Sequence[Sequence[float | None]], baseline: Baseline, scale: Scale
-) -> AdvantageEstimate:
-    """The estimate of the rewards of each group's rollouts (None: none), equally many each; no
-    views."""
-    rewards = np.array(rows, dtype=np.float64)
-    return AdvantageEstimate(rewards, advantages(rewards, baseline, scale), ())
-
-
 def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
     """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN, and where fewer than two
     are compared. Standard deviations are the unbiased ones."""
@@ -103,12 +94,14 @@ def load_hook(name: str) -> Hook | None:
 
 
 def of_groups(groups: Sequence[Group], config: Config) -> AdvantageEstimate:
-    """`estimated` of the groups that are trained on, by a run's settings."""
+    """The estimate of the groups that are trained on, by a run's settings; no views."""
     settings = config.training
     earnings = [
         [rollout.reward for rollout in group.rollouts] for group in groups if not group.replaced
     ]
-    return estimated(earnings, settings.advantage_baseline, settings.advantage_scale)
+    rewards = np.array(earnings, dtype=np.float64)  # None becomes NaN
+    values = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)
+    return AdvantageEstimate(rewards, values, ())
 
 
 def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rods.config import Config
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
 from rods.extension import Door
-from rods.observations import EpisodeReward, Group, Json, Rollout
+from rods.observations import EpisodeReward, Group, Json, JsonObject, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer.advantages import RolloutView, turn_spans
@@ -33,7 +33,7 @@ def groups(
         if isinstance(episode, Rollout):
             return episode
         added = dict[str, Json]()
-        for fields in EPISODE_FIELDS.providers().values():
+        for fields in EPISODE_FIELDS:
             added |= fields(episode, config, batch.stage)
         return rollout_record(episode, task, batch.rules.reward, players, added)
 
@@ -86,7 +86,7 @@ def rollout_views(
     return tuple(views)
 
 
-def traces(batch: Batch, samples: "Sequence[Sample]") -> list[dict[str, Any]]:
+def traces(batch: Batch, samples: "Sequence[Sample]") -> list[JsonObject]:
     """The samples of a batch as JSON objects for people, with the token spans of the replies."""
     return [
         {"slot": slot, "rollout": index, "spans": sample.spans, **sample.trace.as_json()}

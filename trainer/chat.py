@@ -31,15 +31,14 @@ class Chat:
         self.tokenizer = tokenizer
         self.folder = folder
         if not tokenizer.chat_template:
-            remedy = (
-                "use an instruction-tuned model, or save a chat_template.jinja beside its "
-                "tokenizer.json"
-            )
-            raise UserError("the tokenizer has no chat template", where=str(folder), remedy=remedy)
-        if tokenizer.eos_token_id is None:
             raise UserError(
-                "the tokenizer has no end token", where=str(folder), remedy="set eos_token"
+                "the tokenizer has no chat template",
+                where=folder,
+                remedy="use an instruction-tuned model, or save a chat_template.jinja beside its "
+                "tokenizer.json",
             )
+        if tokenizer.eos_token_id is None:
+            raise UserError("the tokenizer has no end token", where=folder, remedy="set eos_token")
         self.ends: frozenset[int] = frozenset({tokenizer.eos_token_id})
         self.pad: int = (
             tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
@@ -75,12 +74,12 @@ class Chat:
         end = self.tokenizer.eos_token_id
         cut = len(before) - before[::-1].index(end) if end in before else 0
         if not cut or after[:cut] != before[:cut]:
-            what = (
+            raise UserError(
                 "the chat template does not close a reply with the end token, or rewrites earlier "
-                "messages"
+                "messages",
+                where=self.folder,
+                remedy="use a template that appends messages and ends each with eos_token",
             )
-            remedy = "use a template that appends messages and ends each with eos_token"
-            raise UserError(what, where=str(self.folder), remedy=remedy)
         return after[cut:]
 
     def text(self, tokens: Sequence[int]) -> str:
@@ -114,6 +113,8 @@ def _loaded(what: str, kind: Any, folder: Path, **options: Any) -> Any:
             if isinstance(error, RuntimeError)
             else str(error)
         )
-        message = f"no {what} that transformers can load ({why.splitlines()[0]})"
-        remedy = "policy.model must be a folder with weights, config.json and tokenizer files"
-        raise UserError(message, where=str(folder), remedy=remedy) from error
+        raise UserError(
+            f"no {what} that transformers can load ({why.splitlines()[0]})",
+            where=folder,
+            remedy="policy.model must be a folder with weights, config.json and tokenizer files",
+        ) from error

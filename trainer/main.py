@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
 def application() -> App:
     app = commands.application("rods-train", "Train the policy of a run folder.")
     app.default(_start)
-    for verbs in TRAINING_VERBS.providers().values():
+    for verbs in TRAINING_VERBS:
         for name, (target, text) in verbs.items():
             app.command(target, name=name, help=text)
     return app

@@ -88,5 +88,8 @@ class Weights:
                     "fork without --weights, and name this folder in policy.model of the new run's "
                     "configuration"
                 )
-            what = f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})"
-            raise UserError(what, where=str(folder), remedy=remedy) from error
+            raise UserError(
+                f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})",
+                where=folder,
+                remedy=remedy,
+            ) from error

@@ -11,30 +11,34 @@ def split(config: Config, processes: int) -> tuple[int, int]:
     where they do not come out even."""
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if config.rollouts.refill and processes > 1:
-        what = f"a step that is refilled is rolled out by one process, not by {processes}"
-        remedy = "set it to 0, or start one process (a rollout server may have several GPUs)"
-        raise UserError(what, where="rollouts.refill", remedy=remedy)
+        raise UserError(
+            f"a step that is refilled is rolled out by one process, not by {processes}",
+            where="rollouts.refill",
+            remedy="set it to 0, or start one process (a rollout server may have several GPUs)",
+        )
     if sequences % processes:
-        what = f"{sequences} sequences a step do not split over {processes} processes"
-        remedy = "choose batch_tasks × rollouts_per_task as a multiple of the number of processes"
-        raise UserError(what, where="training.batch_tasks", remedy=remedy)
+        raise UserError(
+            f"{sequences} sequences a step do not split over {processes} processes",
+            where="training.batch_tasks",
+            remedy="let batch_tasks × rollouts_per_task be a multiple of the number of processes",
+        )
     share = sequences // processes
     micro_batch = config.operation.micro_batch or share
     if share % micro_batch:
-        what = (
-            f"{share} sequences a process and step do not split into micro-batches of {micro_batch}"
+        raise UserError(
+            f"{share} sequences a process and step do not split into micro-batches of "
+            f"{micro_batch}",
+            where="operation.micro_batch",
+            remedy="take a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0: one pass",
         )
-        remedy = (
-            "choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass"
-        )
-        raise UserError(what, where="operation.micro_batch", remedy=remedy)
     return sequences, micro_batch
 
 
 def no_model(folder: Path) -> UserError:
     """That no model is in `folder`."""
-    remedy = (
-        "policy.model must be a folder with a model in it, not a name on a hub; if it has moved, "
-        "say where to with"
+    return UserError(
+        "there is no model",
+        where=folder,
+        remedy="policy.model must be a folder with a model in it, not a name on a hub; if it has "
+        "moved, say where to with --config",
     )
-    return UserError("there is no model", where=str(folder), remedy=f"{remedy} --config")

@@ -37,9 +37,11 @@ class Reporters(ExitStack):
         self._names = run.config.operation.report_to
         for name in self._names:
             if find_spec(name) is None:
-                what = f"the package {name} is not installed"
-                remedy = f"`pip install {name}`, or leave it out"
-                raise UserError(what, where="operation.report_to", remedy=remedy)
+                raise UserError(
+                    f"the package {name} is not installed",
+                    where="operation.report_to",
+                    remedy=f"`pip install {name}`, or leave it out",
+                )
 
     def log(self, numbers: Mapping[str, Any], step: int) -> None:
         """Reports `numbers`, by name, as those of `step`; what is no number is left out."""

@@ -10,8 +10,15 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
-from rods.errors import RefusedError, UserError
-from rods.observations import MILLIONTHS, Group, Record, millionths, resolved_and_expected
+from rods.errors import UserError
+from rods.observations import (
+    MILLIONTHS,
+    Group,
+    JsonObject,
+    Record,
+    millionths,
+    resolved_and_expected,
+)
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask
 
@@ -29,32 +36,29 @@ def check_by_records(run: Run) -> None:
     its steps, or refill them."""
     check_unrefilled(run)
     if run.config.pool_slots < run.config.training.batch_tasks:
-        what = (
+        raise run.refused(
             "tasks are drawn for its steps, which `rods trainer observe`, `rods trainer merge` and "
-            "a stream cannot"
-        )
-        remedy = (
+            "a stream cannot",
             "use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data "
-            "draw`"
+            "draw`",
         )
-        raise RefusedError(what, where=str(run.path), remedy=remedy)
 
 
 def check_unrefilled(run: Run) -> None:
     """Raises RefusedError for a run whose steps are refilled, where another trainer would take
     part."""
     if run.config.rollouts.refill:
-        what = (
+        raise run.refused(
             "groups are replaced in its steps by the run's own rules, which only `rods-train` "
-            "follows"
+            "follows",
+            "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)",
         )
-        remedy = "use `rods-train`, or a run with rollouts.refill = 0 (`rods trainer fork`)"
-        raise RefusedError(what, where=str(run.path), remedy=remedy)
 
 
-def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
+def due(state: RunState, stage: int) -> dict[str, str] | None:
     """What the next step has to show if it is of `stage`, as groups name it; None where it does not
     follow the policy."""
+    run = state.run
     rules = stage_rules(run.config.curriculum, stage)
     if not interfaces.follows_records(rules):
         return None
@@ -69,9 +73,10 @@ def due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
 def check_policy_step(policy_step: Any, step: int, where: str) -> None:
     """Raises UserError for what is neither None nor the number of an update before `step`."""
     if policy_step is not None and (type(policy_step) is not int or not 0 <= policy_step < step):
-        what = f"policy_step is {policy_step!r} in step {step}"
         raise UserError(
-            what, where=where, remedy="give the weights' last update, 0 or an earlier step"
+            f"policy_step is {policy_step!r} in step {step}",
+            where=where,
+            remedy="give the weights' last update, 0 or an earlier step",
         )
 
 
@@ -88,7 +93,7 @@ def close_step(
     for a group that cannot be."""
     stage = log.state.pool.epochs[epoch].stage
     follows = step == log.state.last_step + 1  # an earlier one is on record
-    interface = due(log.run, log.state, stage) if follows else None
+    interface = due(log.state, stage) if follows else None
     groups = [_group(record, log, stage, interface, where) for record, where in reported]
     recorded = log.write_step(step, epoch, groups, policy_step, places)
     log.write_tracker()
@@ -101,26 +106,21 @@ def _group(
     """The group of a line, with what it leaves out filled in. Raises UserError, also where it does
     not say that it has shown what was `due`."""
     if due is not None and due != {name: record.get(name) for name in due}:
-        other = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
-        what = (
-            f"stage {stage} shows an interface that follows the policy, and this group says {other}"
-        )
-        remedy = (
-            f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods "
-            f"trainer merge "
-        )
         raise UserError(
-            what,
+            f"stage {stage} shows an interface that follows the policy, and this group says "
+            f"{record.get('interface')!r} (lineage {record.get('lineage')!r})",
             where=where,
-            remedy=remedy + "--json` and the answer to each step say what comes next",
+            remedy=f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods "
+            "trainer merge --json` and the answer to each step say what comes next",
         )
     remedy = "see the group record in docs/protocol.md"
     try:
         task = log.task(str(record.get("task", "")))
     except KeyError as error:
-        what = f"task {record.get('task')!r} is not in this run"
         raise UserError(
-            what, where=where, remedy="`rods trainer merge` prints the tasks"
+            f"task {record.get('task')!r} is not in this run",
+            where=where,
+            remedy="`rods trainer merge` prints the tasks",
         ) from error
     kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
@@ -159,7 +159,7 @@ def _group(
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(rollout: Any, task: AnyTask, reward: Mapping[str, Any]) -> dict[str, Any]:
+def _rollout(rollout: Any, task: AnyTask, reward: Mapping[str, Any]) -> JsonObject:
     """Fills in what follows from the number of resolved turns, or from a reward of one's own.
     Raises ValueError when `task` has no such turns, and where the `reward` trained on does not
     follow from them."""

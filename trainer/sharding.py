@@ -42,12 +42,17 @@ def checked(config: Config) -> Kind:
     ]
     kind: Kind = used[0] if used else "whole"
     if kind != "whole" and config.training.optimizer == "muon":
-        what = "Muon needs whole matrices, and each process has a part of them"
-        remedy = 'use "adamw", or start without FSDP and DeepSpeed'
-        raise UserError(what, where="training.optimizer", remedy=remedy)
+        raise UserError(
+            "Muon needs whole matrices, and each process has a part of them",
+            where="training.optimizer",
+            remedy='use "adamw", or start without FSDP and DeepSpeed',
+        )
     if kind == "fsdp" and os.environ.get("FSDP_VERSION", "1") != "2":
-        remedy = "set fsdp_version: 2 in accelerate's configuration"
-        raise UserError("FSDP 1 is not supported", where="FSDP_VERSION", remedy=remedy)
+        raise UserError(
+            "FSDP 1 is not supported",
+            where="FSDP_VERSION",
+            remedy="set fsdp_version: 2 in accelerate's configuration",
+        )
     return kind
 
 

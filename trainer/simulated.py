@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -34,7 +33,7 @@ from rods.faults import LABELS, SUCCESSES, Label
 from rods.files import read_regular
 from rods.gates.reference_policy import ReferencePolicy
 from rods.interfaces import follows_records
-from rods.observations import EpisodeReward, Group, Rollout
+from rods.observations import EpisodeReward, Group, JsonObject, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import advantages
@@ -55,7 +54,7 @@ DIFFICULTIES: Door[Callable[[AnyTask], float | None]] = Door("difficulties")
 def difficulty(task: AnyTask) -> float:
     """The difficulty of `task`: what a feature says of its own, else keyed by its id; a variant
     takes its root's key and a little noise."""
-    for difficulty_of in DIFFICULTIES.providers().values():
+    for difficulty_of in DIFFICULTIES:
         if (own := difficulty_of(task)) is not None:
             return own
     root = str(task.provenance.get("root", task.id))
@@ -113,7 +112,7 @@ class SimulatedPolicy:
         try:
             self.skill = float(orjson.loads(read_regular(path))["skill"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"not a simulated policy's state ({error})", where=str(path)) from error
+            raise UserError(f"not a simulated policy's state ({error})", where=path) from error
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """The expected progress: a greedy policy without chance."""
@@ -135,7 +134,7 @@ class SimulatedPolicy:
             groups.append(batch.group(slot, drawn))
         return groups
 
-    def played(self, batch: Batch, players: Players, records: list[dict[str, Any]]) -> list[Group]:
+    def played(self, batch: Batch, players: Players, records: list[JsonObject]) -> list[Group]:
         """As `groups`, with the conversations of drawn tasks played; adds their traces to
         `records`, as JSON objects."""
         seed = self.config.random_seeds.rollouts
@@ -183,7 +182,7 @@ def train(training: TrainingRun) -> None:
     pause = 1 / config.operation.steps_per_second if config.operation.steps_per_second else 0.0
     due = time.monotonic()
     while training.stopping is None:
-        traces: list[dict[str, Any]] = []
+        traces: list[JsonObject] = []
         play = (
             partial(policy.played, players=players, records=traces)
             if players is not None

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any, Protocol
 
-from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position, check_trainers
+from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position
 from rods.buffers.log.record_bytes import record
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.run import Run
@@ -43,7 +43,7 @@ class Reporter(AbstractContextManager[Any], Protocol):
 class TrainingRun:
     """One start of the trainer on a run folder, as a context manager that owns its logs.
     `asked_to_stop` is polled between steps and while a merge waits for the daemon. Raises
-    RefusedError when another trainer owns the run."""
+    RefusedError as `TrainerLog`."""
 
     def __init__(
         self,
@@ -57,11 +57,6 @@ class TrainingRun:
         self._asked_to_stop = asked_to_stop
         self._reporter = reporter
         self.trainer_log = TrainerLog(run)
-        try:
-            check_trainers(run, self.trainer_log.state)
-        except RefusedError:
-            self.trainer_log.close()
-            raise
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.trainer_log.live)
         at = UNSTARTED if self.resumed is None else self.resumed.position
@@ -352,9 +347,11 @@ class TrainingRun:
         ]
         for what, wanted, derived in compared:
             if wanted != derived:
-                what = f"the logs give {what} ({derived}) than the checkpoint has ({wanted})"
-                remedy = "`rods verify` says which record differs"
-                raise RefusedError(what, where=str(checkpoint.folder), remedy=remedy)
+                raise RefusedError(
+                    f"the logs give {what} ({derived}) than the checkpoint has ({wanted})",
+                    where=checkpoint.folder,
+                    remedy="`rods verify` says which record differs",
+                )
 
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one; that the run is over must be
@@ -446,8 +443,8 @@ def _course(checkpoint: Checkpoint) -> Course:
     try:
         return Course.restored(checkpoint.position.curriculum)
     except (KeyError, TypeError, ValueError) as error:
-        what = "the curriculum's state cannot be read"
-        remedy = "restore it from a copy, or move the checkpoint aside to go on from the one before"
         raise UserError(
-            what, where=str(checkpoint.folder / "manifest.json"), remedy=remedy
+            "the curriculum's state cannot be read",
+            where=checkpoint.folder / "manifest.json",
+            remedy="restore it from a copy, or move it aside to go on from the checkpoint before",
         ) from error

@@ -125,8 +125,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.broken == BROKEN:
             raise InfrastructureError(
                 f"the machinery broke in every rollout of {BROKEN} steps in a row: the environment "
-                f"or the engine → "
-                "what is logged above says where; then start the same command again"
+                "or the engine → what is logged above says where; then start the same command again"
             )
         estimate = advantages.of_groups(groups, self.config)
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()

@@ -158,9 +158,10 @@ def check_texts(folder: Path) -> None:
     transformers reads at once may be: configs, tokenizers and templates, which it parses whole."""
     for path in sorted(folder.iterdir()):
         if path.suffix not in WEIGHTS and path.is_file() and path.stat().st_size > TEXT:
-            remedy = "no tokenizer or config is that large: put the model's own file there"
             raise UserError(
-                f"is a file of more than {TEXT >> 20} MiB", where=str(path), remedy=remedy
+                f"is a file of more than {TEXT >> 20} MiB",
+                where=path,
+                remedy="no tokenizer or config is that large: put the model's own file there",
             )
 
 

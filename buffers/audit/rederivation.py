@@ -102,6 +102,7 @@ class Rederivation:
     def __init__(self, run: Run, findings: Findings) -> None:
         self.run = run
         self.findings = findings
+        self.problem = findings.problem
         self.observations = Observations(run, strict=True)
         self.staging = Staging(run.path, strict=True)
         self.staging.poll()
@@ -227,13 +228,13 @@ class Rederivation:
         self.findings.count(kind if kind != "epoch" else "epochs")
         if kind == "injected":
             if record["task"] in self.pool.injected:
-                self.findings.problem(where, f"task {record['task']} is injected a second time")
+                self.problem(where, f"task {record['task']} is injected a second time")
             if not derived and self.staging.task(record["expanded"]).id != record["task"]:
-                self.findings.problem(
+                self.problem(
                     where, f"variant {record['expanded']} is another task than {record['task']}"
                 )
         if kind == "retired" and not self.pool.active[record["task"]].generated:
-            self.findings.problem(where, f"original {record['task']} is retired")
+            self.problem(where, f"original {record['task']} is retired")
         self.pool.apply(record)
         if "expanded" in record:
             self.staging.decide(record["expanded"])
@@ -243,12 +244,10 @@ class Rederivation:
         self.findings.count("groups", len(step.records))
         where = f"step {step.step} of attempt {step.attempt}"
         if step.step != self._previous + 1:
-            self.findings.problem(where, f"follows step {self._previous}")
+            self.problem(where, f"follows step {self._previous}")
         self._previous = step.step
         if step.record["policy_step"] >= step.step:
-            self.findings.problem(
-                where, f"was made by weights of step {step.record['policy_step']}"
-            )
+            self.problem(where, f"was made by weights of step {step.record['policy_step']}")
         self._check_interface(step, where)
         contents = []
         groups = step.groups
@@ -259,22 +258,18 @@ class Rederivation:
                 step.step,
                 index,
             ):
-                self.findings.problem(where, f"record {record['seq']} is not its group {index}")
+                self.problem(where, f"record {record['seq']} is not its group {index}")
             source = next((source for slots, source in self.sources if index in slots), None)
             if self.sources and (group.role == "drawn") is (source is None):
-                self.findings.problem(
-                    where, f"group {index} has a task of the wrong source ({group.role})"
-                )
+                self.problem(where, f"group {index} has a task of the wrong source ({group.role})")
             elif source is not None:
                 if issue := source.differs(step.step, index, group.task, self.observations):
-                    self.findings.problem(
-                        where, f"group {index} is of task {group.task}, and {issue}"
-                    )
+                    self.problem(where, f"group {index} is of task {group.task}, and {issue}")
             elif group.task not in self.members.get(step.epoch, frozenset()):
-                self.findings.problem(where, f"task {group.task} was not in epoch {step.epoch}")
+                self.problem(where, f"task {group.task} was not in epoch {step.epoch}")
             contents.append({key: value for key, value in record.items() if key not in ENVELOPE})
         if digest(step.epoch, step.record["policy_step"], contents) != step.record["digest"]:
-            self.findings.problem(where, "its digest does not fit its groups")
+            self.problem(where, "its digest does not fit its groups")
 
     def _check_refill(self, step: int, groups: list[Group], where: str) -> None:
         """Whether the groups behind a step's batch are of the tasks that the rules give, and what
@@ -283,15 +278,13 @@ class Rederivation:
         rounds = self.run.config.rollouts.refill
         size = self.run.config.training.batch_tasks if rounds else len(groups)
         if groups != order.with_replaced(groups, size):
-            self.findings.problem(
-                where, "its groups that are replaced are not those that the rewards give"
-            )
+            self.problem(where, "its groups that are replaced are not those that the rewards give")
         if rounds:
             tasks = [group.task for group in groups[size:]]
             self.findings.count("groups that refill", len(tasks))
             expected = refilled(seed, step, self.slots, groups, size, rounds)
             if tasks != expected:
-                self.findings.problem(
+                self.problem(
                     where, f"is refilled by {_tasks(tasks)}, and the rules give {_tasks(expected)}"
                 )
 
@@ -308,19 +301,19 @@ class Rederivation:
             for group in step.groups:
                 if (group.interface, group.lineage) != (interface.version, interface.lineage):
                     version = f"{group.interface} (lineage {group.lineage or 'none'})"
-                    self.findings.problem(
+                    self.problem(
                         where,
                         f"says that {version} was shown, and the labels give {interface.version}",
                     )
                     break
         expected = closing_fields(self._folds, step.records)
-        for name in chain.from_iterable(STEP_FIELDS.providers().values()):
+        for name in chain.from_iterable(STEP_FIELDS):
             if step.record.get(name) != expected.get(name):
                 logged, derived = (
                     orjson.dumps(raw).decode()
                     for raw in (step.record.get(name), expected.get(name))
                 )
-                self.findings.problem(where, f"says {name} {logged}, and the labels give {derived}")
+                self.problem(where, f"says {name} {logged}, and the labels give {derived}")
         for fold in self._folds.values():
             fold.apply(step.step, step.records)
 
@@ -336,21 +329,21 @@ class Rederivation:
         self._stored = None
         for name, value in self.observations.figures("status").items():
             if tracker.get(name) != value:
-                self.findings.problem(
+                self.problem(
                     runfolder.TRACKER, f"its {name} is not what the observations up to {step} say"
                 )
         by_task = windows_json(self.observations.tracker, self.pool)
         for task_id, windows in by_task.items():
             if tracker["tasks"].get(task_id, {}).get("windows") != windows:
-                self.findings.problem(
+                self.problem(
                     runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say"
                 )
         if extra := tracker["tasks"].keys() - by_task.keys():
             what = f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
-            self.findings.problem(runfolder.TRACKER, what)
+            self.problem(runfolder.TRACKER, what)
 
     def _problem_merge(self, closing: Record, what: str) -> None:
-        self.findings.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
+        self.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
 
 
 def _stored_tracker(path: Path, findings: Findings) -> Any:

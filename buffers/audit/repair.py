@@ -43,7 +43,7 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.locks import Ownership, owner, stale_owners
 from rods.buffers.run.run import Run
-from rods.errors import CorruptLogError, RefusedError, RodsError
+from rods.errors import CorruptLogError, RodsError
 from rods.files import BULK, read_regular
 
 PROCESS = "recover"
@@ -99,7 +99,7 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     folder = run.path
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
-            raise RefusedError(f"{present} is at work", where=str(folder), remedy="stop it first")
+            raise run.refused(f"{present} is at work", "stop it first")
     places = (folder / runfolder.RECOVERED / str(number) for number in count(1))
     aside = next(place for place in places if not place.exists())
     aside.mkdir(parents=True)
@@ -114,9 +114,9 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
             if [str(repair) for repair in broken] != [
                 str(repair) for repair in repairs if repair.mends
             ]:
-                what = "the run has changed since it was looked at"
-                remedy = "start the same command again"
-                raise RefusedError(what, where=str(folder), remedy=remedy)
+                raise run.refused(
+                    "the run has changed since it was looked at", "start the same command again"
+                )
             for repair in [*broken, *(repair for repair in repairs if not repair.mends)]:
                 repair.act(aside)
             sync_folder(folder)
@@ -156,24 +156,33 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
     parts = salvage(log)
     if not any(part.damaged for part in parts):
         return
-    remedy = "the whole records stay, each lost one is marked as such; the old file is kept aside"
     for part, data in mended(parts):
-        act = partial(_replace, part.path, data)
-        yield Repair(part.path.name, str(part), remedy, act, mends=True, loses=bool(part.missing))
+        yield Repair(
+            part.path.name,
+            str(part),
+            "the whole records stay, each lost one is marked as such; the old file is kept aside",
+            partial(_replace, part.path, data),
+            mends=True,
+            loses=bool(part.missing),
+        )
     for snapshot in sorted(
         (log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")
     ):
-        what = "made before the repair"
-        remedy = "moved aside; it is made again"
-        yield Repair(snapshot.name, what, remedy, partial(_move, snapshot), mends=True)
-    if log.name == runfolder.POOL and any(part.missing for part in parts):
-        remedy = (
-            "derived again from the observations where the merge's own record stands; from where "
-            "it does not, later "
-            "merges are moved aside and made again"
-        )
         yield Repair(
-            log.name, "decisions were lost", remedy, partial(restore_pool, run), mends=True
+            snapshot.name,
+            "made before the repair",
+            "moved aside; it is made again",
+            partial(_move, snapshot),
+            mends=True,
+        )
+    if log.name == runfolder.POOL and any(part.missing for part in parts):
+        yield Repair(
+            log.name,
+            "decisions were lost",
+            "derived again from the observations where the merge's own record stands; from where "
+            "it does not, later merges are moved aside and made again",
+            partial(restore_pool, run),
+            mends=True,
         )
 
 
@@ -182,15 +191,13 @@ def _torn(log: Path) -> Iterator[Repair]:
     data = read_regular(live, BULK)
     size = len(data) - (data.rfind(b"\n") + 1)
     if size:
-        what = f"the last {size} bytes are a line cut short"
-        remedy = f"moved to {live.name}.torn.{len(data) - size}"
         # Every start of a writer does it.
         yield Repair(
             live.name,
-            what,
-            f"{remedy}, as at every start",
+            f"the last {size} bytes are a line cut short",
+            f"moved to {live.name}.torn.{len(data) - size}, as at every start",
             lambda _: LogWriter(live, log=log).close(),
-            True,
+            mends=True,
         )
 
 

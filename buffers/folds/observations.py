@@ -17,7 +17,7 @@ from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
-from rods.observations import Group
+from rods.observations import Group, JsonObject
 from rods.rules.step_folds import Place, new_folds
 from rods.rules.tracker import Tracker
 
@@ -173,7 +173,7 @@ class Observations:
         if not self.tail.snapshot:
             self.starts = known_starts(self._log)
 
-    def figures(self, place: Place) -> dict[str, Any]:
+    def figures(self, place: Place) -> JsonObject:
         """What is said there of the features' folds."""
         folds = self.folds.values()
         return {name: value for fold in folds for name, value in fold.figures(place).items()}
@@ -209,7 +209,7 @@ class Observations:
         return True
 
 
-def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:
+def digest(epoch: int, policy_step: int, groups: list[JsonObject]) -> str:
     """What makes two reports of one step the same: 20 hex digits over everything reported."""
     report = orjson.dumps([epoch, policy_step, groups], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(report).hexdigest()[:ID_DIGITS]

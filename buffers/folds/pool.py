@@ -293,7 +293,7 @@ def initial(run: Run) -> list[Member]:
 def fix(fixed: dict[int, Record], closing: Record) -> None:
     """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the
     first time."""
-    names = (*FIXED, *(name for names in EPOCH_FIELDS.providers().values() for name in names))
+    names = (*FIXED, *(name for names in EPOCH_FIELDS for name in names))
     fields = {name: closing[name] for name in names if name in closing}
     fixed[closing["epoch"]] = fields | fixed.get(closing["epoch"], {})
 

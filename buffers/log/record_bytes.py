@@ -2,7 +2,7 @@
 (docs/protocol.md)."""
 
 import re
-import tomllib
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +15,7 @@ from rods.buffers.log.shapes import Fault, fault_of
 from rods.canonical import content_id
 from rods.errors import CorruptLogError, UserError
 from rods.extension import Door
-from rods.files import LINE
+from rods.files import LINE, module_table
 from rods.observations import Group
 
 Record = dict[str, Any]
@@ -32,14 +32,14 @@ STEP_FIELDS: Door[Mapping[str, Shape | str]] = Door("step_fields")
 # of those that open epochs (000)
 EPOCH_FIELDS: Door[Mapping[str, Shape | str]] = Door("epoch_fields")
 
-KINDS = tomllib.loads(Path(__file__).with_name("records.toml").read_text(encoding="utf-8"))
+KINDS = module_table(__file__, "records.toml")
 KEYS: dict[str, tuple[str, ...]] = {kind: tuple(form["key"]) for kind, form in KINDS.items()}
-KEYS |= {kind: key for keys in RECORD_KEYS.providers().values() for kind, key in keys.items()}
+KEYS |= {kind: key for keys in RECORD_KEYS for kind, key in keys.items()}
 SHAPES: dict[str, Any] = {kind: form["fields"] for kind, form in KINDS.items()}
-for _shapes in RECORD_SHAPES.providers().values():
+for _shapes in RECORD_SHAPES:
     SHAPES |= _shapes
 for _kind, _fields in (("step", STEP_FIELDS), ("epoch", EPOCH_FIELDS)):
-    for _added in _fields.providers().values():
+    for _added in _fields:
         SHAPES[_kind] |= {f"{name}?": shape for name, shape in _added.items()}
 GROUP = ("attempt", "step", "index", "stage", "task", "role", "interface")
 FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}
@@ -58,6 +58,11 @@ def record(kind: str, **fields: Any) -> Record:
     return {"id": record_id(kind, fields), "kind": kind, **fields}
 
 
+def now() -> float:
+    """The time of a record: seconds since 1970, to a millisecond."""
+    return round(time.time(), 3)
+
+
 def record_id(kind: str, fields: Record) -> str:
     """20 hex digits over the kind and its key."""
     return content_id([kind, *(fields[name] for name in KEYS[kind])])
@@ -72,12 +77,10 @@ def line(seq: int, content: Record) -> bytes:
     """The bytes of a record, newline included. Raises UserError for more than readers take."""
     body = orjson.dumps({"seq": seq, **content})[:-1]
     if len(body) + TRAILER >= LINE:
-        what = (
-            f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may "
-            f"be ({LINE})"
-        )
         raise UserError(
-            what, remedy="make what it holds smaller: a task's state, or what a model may answer"
+            f"a {content['kind']} record of {len(body)} bytes is longer than a line of a log may "
+            f"be ({LINE})",
+            remedy="make what it holds smaller: a task's state, or what a model may answer",
         )
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 

@@ -79,8 +79,9 @@ class LogWriter:
         if not data:
             return self.seq
         if self._broken or self._descriptor < 0:
-            what = "an earlier failure left this log unusable; start the process again"
-            raise InfrastructureError(f"{self.path}: {what}")
+            raise InfrastructureError(
+                f"{self.path}: an earlier failure left this log unusable; start the process again"
+            )
         if 0 < self._part_bytes <= self.size:
             self.rotate()  # here, so that a part never ends inside a group
         # the path names no file: the folder was moved, or the log removed
@@ -89,7 +90,7 @@ class LogWriter:
         if (status.st_size, status.st_dev, status.st_ino) != (self.size, *self._file):
             raise RefusedError(
                 "another process has written to this log",
-                where=str(self.path),
+                where=self.path,
                 remedy="stop it; a log has one writer",
             )
         written = 0

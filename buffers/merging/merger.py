@@ -90,9 +90,9 @@ class Merger:
         pool = self.state.pool_at(number)
         closing = pool.latest or {}
         if closing["stage"] != stage:
-            what = f"epoch {number} was opened in stage {closing['stage']}, not {stage}"
             raise self._log.refused(
-                what, f"use stage {closing['stage']}, or go back to a step before {closing['step']}"
+                f"epoch {number} was opened in stage {closing['stage']}, not {stage}",
+                f"use stage {closing['stage']}, or go back to a step before {closing['step']}",
             )
         slots = recorded_slots(self.run, pool)
         if order.order_hash(slots) != closing["order"]:
@@ -117,16 +117,18 @@ class Merger:
 
     def _decide(self, number: int, stage: int, waiting: Callable[[], None] | None) -> None:
         if number != self.state.epoch + 1:
-            what = f"epoch {number} does not follow epoch {self.state.epoch}"
-            raise self._log.refused(what, f"merge epoch {self.state.epoch + 1} first")
+            raise self._log.refused(
+                f"epoch {number} does not follow epoch {self.state.epoch}",
+                f"merge epoch {self.state.epoch + 1} first",
+            )
         step = self.state.last_step
         filling = self.run.config.pool.static and self.state.static_pool_due
         if filling and (tasks := self.state.unvisited()):
-            what = (
+            raise self._log.refused(
                 f"epoch {number - 1} has not visited {len(tasks)} of its tasks, and a static pool "
-                f"is written from all"
+                f"is written from all",
+                "record their groups first",
             )
-            raise self._log.refused(what, "record their groups first")
         if filling or self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting, filling=filling)
         self._record(number, stage, step)
@@ -191,12 +193,15 @@ class Merger:
                 deadline = time.monotonic() + limit
                 work = latest
             if time.monotonic() > deadline:
-                what = f"the daemon has finished step {self._seeds.watermark}, not step {step}"
-                what = "the static pool is not written" if filling else what
+                what = (
+                    "the static pool is not written"
+                    if filling
+                    else f"the daemon has finished step {self._seeds.watermark}, not step {step}"
+                )
                 raise DeadlineError(
                     f"{self.run.path}: {what}, and it has not got on for {limit:g} s "
-                    f"(operation.deadline_seconds) → "
-                    f"start `rods-daemon {self.run.path}` and try again"
+                    f"(operation.deadline_seconds) → start `rods-daemon {self.run.path}` and try "
+                    "again"
                 )
             if time.monotonic() > note_due:
                 note_due = math.inf
@@ -223,12 +228,11 @@ def merge_records(
     first record has fixed."""
     config = admission.run.config
     candidates = staging.candidates(at["expanded_seq"], by_pick=config.sync == "lockstep")
-    outcome = derive(config, pool, tracker, candidates, admission, **at)
-    fields = outcome.closing
+    decided, fields = derive(config, pool, tracker, candidates, admission, **at)
     for note in notes.values():
         fields = fields | note.fields(stage_rules(config.curriculum, fields["stage"]), fixed)
     common: Record = {"attempt": attempt}
-    decisions = (record(**(common | decision)) for decision in outcome.decisions)
+    decisions = (record(**(common | decision)) for decision in decided)
     return [*decisions, record("epoch", **common, **fields)]
 
 

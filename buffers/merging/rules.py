@@ -31,16 +31,6 @@ class Refusal(NamedTuple):
     detail: str
 
 
-class MergeOutcome(NamedTuple):
-    """The decisions in order (without seq, id, attempt), the closing record's fields, and pool and
-    slots behind it."""
-
-    decisions: list[Record]
-    closing: Record
-    pool: Pool
-    slots: tuple[order.EpochSlot, ...]
-
-
 class Admission:
     """Examines variants at a merge, before they join the pool (the daemon has asked before, at the
     end of its pipeline); `admitted` and `left` tell it how the pool changes.
@@ -251,8 +241,9 @@ def derive(
     stage: int,
     step: int,
     expanded_seq: int,
-) -> MergeOutcome:
-    """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in
+) -> tuple[list[Record], Record]:
+    """The merge that opens `epoch` after `step` in `stage` (counted from 1): its decisions in order
+    (without seq, id, attempt), and the fields of the record that closes them. `candidates` wait in
     the order in which they are to be admitted. `admission` learns of what comes and what leaves;
     the pool handed in stays as it is."""
     merge = _Merge(config.pool, pool.copy(), tracker, admission, epoch, step)
@@ -292,7 +283,7 @@ def derive(
         "retests": retests,
         "order": order.order_hash(slots),
     }
-    return MergeOutcome(merge.decisions, closing, merge.pool, slots)
+    return merge.decisions, closing
 
 
 def _fills(config: Config, pool: Pool, rules: Stage) -> bool:

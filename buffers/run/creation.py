@@ -12,7 +12,6 @@ import os
 import platform
 import shutil
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ import tomli_w
 import rods
 from rods import interfaces
 from rods.buffers.log.disk import refusals, sync_folder, write
+from rods.buffers.log.record_bytes import now
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run, guard_hash, guarded_by
 from rods.canonical import content_id
@@ -73,7 +73,7 @@ def create_run(
     if occupied:
         raise UserError(
             "exists and is no run folder",
-            where=str(path),
+            where=path,
             remedy="choose another name, or move it aside",
         )
     environments = Environments(config.operation.sandbox, *folders)
@@ -81,16 +81,14 @@ def create_run(
     lines = task_lines(tasks)
     trained = sum(task.split == "train" for task in tasks)
     needed = (
-        environment
-        for wanted in RUN_ENVIRONMENTS.providers().values()
-        for environment in wanted(config, environments)
+        environment for wanted in RUN_ENVIRONMENTS for environment in wanted(config, environments)
     )
     references = {task.environment for task in tasks} | {
         reference(environment) for environment in needed
     }
     manifest = {
         "protocol": PROTOCOL,
-        "created": round(time.time(), 3),
+        "created": now(),
         "versions": {"rods": rods.__version__, "python": platform.python_version()},
         "tasks": {
             "sha256": hashlib.sha256(lines).hexdigest(),
@@ -127,12 +125,14 @@ def create_run(
     return Run(path, config, manifest, list(tasks), environments)
 
 
-def open_or_create(path: Path, config_file: Path | None) -> Run:
+def open_or_create(path: Path | str, config_file: Path | str | None) -> Run:
     """The run in `path`, created with the tasks that `config_file` names where there is none,
     joined where another process was faster. Raises UserError, and RefusedError where a run of
     another identity is there."""
+    path = Path(path)
     if config_file is None:
         return Run.open(path)
+    config_file = Path(config_file)
     config = read_config(config_file)
     if runfolder.exists(path):
         return Run.open(path, config)
@@ -149,26 +149,18 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
             f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two"
         )
     _check_sizes(config, tasks)
-    if config.pipeline.author == "llm" and writes(config) and not config.operation.endpoints:
-        what = 'pipeline.author is "llm", and no model is named that could write'
-        remedy = (
-            "give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "
-            '"procedural"'
-        )
-        raise UserError(what, where="operation.endpoints", remedy=remedy)
-    for wanted in RUN_ENVIRONMENTS.providers().values():
+    models_write(config)
+    for wanted in RUN_ENVIRONMENTS:
         wanted(config, environments)
     calling = [stage.reward for stage in config.curriculum.stages if stage.reward in COMPARES_CALLS]
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:
-            what = (
-                f"task {task.id} was written for version {task.environment.hash} of "
-                f"{task.environment.name!r}"
-            )
-            remedy = "install that version, or renew the tasks: `rods data rehash FILE`"
             raise UserError(
-                f"{what}, but {environment.hash} is installed", where="tasks", remedy=remedy
+                f"task {task.id} was written for version {task.environment.hash} of "
+                f"{task.environment.name!r}, but {environment.hash} is installed",
+                where="tasks",
+                remedy="install that version, or renew the tasks: `rods data rehash FILE`",
             )
         if isinstance(task, Task):
             judged = "ground truth"
@@ -185,10 +177,26 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
                     )
                 ]
         if faults:
-            what = f"the {judged} of task {task.id} fails: {faults[0]}"
-            remedy = "`rods data check FILE` lists every fault"
-            raise UserError(what, where="tasks", remedy=remedy)
+            raise UserError(
+                f"the {judged} of task {task.id} fails: {faults[0]}",
+                where="tasks",
+                remedy="`rods data check FILE` lists every fault",
+            )
     return _warnings(config, tasks, environments)
+
+
+def models_write(config: Config) -> bool:
+    """Whether language models write the variants of a run with this configuration. Raises UserError
+    where that is so, and this start names none."""
+    wanted = config.pipeline.author == "llm" and writes(config)
+    if wanted and not config.operation.endpoints:
+        raise UserError(
+            'pipeline.author is "llm", and no endpoint is configured',
+            where="operation.endpoints",
+            remedy="name one under [[operation.endpoints]] in the file after --config, with model "
+            'and urls (docs/endpoints.md); a new run may have author = "procedural"',
+        )
+    return wanted
 
 
 def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:
@@ -205,12 +213,12 @@ def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:
             )
             raise UserError(what, where="training.batch_tasks", remedy=remedy)
         if stage.until == "plateau" and not any(task.split == "validation" for task in tasks):
-            what = (
+            raise UserError(
                 f"stage {number} ends on a plateau of the validation score, and no task has the "
-                f"split 'validation'"
+                f"split 'validation'",
+                where=f"curriculum.stages.{number - 1}.until",
+                remedy="give validation tasks (data.held_out), or end the stage after its epochs",
             )
-            remedy = "give validation tasks (data.held_out), or end the stage after its epochs"
-            raise UserError(what, where=f"curriculum.stages.{number - 1}.until", remedy=remedy)
 
 
 def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:
@@ -222,9 +230,8 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     if train and reachable < rules.seeds_per_step:
         warnings.append(
             f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of "
-            f"[selection] allow "
-            f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, "
-            f"pass_on_quota)"
+            f"[selection] allow at most {reachable} seeds a step, not {rules.seeds_per_step} "
+            "(groups, quota, pass_on_quota)"
         )
     judged = config.pool.burn_in_observations * config.rollouts.rollouts_per_task
     if config.pool.burn_in and judged < FEW:

@@ -21,6 +21,7 @@ from rods.buffers.log.shapes import fault_of
 from rods.deadlines import BEATS_SEEN, SILENCE, STUCK
 from rods.errors import UserError
 from rods.files import read_regular
+from rods.observations import JsonObject
 
 EVERY = 1.0  # seconds between beats
 # a process may be stuck after STUCK seconds without progress, and this many times its longest pause
@@ -71,7 +72,7 @@ class Heartbeat:
         self._facts = {"process": process, **asdict(self.place), "since": round(time.time(), 3)}
         self._every = every
         self._counter = 0
-        self._fields: dict[str, Any] = {"state": "starting"}
+        self._fields: JsonObject = {"state": "starting"}
         self._progress: object = None
         self._work: object = None
         self._said = self._moved = time.monotonic()
@@ -162,7 +163,7 @@ def heartbeat_path(folder: Path, process: str) -> Path:
     return folder / f"heartbeat.{process}.json"
 
 
-def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
+def read_heartbeat(folder: Path, process: str) -> JsonObject:
     """What the file holds; nothing when it cannot be read or is no heartbeat."""
     try:
         beat: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
@@ -189,7 +190,7 @@ def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = B
         time.sleep(min(0.1, seconds / 5))
 
 
-def judge(beat: dict[str, Any], alive: bool) -> Life:
+def judge(beat: JsonObject, alive: bool) -> Life:
     """What a process is up to, from its last heartbeat and whether it is `alive`."""
     if not alive:
         if not beat:

@@ -119,12 +119,12 @@ class Ownership(AbstractContextManager["Ownership"]):
             with open_regular(self.path) as file:
                 present = _read_owner(file.fileno())
         except (FileNotFoundError, NotADirectoryError) as error:
-            what = (
+            raise UserError(
                 "the run folder was moved or removed, or its locks were, while this process was at "
-                "work"
-            )
-            remedy = "start the same command again, with the folder's present name"
-            raise UserError(what, where=str(self.path.parent.parent), remedy=remedy) from error
+                "work",
+                where=self.path.parent.parent,
+                remedy="start the same command again, with the folder's present name",
+            ) from error
         except OSError:
             return  # a disk that fails now and then: the logs will say so
         if present != self._record:
@@ -194,7 +194,7 @@ def _refused(folder: Path, name: str, present: Owner | None) -> RefusedError:
     ):
         what += ", whose heartbeat has stopped"
         remedy = f"if that machine is gone, `rods recover {folder}` sets its lock aside"
-    return RefusedError(what, where=str(folder), remedy=remedy)
+    return RefusedError(what, where=folder, remedy=remedy)
 
 
 def _owner_path(folder: Path, name: str) -> Path:

@@ -35,6 +35,7 @@ from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.extension import Door
 from rods.files import TASKS, read_regular, sha256_of
+from rods.observations import JsonObject
 from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ PLAYING: Door[Callable[["Run", str, Heartbeat | None], AbstractContextManager[No
 
 def guarded_by(config: Config) -> list[AnyTask]:
     """What all features want guarded in a run with this configuration."""
-    return [task for tasks in GUARDED.providers().values() for task in tasks(config)]
+    return [task for tasks in GUARDED for task in tasks(config)]
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Run:
 
     path: Path
     config: Config
-    manifest: dict[str, Any]
+    manifest: JsonObject
     tasks: list[AnyTask] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
     environments: Environments = field(repr=False)
     times_extended: int = 0
@@ -105,6 +106,10 @@ class Run:
         """All parts of the log of variants: a name with a star, which stands for an epoch."""
         return self.path / runfolder.EXPANDED
 
+    def refused(self, what: str, remedy: str) -> RefusedError:
+        """The error for what may not be done in it."""
+        return RefusedError(what, where=self.path, remedy=remedy)
+
     @property
     def newest_expanded(self) -> int:
         """The highest epoch that a part of the log of variants is called after; 0 without parts."""
@@ -128,7 +133,7 @@ class Run:
         """Replaces tracker.json."""
         replace(self.path / runfolder.TRACKER, orjson.dumps(content) + b"\n")
 
-    def heartbeat_of(self, process: str) -> dict[str, Any]:
+    def heartbeat_of(self, process: str) -> JsonObject:
         """What `process` has last said of itself; empty where it never has."""
         return read_heartbeat(self.path, process)
 
@@ -165,7 +170,7 @@ class Run:
         """While this is open, `process` can play episodes whoever takes part in them; how things
         stand is noted in `heartbeat`. Raises UserError where somebody who plays cannot be asked."""
         with ExitStack() as stack:
-            for opened in PLAYING.providers().values():
+            for opened in PLAYING:
                 stack.enter_context(opened(self, process, heartbeat))
             yield
 
@@ -188,13 +193,9 @@ class Run:
         features add. Raises RefusedError where these are others than at the run's creation."""
         added = guarded_by(self.config)
         if guard_hash(added) != self.manifest.get("guarded"):
-            what = (
-                "the guarded tasks of features are others than those that the run was created with"
-            )
-            raise RefusedError(
-                what,
-                where=str(self.path),
-                remedy="install their version of then, or start a new run",
+            raise self.refused(
+                "the guarded tasks of features are others than those that the run was created with",
+                "install their version of then, or start a new run",
             )
         return self.held_out + added
 
@@ -205,7 +206,7 @@ class Run:
         if not runfolder.exists(path):
             raise UserError(
                 "is not a run folder",
-                where=str(path),
+                where=path,
                 remedy=f"`rods up {path} --config FILE` makes one, in Python config=FILE",
             )
         manifest = _manifest(path)
@@ -213,7 +214,7 @@ class Run:
         recorded = parse_config(identity, where=str(path / runfolder.MANIFEST))
         if not (path / runfolder.CONFIG).exists():
             raise UserError(
-                "is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy"
+                "is missing", where=path / runfolder.CONFIG, remedy="restore it from a copy"
             )
         written = read_config(path / runfolder.CONFIG)
         _same(recorded, written, path, "config.toml was edited: ")
@@ -227,9 +228,11 @@ class Run:
         if config is not None:
             _same(recorded, config, path, "")
         if sha256_of(path / runfolder.TASKS, TASKS) != manifest["tasks"].get("sha256"):
-            what = "the tasks are not those that the run was created with"
-            remedy = "restore the file, or start a new run"
-            raise RefusedError(what, where=str(path / runfolder.TASKS), remedy=remedy)
+            raise RefusedError(
+                "the tasks are not those that the run was created with",
+                where=path / runfolder.TASKS,
+                remedy="restore the file, or start a new run",
+            )
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
         tasks = list(read_tasks(path / runfolder.TASKS))
@@ -261,12 +264,13 @@ class Run:
         """Raises RefusedError when the run was extended since it was opened. For who has just
         become the owner of a log, without which nobody extends."""
         if len(extended_records(self.path)) != self.times_extended:
-            why = "the run was extended while this process started"
-            raise RefusedError(why, where=str(self.path), remedy="start the same command again")
+            raise self.refused(
+                "the run was extended while this process started", "start the same command again"
+            )
 
-    def environment_records(self) -> list[dict[str, Any]]:
+    def environment_records(self) -> list[JsonObject]:
         """What is on record of each environment: `name`, `hash`, `parameters`."""
-        parameters: dict[str, Any] = self.manifest.get("parameters", {})
+        parameters: JsonObject = self.manifest.get("parameters", {})
         return [
             {"name": name, "hash": version, "parameters": parameters.get(name, {})}
             for name, version in self.manifest["environments"].items()
@@ -282,12 +286,11 @@ class Run:
                 continue
             installed = self.environments.load(name).hash
             if installed != recorded:
-                what = (
+                raise self.refused(
                     f"environment {name!r} is version {installed}, the run was created with "
-                    f"{recorded}"
+                    f"{recorded}",
+                    "install that version, or start a new run",
                 )
-                remedy = "install that version, or start a new run"
-                raise RefusedError(what, where=str(self.path), remedy=remedy)
 
 
 class OwnedLog(Ownership):
@@ -308,7 +311,7 @@ class OwnedLog(Ownership):
 
     def refused(self, what: str, remedy: str) -> RefusedError:
         """The error for what may not be written there."""
-        return RefusedError(what, where=str(self.writer.path), remedy=remedy)
+        return RefusedError(what, where=self.writer.path, remedy=remedy)
 
     def close(self) -> None:
         self.writer.close()
@@ -326,13 +329,14 @@ def extended_records(path: Path) -> list[Record]:
     try:
         return list(read(path / runfolder.EXTENSIONS))
     except CorruptLogError as error:
-        where = str(path / runfolder.EXTENSIONS)
         raise UserError(
-            f"cannot be read ({error.what})", where=where, remedy="restore it from a copy"
+            f"cannot be read ({error.what})",
+            where=path / runfolder.EXTENSIONS,
+            remedy="restore it from a copy",
         ) from error
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path) -> JsonObject:
     file = path / runfolder.MANIFEST
     try:
         manifest = orjson.loads(read_regular(file))
@@ -340,17 +344,17 @@ def _manifest(path: Path) -> dict[str, Any]:
             raise ValueError("it holds no object")
     except (OSError, ValueError) as error:
         raise UserError(
-            f"cannot be read ({error})", where=str(file), remedy="restore it from a copy"
+            f"cannot be read ({error})", where=file, remedy="restore it from a copy"
         ) from error
     if manifest.get("protocol") != PROTOCOL:
-        what = (
+        raise RefusedError(
             f"the run folder has protocol {manifest.get('protocol')}, this version writes "
-            f"{PROTOCOL}"
+            f"{PROTOCOL}",
+            where=file,
+            remedy="use the version of RODS named in the manifest under `versions`",
         )
-        remedy = "use the version of RODS named in the manifest under `versions`"
-        raise RefusedError(what, where=str(file), remedy=remedy)
     if what := FAULT(manifest):
-        raise UserError(f"manifest{what}", where=str(file), remedy="restore it from a copy")
+        raise UserError(f"manifest{what}", where=file, remedy="restore it from a copy")
     return manifest
 
 
@@ -360,8 +364,9 @@ def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
         longer = not why and recorded.lasting_as(asked).identity() == asked.identity()
         other = f"start a new run from this one with `rods trainer fork {path} NEW --config FILE`"
         what = f"{why}the run was created with another configuration: " + "; ".join(differences)
-        remedy = (
-            f"use the recorded one, or "
-            f"{f'`rods trainer extend {path} --config FILE`' if longer else other}"
+        raise RefusedError(
+            what,
+            where=path,
+            remedy=f"use the recorded one, or "
+            f"{f'`rods trainer extend {path} --config FILE`' if longer else other}",
         )
-        raise RefusedError(what, where=str(path), remedy=remedy)

@@ -132,7 +132,7 @@ def add_environment(
     world = registry.adding(kind)
     path = Path(registry.without_ending(name) + world.ending)
     if path.exists() and not replace:
-        raise UserError("is there already", where=str(path), remedy="--replace writes over it")
+        raise UserError("is there already", where=path, remedy="--replace writes over it")
     pairs = {}
     for option, entries in {"env": env, "minted": minted}.items():
         if wrong := next((entry for entry in entries if "=" not in entry), None):

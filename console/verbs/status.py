@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -16,6 +16,7 @@ from rods.console.live import LiveView
 from rods.console.output import FoldersOfRuns, estimated, find_runs, holds_runs, print_result
 from rods.console.progress import Progress
 from rods.errors import RodsError, UserError
+from rods.observations import JsonObject
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
@@ -50,8 +51,8 @@ def _stand(run: Path, follow: bool, as_json: bool) -> None:
         _follow(progress, as_json)
         return
     now = progress.poll()
-    policy = progress.run.config.policy
-    facts: dict[str, Any] = {
+    policy = progress.config.policy
+    facts: JsonObject = {
         "policy": policy.kind,
         "model": policy.model,
         "environments": progress.run.environment_records(),
@@ -75,7 +76,7 @@ def _stand(run: Path, follow: bool, as_json: bool) -> None:
     )
 
 
-def _worlds(environments: list[dict[str, Any]]) -> str:
+def _worlds(environments: list[JsonObject]) -> str:
     """The line about environments: how many of which kind, by name where they are few."""
     kinds = [world["parameters"].get("kind") for world in environments]
     if len(environments) <= FEW:
@@ -90,7 +91,7 @@ def _worlds(environments: list[dict[str, Any]]) -> str:
     return ", ".join(names)
 
 
-def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
+def _process_lines(name: str, facts: JsonObject) -> Iterator[str]:
     """Whether trainer or daemon lives, where, since when; of one that asks models what it tries,
     endpoints, budget."""
     yield f"{name:8} {_life(facts)}"
@@ -113,7 +114,7 @@ def _process_lines(name: str, facts: dict[str, Any]) -> Iterator[str]:
             yield f"{'':8} budget: {budget[f'used_{kind}']:,} of {budget[kind]:,} {kind} used"
 
 
-def _life(facts: dict[str, Any]) -> str:
+def _life(facts: JsonObject) -> str:
     life = facts["life"]
     state = f", {facts['state']}" if facts["state"] else ""
     if life == "never started":
@@ -152,9 +153,9 @@ def _follow(progress: Progress, as_json: bool) -> None:
         time.sleep(SECONDS)
 
 
-def _run_facts(name: str, path: Path) -> dict[str, Any]:
+def _run_facts(name: str, path: Path) -> JsonObject:
     """A run in figures; one that cannot be read says why in `condition`."""
-    facts: dict[str, Any] = {"name": name, "run": str(path)}
+    facts: JsonObject = {"name": name, "run": str(path)}
     try:
         progress = Progress(path)
         now = progress.poll(daemon=False)
@@ -169,19 +170,17 @@ def _run_facts(name: str, path: Path) -> dict[str, Any]:
     return {
         **facts,
         "condition": state,
-        **{
-            "step": now.step,
-            "steps": now.steps,
-            "reward": now.recent if now.reward is not None else None,
-        },
+        "step": now.step,
+        "steps": now.steps,
+        "reward": now.recent if now.reward is not None else None,
         **{figure: getattr(now, figure) for figure in ("originals", "generated", "injected")},
-        "policy": progress.run.config.policy.kind,
-        "model": progress.run.config.policy.model,
+        "policy": progress.config.policy.kind,
+        "model": progress.config.policy.model,
         "heldout": heldout,
     }
 
 
-def _table(runs: list[dict[str, Any]]) -> Iterator[str]:
+def _table(runs: list[JsonObject]) -> Iterator[str]:
     wide = max(len(run["name"]) for run in runs)
     yield f"{'run':{wide}}  {'state':13}  {'step':>11}  reward  {'pool':>9}  injected"
     for run in runs:

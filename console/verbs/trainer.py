@@ -95,7 +95,7 @@ def fork(
     newest = Checkpoints(run).newest(starts_of(run).keeps) if weights else None
     if weights and newest is None:
         raise UserError(
-            "has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first"
+            "has no checkpoint yet", where=run, remedy="leave out --weights, or train it first"
         )
     fresh = forked(old, new, read_config(config) if config else None)
     if newest is not None:
@@ -137,11 +137,11 @@ def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
             if steps is None
             else "both --config and --steps say"
         )
-        remedy = (
-            "give --steps NUMBER for a run that is there; a new one has training.steps in its "
-            "--config FILE"
+        raise UserError(
+            f"{fault} how long the run is to be",
+            remedy="give --steps NUMBER for a run that is there; a new one has training.steps in "
+            "its --config FILE",
         )
-        raise UserError(f"{fault} how long the run is to be", remedy=remedy)
     opened = Run.open(run)
     if config is not None:
         return lengthen(opened, read_config(config))

@@ -62,7 +62,7 @@ def up(
     elif exists(run):
         check_libraries(Run.open(run).config.policy.kind)
     else:
-        raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
+        raise UserError("no run there", where=run, remedy="create it: add --config FILE")
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         # raised where Python drops what is raised: in a finalizer

@@ -25,6 +25,7 @@ from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Gates
+from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results
 from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdict_of_gate
 from rods.gates.ground_truth import Checked
@@ -93,6 +94,10 @@ class Assignment(Generic[V]):
         return keyed_random(seed, "author", pick, index, attempt, self.plan_number, purpose)
 
 
+# of a task with ground-truth calls, whose variants go through the stages
+StagedAssignment = Assignment[Task]
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """Accepted when there are no defects; `reason` is recorded either way."""
@@ -124,50 +129,44 @@ class WholeAuthor(Author, Protocol):
 class StagedAuthor(Author, Protocol):
     """Who writes tasks with ground-truth calls, through the stages."""
 
-    async def plan(self, assignment: Assignment[Task]) -> Plan:
+    async def plan(self, assignment: StagedAssignment) -> Plan:
         """Stage I: functions in the root's shape without blocked ones, and the story that ties
         them."""
 
-    async def initial_state(self, assignment: Assignment[Task], plan: Plan) -> dict[str, Any]:
+    async def initial_state(self, assignment: StagedAssignment, plan: Plan) -> dict[str, Any]:
         """Stage II: a new world in which the plan can be executed."""
 
-    async def execute(
-        self, assignment: Assignment[Task], plan: Plan, state: Mapping[str, Any]
-    ) -> Draft:
+    async def execute(self, assignment: StagedAssignment, plan: Plan, state: State) -> Draft:
         """Stage II: arguments bound and executed call by call in a fresh instance."""
 
     async def patch(
-        self,
-        assignment: Assignment[Task],
-        plan: Plan | None,
-        state: Mapping[str, Any],
-        error: ComposeError,
+        self, assignment: StagedAssignment, plan: Plan | None, state: State, error: ComposeError
     ) -> dict[str, Any] | None:
         """The error critic: `state` with the smallest change that may mend `error`, or None.
         Without a `plan` the planner failed: `state` is the seed's, and what is changed holds for
         states to come."""
 
-    async def queries(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+    async def queries(self, assignment: StagedAssignment, draft: Draft) -> Texts:
         """Stage II: one query a turn, each written for itself; what is used where the rewrite is
         switched off."""
 
-    async def rewrite(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+    async def rewrite(self, assignment: StagedAssignment, draft: Draft) -> Texts:
         """Stage III: all turns at once, tied together by the plan's narrative where it has one."""
 
     async def reword(
-        self, assignment: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+        self, assignment: StagedAssignment, draft: Draft, texts: Texts, defect: Defect
     ) -> Texts:
         """Stage IV's refinement: the turn of `defect` in new words, the others as they are."""
 
     async def form(
-        self, assignment: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+        self, assignment: StagedAssignment, draft: Draft, texts: Texts, type: TaskType
     ) -> Task:
         """The draft as a task: in the plain form (`base`), and in stage V in the form of the wanted
         type. Provenance records the `results` of its calls, one list of texts a turn: the gates'
         run has to give them again."""
 
     async def judge(
-        self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
+        self, assignment: StagedAssignment, draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
         """Stage IV's last gate, asked again after stage V. `results`: of the gates' run (None: it
         did not run)."""

@@ -6,7 +6,7 @@ service stays responsive.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,8 @@ from typing import Any
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Asking, Assignment, Judgement, T, Texts, in_thread
+from rods.daemon.authors.base import Asking, Judgement, StagedAssignment, T, Texts, in_thread
+from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results, kept
 from rods.faults import Defect
 from rods.gates.texts import style
@@ -30,7 +31,7 @@ _catalogue = kept(catalogue_for)
 def sketch(
     catalogue: Catalogue,
     environment: Environment,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     rng: random.Random,
     tries: int = planning.TRIES,
 ) -> Plan:
@@ -67,7 +68,7 @@ class ProceduralAuthor:
         """Raises ComposeError("no_prompts") when the environment has no catalogue."""
         return ProceduralAuthor(environment, _catalogue(environment), threads)
 
-    async def plan(self, assignment: Assignment[Task]) -> Plan:
+    async def plan(self, assignment: StagedAssignment) -> Plan:
         tools = self.environment.tools()
         with_recipes = {
             tools[name].group for recipe in self.catalogue.recipes.values() for name in recipe.tools
@@ -86,25 +87,19 @@ class ProceduralAuthor:
             sketch, self.catalogue, self.environment, alone, assignment.rng("plan")
         )
 
-    async def initial_state(self, assignment: Assignment[Task], plan: Plan) -> dict[str, Any]:
+    async def initial_state(self, assignment: StagedAssignment, plan: Plan) -> dict[str, Any]:
         return await self._compute(
             bind.fresh_state, self.catalogue, plan, assignment.seed, assignment.rng("state")
         )
 
-    async def execute(
-        self, assignment: Assignment[Task], plan: Plan, state: Mapping[str, Any]
-    ) -> Draft:
+    async def execute(self, assignment: StagedAssignment, plan: Plan, state: State) -> Draft:
         chooser = bind.random_chooser(assignment.rng("realise"))
         return await self._compute(
             bind.realise, self.environment, self.catalogue, plan, state, chooser
         )
 
     async def patch(
-        self,
-        assignment: Assignment[Task],
-        plan: Plan | None,
-        state: Mapping[str, Any],
-        error: ComposeError,
+        self, assignment: StagedAssignment, plan: Plan | None, state: State, error: ComposeError
     ) -> dict[str, Any] | None:
         if plan is None:  # this planner reads no state: none would help it
             return None
@@ -112,10 +107,10 @@ class ProceduralAuthor:
             bind.repair, self.catalogue, state, error, assignment.rng("mend")
         )
 
-    async def queries(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+    async def queries(self, assignment: StagedAssignment, draft: Draft) -> Texts:
         return await self._compute(wording.word, self.catalogue, draft, assignment.rng("queries"))
 
-    async def rewrite(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+    async def rewrite(self, assignment: StagedAssignment, draft: Draft) -> Texts:
         rewrite = partial(
             wording.rewrite,
             narrative=bool(draft.plan.narrative),
@@ -125,7 +120,7 @@ class ProceduralAuthor:
         return await self._compute(rewrite, self.catalogue, draft)
 
     async def reword(
-        self, assignment: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+        self, assignment: StagedAssignment, draft: Draft, texts: Texts, defect: Defect
     ) -> Texts:
         """The turn at fault in plain words: worded for itself, without story or back reference."""
         anew = await self._compute(wording.word, self.catalogue, draft, assignment.rng("reword"))
@@ -133,7 +128,7 @@ class ProceduralAuthor:
         return (*texts[:turn], anew[turn], *texts[turn + 1 :])
 
     async def form(
-        self, assignment: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+        self, assignment: StagedAssignment, draft: Draft, texts: Texts, type: TaskType
     ) -> Task:
         """The finished task, which shows no more tools than it may."""
         catalogue = replace(self.catalogue, shown=assignment.shown(self.catalogue.shown))
@@ -143,7 +138,7 @@ class ProceduralAuthor:
         )
 
     async def judge(
-        self, assignment: Assignment[Task], draft: Draft, task: Task, results: Results | None = None
+        self, assignment: StagedAssignment, draft: Draft, task: Task, results: Results | None = None
     ) -> Judgement:
         defects = style(task, self.catalogue.book.longest + wording.SLACK)
         if task.type == "long_context" and not task_types.lengthened(task, draft):

@@ -24,6 +24,7 @@ RefusalKind = Literal[
     "no_change",
     "too_large",
 ]
+State = Mapping[str, Any]  # of a world, or a part of one: JSON
 Path = tuple[str, ...]
 # characters of one text in a patch, and entries of one list or object: no world needs more
 LARGEST = 20_000
@@ -49,13 +50,13 @@ class PatchRefusal:
         return f"{self.kind} at {'.'.join(self.where) or 'the top'}: {self.text}"
 
 
-def is_map(value: Mapping[str, Any], *, record: bool) -> bool:
+def is_map(value: State, *, record: bool) -> bool:
     """Whether an object maps keys to entries of one kind. A `record` is the top of a state, or an
     entry of a map."""
     return not record and len({_kind(item) for item in value.values()}) == 1
 
 
-def refusals(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[PatchRefusal]:
+def refusals(state: State, patch: State) -> list[PatchRefusal]:
     """Where `patch` has another shape than `state`; empty when it fits."""
     return list(_in_object(state, patch, (), record=True))
 
@@ -97,9 +98,7 @@ def nested(path: Path, value: Any) -> dict[str, Any]:
     return patch
 
 
-def _in_object(
-    old: Mapping[str, Any], new: Mapping[str, Any], where: Path, *, record: bool
-) -> Iterator[PatchRefusal]:
+def _in_object(old: State, new: State, where: Path, *, record: bool) -> Iterator[PatchRefusal]:
     if len(new) > LARGEST:
         yield PatchRefusal("too_large", where, f"{len(new)} entries")
         return
@@ -120,7 +119,7 @@ def _in_object(
             yield from _in_new_entry(old, value, here)
 
 
-def _in_new_entry(old: Mapping[str, Any], value: Any, where: Path) -> Iterator[PatchRefusal]:
+def _in_new_entry(old: State, value: Any, where: Path) -> Iterator[PatchRefusal]:
     """A new entry of a map must be like one of those that are there, with all its fields."""
     for model in old.values():
         if isinstance(model, Mapping) and isinstance(value, Mapping):

@@ -10,10 +10,10 @@ from typing import IO, Annotated
 
 from aiohttp import web
 from cyclopts import Parameter
-from cyclopts.types import UInt16
 
 from rods import commands
 from rods.buffers.log.disk import replace
+from rods.commands import Port
 from rods.daemon.stand_ins import NAME
 from rods.daemon.stand_ins.model import StandIn
 from rods.errors import say
@@ -23,7 +23,6 @@ APP = commands.application(
     "python -m rods.daemon.stand_ins", "Play every role of a language model, by rule."
 )
 LARGEST = 64 * 2**20  # bytes of a request
-Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 UrlFile = Annotated[
     Path | None,
     Parameter(

@@ -145,12 +145,7 @@ def _request(asked: Asked, part: str) -> str:
     calls: list[Shown] = [
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
-    must = MUST_SAY.search(part)
-    never = NEVER_SAY.search(part)
-    refer = REFER_TO.search(part)
-    pointed = json.loads(f"[{refer[1]}]") if refer is not None else []
-    values = json.loads(f"[{must[1]}]") if must is not None and not must[1].startswith("(") else []
-    hidden = json.loads(f"[{never[1]}]") if never is not None else []
+    values, hidden, pointed = (_listed(line, part) for line in (MUST_SAY, NEVER_SAY, REFER_TO))
     does = dict(SIGNATURE.findall(asked.question))
     sentences = list[str]()
     for call in calls:
@@ -173,6 +168,16 @@ def _request(asked: Asked, part: str) -> str:
     text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
     return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
+
+
+def _listed(line: re.Pattern[str], part: str) -> list[Any]:
+    """The values in the line of a turn that matches; none where it has no such line, or says so in
+    words."""
+    match = line.search(part)
+    values: list[Any] = (
+        [] if match is None or match[1].startswith("(") else json.loads(f"[{match[1]}]")
+    )
+    return values
 
 
 # Stage IV: verification, judge, diagnosis.

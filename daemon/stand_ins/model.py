@@ -108,7 +108,7 @@ def _section(text: str, seen: set[str]) -> str:
 
 def parts() -> list[ModuleType]:
     """The modules with roles (rods.daemon.stand_ins.roles)."""
-    return [author, *map(import_module, STAND_INS.providers().values())]
+    return [author, *map(import_module, STAND_INS)]
 
 
 def roles() -> dict[str, Role]:

@@ -16,7 +16,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from rods.config import PRESETS, Config, Endpoint, Section, preset
+import rods.config
+from rods.config import Config, Endpoint, Section, preset
 
 PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
 PAPER = PAGE.with_name("paper.md")
@@ -136,7 +137,8 @@ def paper_page() -> str:
     }
     lines = ["| setting | paper | where | our default | why |", "|---|---|---|---|---|"]
     path = ""
-    for line in (PRESETS / f"{PAPER_PRESET}.toml").read_text(encoding="utf-8").splitlines():
+    file = Path(rods.config.__file__).with_name(f"{PAPER_PRESET}.toml")
+    for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             path = line.strip("[]")
         elif told := _PRESET.match(line):

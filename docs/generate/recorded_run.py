@@ -69,13 +69,11 @@ def core(config: dict[str, Any]) -> dict[str, Any]:
     """A configuration, whose values are JSON, without what extensions add to it and what is their
     default."""
     curriculum = config["curriculum"]
-    stages = [
-        _without(stage, Stage(), STAGE.providers().values()) for stage in curriculum["stages"]
-    ]
-    curriculum = _without(curriculum, Curriculum(), CURRICULUM.providers().values())
-    kept = _used(config, SECTIONS.providers().values())
+    stages = [_without(stage, Stage(), STAGE) for stage in curriculum["stages"]]
+    curriculum = _without(curriculum, Curriculum(), CURRICULUM)
+    kept = _used(config, SECTIONS)
     if "operation" in config:  # a manifest has the other half alone
-        kept["operation"] = _used(config["operation"], OPERATION.providers().values())
+        kept["operation"] = _used(config["operation"], OPERATION)
     return {**kept, "curriculum": {**curriculum, "stages": stages}}
 
 

@@ -1,7 +1,7 @@
 """Rows of numbers in one growing array: what the page remembers of a run's history."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class Columns:
         self._rows[self._length : end] = rows
         self._length = end
 
+    def values(self, rows: NDArray[Any], *names: str) -> Iterator[Any]:
+        """Of each of `rows` a tuple with the values of these columns, which are Python's own."""
+        return zip(*(self[name][rows].tolist() for name in names), strict=True)
+
     def behind(self, name: str, value: float) -> int:
         """The first row whose `name` is greater than `value`; the column must not fall."""
         return bisect_right(self[name], value)  # numpy's own search would copy the column first
@@ -50,19 +54,23 @@ def thinned(start: int, end: int, most: int) -> NDArray[np.int64]:
     return np.arange(start + (end - start - 1) % every, end, every)
 
 
-class Latest:
-    """A row for each of the tasks that `ids` numbers, which may grow; -1 where none was set."""
+class TaskColumns(Columns):
+    """A table whose rows are of tasks, which `ids` numbers; these may grow."""
 
-    def __init__(self, ids: Sequence[str]) -> None:
+    def __init__(self, ids: Sequence[str], **types: str) -> None:
+        super().__init__(seq="u4", step="i4", task="i4", **types)
         self._ids = ids
-        self._rows = np.full(256, -1, np.int64)
+        self._newest = np.full(256, -1, np.int64)
 
-    def set(self, numbers: list[int], rows: Sequence[int]) -> None:
-        """The last of the rows counts for a number that stands there twice."""
-        self.rows[numbers] = rows
+    def extend(self, rows: list[tuple[float, ...]]) -> None:
+        first = len(self)
+        super().extend(rows)
+        # of a number that stands there twice the last row counts
+        self.newest[self["task"][first:]] = np.arange(first, len(self))
 
     @property
-    def rows(self) -> NDArray[np.int64]:
-        while len(self._ids) > len(self._rows):
-            self._rows = np.concatenate([self._rows, np.full_like(self._rows, -1)])
-        return self._rows[: len(self._ids)]
+    def newest(self) -> NDArray[np.int64]:
+        """The last row of each task, by its number; -1 where it has none."""
+        while len(self._ids) > len(self._newest):
+            self._newest = np.concatenate([self._newest, np.full_like(self._newest, -1)])
+        return self._newest[: len(self._ids)]

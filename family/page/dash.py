@@ -11,8 +11,8 @@ from zipfile import ZipFile
 import uvicorn
 from cyclopts import Parameter
 
-from rods.commands import Json
-from rods.console.output import FoldersOfRuns, Port, print_result
+from rods.commands import Json, Port
+from rods.console.output import FoldersOfRuns, print_result
 from rods.errors import UserError
 from rods.family.page.page_file import export_page
 from rods.family.page.server import Registry, application, local

@@ -28,7 +28,7 @@ from rods.buffers.usage import Spent, callers
 from rods.console.events import GRAVE, PROCESSES, Event, Events
 from rods.console.progress import Progress, ProgressSample, progress_moments
 from rods.errors import RodsError, UserError
-from rods.family.page.columns import Columns, Latest
+from rods.family.page.columns import Columns
 from rods.faults import LABELS
 from rods.observations import FORMAT_REWARDS, ROLES
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
@@ -83,27 +83,19 @@ class Follower(Progress):
             earned="f8",
             **counts,
         )
-        self.groups = Columns(
-            seq="u4", step="i4", task="i4", mean="f8", variance="f8", zone="i1", role="i1"
-        )
+        self.groups = TaskColumns(self.ids, mean="f8", variance="f8", zone="i1", role="i1")
         # live groups that count for no zone
         self.uncounted = Columns(seq="u4", step="i4", task="i4")
-        self.decisions = Columns(seq="u4", step="i4", task="i4", kind="i1", rule="i1")
+        self.decisions = TaskColumns(self.ids, kind="i1", rule="i1")
         self.epochs = Columns(
             seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4")
         )
-        self.variants = Columns(
-            seq="u4", step="i4", task="i4", seed="i4", generation="i4", type="i1"
-        )
+        self.variants = TaskColumns(self.ids, seed="i4", generation="i4", type="i1")
         self.picks = Columns(seq="u4", task="i4")  # of seeds.jsonl: picked and finished
         self.rejected = Columns(seq="u4", task="i4")  # by their seed
         self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
         # of the turns of a step, where its rollouts have labels
         self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
-        # By task: rows of `groups`, `decisions` and `variants`.
-        self.newest_group, self.newest_decision, self.newest_variant = (
-            Latest(self.ids) for _ in range(3)
-        )
         self.rules = [""]  # that `decisions` numbers
         self.decided: Counter[tuple[str, str]] = Counter()  # kinds of decisions, with their rules
         self.authors: set[str] = set()  # of variants, as their provenance names the model
@@ -169,9 +161,7 @@ class Follower(Progress):
         steps: dict[int, int] = {}
         for table in (self.groups, self.uncounted):
             rows = np.flatnonzero(table["task"] == number)
-            steps |= dict(
-                zip(table["seq"][rows].tolist(), table["step"][rows].tolist(), strict=True)
-            )
+            steps |= dict(table.values(rows, "seq", "step"))
         return dict(sorted(steps.items()))
 
     def records(self, log: str, seqs: Iterable[int]) -> Iterator[Record]:
@@ -187,33 +177,25 @@ class Follower(Progress):
         by_id = {task.id: task for task in self.run.tasks}
         ids = dict.fromkeys([*by_id, *self.ids])
         fitting = [task_id for task_id in ids if task_id.startswith(prefix)] if prefix else []
-        where = str(self.path)
         remedy = f"`rods inspect {self.path}` lists them all"
         if not fitting:
-            raise UserError(
-                f"{prefix!r} names no task (the run has {len(ids)} tasks)",
-                where=where,
-                remedy=remedy,
-            )
-        if len(fitting) > 1:
+            what = f"{prefix!r} names no task (the run has {len(ids)} tasks)"
+        elif len(fitting) > 1:
             what = (
                 f"{prefix!r} names more than one task ({len(fitting)} tasks begin so: "
                 f"{', '.join(fitting[:4])})"
             )
-            raise UserError(what, where=where, remedy=f"give more characters; {remedy}")
-        task = by_id.get(fitting[0]) or self.content(self.number(fitting[0]))
-        if task is None:
-            raise UserError(
-                f"the content of task {fitting[0]} was lost, or is no task",
-                where=where,
-                remedy=remedy,
-            )
-        return task
+            remedy = f"give more characters; {remedy}"
+        elif task := by_id.get(fitting[0]) or self.content(self.number(fitting[0])):
+            return task
+        else:
+            what = f"the content of task {fitting[0]} was lost, or is no task"
+        raise UserError(what, where=self.path, remedy=remedy)
 
     def content(self, number: int) -> AnyTask | None:
         """The task of this number, read from the disk; None for a variant that is lost or reads as
         no task."""
-        row = self.newest_variant.rows[number]
+        row = self.variants.newest[number]
         try:
             if row < 0:
                 return self.state.task(self.ids[number])
@@ -224,7 +206,7 @@ class Follower(Progress):
     def line(self, number: int) -> list[int]:
         """The task of this number and those that it comes from up to the root, each written from
         the next one."""
-        rows = self.newest_variant.rows
+        rows = self.variants.newest
         line = [number]
         while (row := rows[line[-1]]) >= 0 and (
             seed := int(self.variants["seed"][row])
@@ -232,11 +214,11 @@ class Follower(Progress):
             line.append(seed)
         return line
 
-    def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
+    def last_rows(self, table: TaskColumns, step: int) -> NDArray[np.int64]:
         """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1
         where there is none."""
         if step >= self.state.last_step:
-            return (self.newest_group if table is self.groups else self.newest_decision).rows
+            return table.newest
         last = np.full(len(self.ids), -1, np.int64)
         rows = table.behind("step", step)
         # of a number that stands there twice the last row counts
@@ -257,7 +239,6 @@ class Follower(Progress):
     def _read_on(self) -> None:
         """Takes what is new in the logs that `Progress` does not hand on."""
         self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
-        self._append_update()
         _, pool, expanded = (tail.seq for tail in self.state.tails())
         if pool != self._pool.seq:
             self._decide(self._pool.records())
@@ -273,7 +254,6 @@ class Follower(Progress):
                 self.spent.setdefault(key, Spent()).add(call)
 
     def see(self, step: ClosedStep) -> None:
-        self._append_update()
         with believed(step.records):
             self._append(step)
 
@@ -283,8 +263,8 @@ class Follower(Progress):
         elif record["kind"] in ("picked", "finished"):
             self.picks.append(record["seq"], self.number(record["task"]))
 
-    def _append_update(self) -> None:
-        """Takes the latest update that was read, if it is a new one."""
+    def take_update(self) -> None:
+        super().take_update()
         update = self.state.update
         if update is not None and update["seq"] > self.updates.last("seq"):
             values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))
@@ -293,9 +273,8 @@ class Follower(Progress):
     def _append(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
         zones = [0] * len(ZONES)
-        counts = step.counts(self.run.config.zones)
+        counts = step.counts(self.config.zones)
         rows: list[tuple[float, ...]] = []
-        tasks: list[int] = []
         for record, group_progress in zip(step.records, progress, strict=True):
             task = self.number(record["task"])
             if not counts or (measured := self._measured(record, group_progress)) is None:
@@ -303,10 +282,8 @@ class Follower(Progress):
                 continue
             moments, zone = measured
             zones[zone] += 1
-            tasks.append(task)
             role = ROLES.index(record.get("role", "active"))
             rows.append((record["seq"], step.step, task, *moments, zone, role))
-        self.newest_group.set(tasks, range(len(self.groups), len(self.groups) + len(rows)))
         self.groups.extend(rows)
         faced = self.state.figures("status").get("difficulty", {}).get("last")
         difficulty = NAN
@@ -329,7 +306,7 @@ class Follower(Progress):
     def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:
         """Moments and zone (an index of ZONES) of a group's record; None where it counts for no
         zone. `progress`: the moments of its progress."""
-        config = self.run.config
+        config = self.config
         if record["reward"]["kind"] in FORMAT_REWARDS:
             return None
         if config.selection.boundary == "progress" and all(
@@ -363,7 +340,6 @@ class Follower(Progress):
             if rule not in self.rules:
                 self.rules.append(rule)
             task = self.number(record["task"])
-            self.newest_decision.set([task], [len(self.decisions)])
             self.decisions.append(seq, step, task, DECISIONS.index(kind), self.rules.index(rule))
 
     def decisions_of(self, kind: str) -> Counter[str]:
@@ -387,7 +363,6 @@ class Follower(Progress):
             )
             if kind != UNKNOWN:
                 self.authors.add(str(provenance.get("model", "?")))
-            self.newest_variant.set([task], [len(self.variants)])
             self.variants.append(record["seq"], record["step"], task, seed, generation, kind)
 
 

@@ -44,8 +44,11 @@ def inspect(
     active. The page has the episodes of a task.
     """
     if task is not None and cost:
-        remedy = f"`rods inspect {run} TASK`, or without a task --cost"
-        raise UserError("one thing is shown at a time", where="rods inspect", remedy=remedy)
+        raise UserError(
+            "one thing is shown at a time",
+            where="rods inspect",
+            remedy=f"`rods inspect {run} TASK`, or without a task --cost",
+        )
     if cost:
         Run.open(run)
         spent = costs(run)
@@ -117,9 +120,8 @@ def _lines(history: TaskHistory) -> list[str]:
     for window in history.windows:
         lines.append(
             f"window    {window.reward}: mean {window.mean:.3f}, variance {window.variance:.3f} "
-            f"over {window.count} of "
-            f"{window.groups} groups; zone {window.zone or 'none'}, last step {window.last_step}, "
-            f"trend {window.trend:+.3f}"
+            f"over {window.count} of {window.groups} groups; zone {window.zone or 'none'}, last "
+            f"step {window.last_step}, trend {window.trend:+.3f}"
         )
     for event in history.history:
         own = {key: value for key, value in event.items() if key not in ("step", "event")}

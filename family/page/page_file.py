@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import orjson
-
 from rods.errors import RodsError
-from rods.family.page.server import MODULES, Registry, hashed, import_map, static
+from rods.family.page.server import MODULES, Registry, hashed, import_map, script_json, static
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
 TASKS = 50  # of a run, the latest variants first
@@ -80,11 +78,7 @@ def _page(answers: dict[str, Any]) -> str:
     policy = (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src data: {hashes}"
     )
-    held = (
-        orjson.dumps(answers, default=str, option=orjson.OPT_NON_STR_KEYS)
-        .decode()
-        .replace("<", "\\u003c")
-    )
+    held = script_json(answers)
     page = static("index.html")
     head = '<meta charset="utf-8">'
     start = (

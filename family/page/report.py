@@ -6,8 +6,6 @@ All of it is computed from the columns of a `Follower`, whose lock the caller ho
 beyond its checkpoint. report.toml has the words.
 """
 
-import tomllib
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +15,12 @@ from rods.daemon.stand_ins import NAME
 from rods.evaluation.heldout import scored
 from rods.evaluation.scoring import compared_sentence
 from rods.family.page.follower import DECISIONS, Follower
-from rods.observations import ROLES
+from rods.files import module_table
+from rods.observations import ROLES, JsonObject
 from rods.rules.zones import zone_of
 
 NONE = -1  # in place of a step
-WORDS: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+WORDS = module_table(__file__)
 Values = NDArray[Any]
 
 
@@ -37,7 +34,7 @@ class Landing(NamedTuple):
     moves: Values
 
 
-def report(follower: Follower) -> dict[str, Any]:
+def report(follower: Follower) -> JsonObject:
     """The whole report, as JSON can say it; text of tasks and models stays what it is. Raises
     CorruptLogError for a damaged log."""
     with follower.whole():
@@ -46,7 +43,7 @@ def report(follower: Follower) -> dict[str, Any]:
             "name": follower.run.name,
             "subtitle": _subtitle(follower),
             # such a run shows how the loop works, no more
-            "simulated": follower.run.config.policy.kind == "simulated",
+            "simulated": follower.config.policy.kind == "simulated",
             "numbers": numbers,
             "findings": findings(follower, numbers),
             "limits": limits(follower, scored=bool(numbers["heldout"])),
@@ -56,7 +53,7 @@ def report(follower: Follower) -> dict[str, Any]:
 
 
 def _subtitle(follower: Follower) -> str:
-    config = follower.run.config
+    config = follower.config
     # of others it is a folder
     model = f" {config.policy.model}" if config.policy.kind == "external" else ""
     parts = [
@@ -74,11 +71,11 @@ def _subtitle(follower: Follower) -> str:
     return " · ".join(parts)
 
 
-def figures(follower: Follower) -> dict[str, Any]:
+def figures(follower: Follower) -> JsonObject:
     """The figures that the sentences rest on."""
     totals = follower.totals
     landing = landed(follower)
-    zones = follower.run.config.zones
+    zones = follower.config.zones
     inside = [zone_of(mean, zones) == "boundary" for mean in landing.first.tolist()]
     return {
         "steps": follower.state.last_step,
@@ -103,7 +100,7 @@ def figures(follower: Follower) -> dict[str, Any]:
     }
 
 
-def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
+def findings(follower: Follower, numbers: JsonObject) -> list[str]:
     """What the run shows by its `figures`, one plain sentence each; nothing where there is no
     data."""
     lines = [compared_sentence(numbers["heldout"])] if numbers["heldout"] else []
@@ -112,7 +109,7 @@ def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
         lines.append(WORDS["findings"][name].format(**{**numbers, **more}))
 
     if numbers["injected"]:
-        order = follower.run.config.selection.order
+        order = follower.config.selection.order
         seeds = "boundary seeds" if order in ("proxy", "variance") else f"{order} seeds"
         # epoch 0 opens before there is a variant
         say("injected", seeds=seeds, merges=int((follower.epochs["epoch"] > 0).sum()))
@@ -132,7 +129,7 @@ def findings(follower: Follower, numbers: dict[str, Any]) -> list[str]:
 
 def limits(follower: Follower, *, scored: bool) -> list[str]:
     """What must not be concluded from this run; `scored`: whether there are held-out scores."""
-    kind = follower.run.config.policy.kind
+    kind = follower.config.policy.kind
     holds = {"stub": NAME in follower.authors, "one_run": True, "heldout": scored, "zones": True}
     return [
         text.format(stub=NAME)
@@ -141,10 +138,10 @@ def limits(follower: Follower, *, scored: bool) -> list[str]:
     ]
 
 
-def _bars(follower: Follower, first: Values) -> dict[str, Any]:
+def _bars(follower: Follower, first: Values) -> JsonObject:
     """How many variants have a mean in each twentieth from 0 to 1 at their first group."""
     counts, edges = np.histogram(first, np.linspace(0, 1, 21))
-    zones = follower.run.config.zones
+    zones = follower.config.zones
     return {
         "at": ((edges[:-1] + edges[1:]) / 2).round(6).tolist(),
         "variants": counts.tolist(),
@@ -194,7 +191,7 @@ def _variants(follower: Follower) -> tuple[Values, Values]:
     injected it (`NONE` while it waits)."""
     table = follower.variants
     decisions = follower.decisions
-    latest = follower.newest_variant.rows[table["task"]] == np.arange(len(table))
+    latest = table.newest[table["task"]] == np.arange(len(table))
     rows = np.flatnonzero(latest & (table["type"] >= 0))
     injected = np.full(len(follower.ids), NONE, np.int32)
     inside = decisions["kind"] == DECISIONS.index("injected")
@@ -207,7 +204,7 @@ def _examples(follower: Follower) -> list[str]:
     rows, injected = _variants(follower)
     table = follower.variants
     inside = rows[injected != NONE]
-    latest = dict(zip(table["type"][inside].tolist(), table["task"][inside].tolist(), strict=True))
+    latest = dict(table.values(inside, "type", "task"))
     return [follower.ids[task] for _, task in sorted(latest.items())]
 
 

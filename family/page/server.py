@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -80,10 +79,14 @@ class Registry:
         return VIEWS[view](self.follower(name), query)
 
 
+def script_json(value: Any) -> str:
+    """JSON as it may stand in the page, where nothing may close its tag."""
+    return json_bytes(value).decode().replace("<", "\\u003c")
+
+
 def import_map(addresses: Mapping[str, str]) -> str:
-    """The import map by which the modules find each other; where it stands in the page nothing may
-    close its tag."""
-    return orjson.dumps({"imports": dict(addresses)}).decode().replace("<", "\\u003c")
+    """The import map by which the modules find each other."""
+    return script_json({"imports": addresses})
 
 
 def hashed(script: str) -> str:
@@ -102,10 +105,9 @@ def application(registry: Registry, *, hosts: list[str], token: str) -> Starlett
     map_text = import_map({name: f"/static/{name}.js" for name in MODULES})
     page = static("index.html").replace("{{map}}", map_text)
     policy = (
-        f"default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' "
-        f"'unsafe-inline'; "
-        f"script-src 'self' {hashed(map_text)}; base-uri 'none'; form-action 'none'; "
-        f"frame-ancestors 'none'"
+        "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' "
+        f"'unsafe-inline'; script-src 'self' {hashed(map_text)}; base-uri 'none'; form-action "
+        "'none'; frame-ancestors 'none'"
     )
 
     async def index(request: Request) -> Response:

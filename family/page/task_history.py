@@ -18,6 +18,7 @@ from rods.errors import UserError
 from rods.family.page.columns import Columns
 from rods.family.page.follower import UNKNOWN, Follower
 from rods.files import unpacked_lines
+from rods.observations import JsonObject
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
 from rods.turn_statistics import dynamics
@@ -38,14 +39,14 @@ class TaskHistory:
     `went` (rods.turn_statistics.Dynamics)."""
 
     task: AnyTask
-    environment: dict[str, Any]
+    environment: JsonObject
     ancestry: list[AnyTask]
     variants: list[str]
     windows: list[Window]
-    history: list[dict[str, Any]]
-    labels: list[dict[str, Any]]
+    history: list[JsonObject]
+    labels: list[JsonObject]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             **vars(self),
             "task": self.task.as_json(),
@@ -54,13 +55,13 @@ class TaskHistory:
         }
 
 
-def task_list(follower: Follower) -> list[dict[str, Any]]:
+def task_list(follower: Follower) -> list[JsonObject]:
     """Id, type, zone, generation and whether it is active, of every task of the run, the given ones
     first."""
     with follower.whole():
         state = follower.state
         table = follower.variants
-        rows = follower.newest_variant.rows
+        rows = table.newest
         types = {task.id: task.type for task in follower.run.tasks}
         for number in dict.fromkeys(table["task"][table["type"] != UNKNOWN].tolist()):
             types[follower.ids[number]] = TASK_TYPES[table["type"][rows[number]]]
@@ -86,9 +87,7 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
         groups = list(follower.records(OBSERVATIONS, follower.rolled_out(number)))
         table = follower.variants
         rows = np.flatnonzero((table["seed"] == number) & (table["type"] != UNKNOWN))
-        variants = table["task"][
-            rows[follower.newest_variant.rows[table["task"][rows]] == rows]
-        ].tolist()
+        variants = table["task"][rows[table.newest[table["task"][rows]] == rows]].tolist()
         return TaskHistory(
             task,
             # of a variant that was refused for it, nothing is known
@@ -101,10 +100,10 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
         )
 
 
-def _labels(task: AnyTask, records: list[Record]) -> list[dict[str, Any]]:
+def _labels(task: AnyTask, records: list[Record]) -> list[JsonObject]:
     """What became of each turn in the task's live groups, and how many had a call and how many
     replies they took, in order of steps."""
-    groups: list[dict[str, Any]] = []
+    groups: list[JsonObject] = []
     for record in records:
         group = group_of(record)
         turns: list[Counter[str]] = [Counter() for _ in task.texts]
@@ -129,7 +128,7 @@ def _ancestry(follower: Follower, task: AnyTask) -> list[AnyTask]:
     return line
 
 
-def _history(follower: Follower, number: int, groups: list[Record]) -> list[dict[str, Any]]:
+def _history(follower: Follower, number: int, groups: list[Record]) -> list[JsonObject]:
     """Picks of the task and decisions about it, in order of steps. Decisions that a restart took
     back are left out."""
 
@@ -172,12 +171,12 @@ def _evidence_text(evidence: Any) -> str:
 
 
 MOST_EPISODES = 16  # of a task in a step
-Trace = dict[str, Any]
+Trace = JsonObject
 
 
 def kept_rollouts(
     follower: Follower, task_id: str, step: int | None = None
-) -> tuple[int, list[int], list[tuple[Trace, list[dict[str, Any]] | None]]]:
+) -> tuple[int, list[int], list[tuple[Trace, list[JsonObject] | None]]]:
     """The kept traces of a task in `step`, by default in the latest that has any (0: none has),
     each with the rollouts of its group on record, None where damage took them; and all steps that
     have some."""

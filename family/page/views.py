@@ -25,7 +25,7 @@ from rods.family.page.follower import COUNTS, DECISIONS, DYNAMICS, Follower
 from rods.family.page.report import report
 from rods.family.page.task_history import kept_rollouts, task_history
 from rods.faults import LABELS, Gate
-from rods.observations import Json
+from rods.observations import Json, JsonObject
 from rods.rules.zones import ZONES
 
 POINTS = 2_000  # of a curve
@@ -40,7 +40,7 @@ MOST_TEXT = 1 << 20  # characters of what a failed candidate had written that an
 Query = Mapping[str, str]
 
 
-def status(follower: Follower, query: Query) -> dict[str, Any]:
+def status(follower: Follower, query: Query) -> JsonObject:
     """What `rods status --json` says, with the run's state in a word and what the page draws beside
     it. While the history of a long run is being read, a reader of its own says where the run
     stands."""
@@ -54,8 +54,8 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
             name: sum(getattr(spent, name) for spent in follower.spent.values()) for name in SPENT
         }
     processes = {name: progress.process(name) for name in PROCESSES}
-    zones = progress.run.config.zones
-    policy = progress.run.config.policy
+    zones = progress.config.zones
+    policy = progress.config.policy
     return {
         "run": str(follower.path),
         **now.standing(),
@@ -73,7 +73,7 @@ def status(follower: Follower, query: Query) -> dict[str, Any]:
     }
 
 
-def steps(follower: Follower, query: Query) -> dict[str, Any]:
+def steps(follower: Follower, query: Query) -> JsonObject:
     """A row a live step behind the cursor `after` (observations.jsonl), thinned where there are
     more than `POINTS`; so updates and labels, some of which may have been told before. `merged`:
     how many epochs the reader knows."""
@@ -107,7 +107,7 @@ def _thinned(table: Columns, start: int, names: tuple[str, ...]) -> dict[str, li
     return {name: table[name][rows].tolist() for name in names}
 
 
-def boundary(follower: Follower, query: Query) -> dict[str, Any]:
+def boundary(follower: Follower, query: Query) -> JsonObject:
     """Each active task's latest group up to `step` (default: the last), and the pool as it was
     then."""
     with follower.whole():
@@ -115,7 +115,7 @@ def boundary(follower: Follower, query: Query) -> dict[str, Any]:
         step = min(whole(query, "step", last), last)
         active = follower.active_at(step)
         rows = follower.last_rows(follower.groups, step)[active]
-        zones = follower.run.config.zones
+        zones = follower.config.zones
         return {
             "step": step,
             "last": last,
@@ -125,7 +125,7 @@ def boundary(follower: Follower, query: Query) -> dict[str, Any]:
         }
 
 
-def task(follower: Follower, query: Query) -> dict[str, Any]:
+def task(follower: Follower, query: Query) -> JsonObject:
     """All on record about one task (`rods inspect`), its ancestry with its conversations, and
     its groups."""
     with follower.whole():
@@ -141,7 +141,7 @@ def task(follower: Follower, query: Query) -> dict[str, Any]:
         }
 
 
-def episodes(follower: Follower, query: Query) -> dict[str, Any]:
+def episodes(follower: Follower, query: Query) -> JsonObject:
     """The kept traces of a task with what is on record of their rollouts: those of `step`, by
     default of the latest that has any; and all steps that have."""
     at, steps, kept = kept_rollouts(
@@ -155,7 +155,7 @@ def episodes(follower: Follower, query: Query) -> dict[str, Any]:
     return {"step": at, "steps": steps, "episodes": rows}
 
 
-def models(follower: Follower, query: Query) -> dict[str, Any]:
+def models(follower: Follower, query: Query) -> JsonObject:
     """Calls of language models by process, endpoint and stage (usage.*.jsonl): how many, tokens,
     seconds; and what the daemon's heartbeat says of its endpoints and its budget."""
     with follower.whole():
@@ -165,22 +165,21 @@ def models(follower: Follower, query: Query) -> dict[str, Any]:
         ]
         accepted = len(follower.variants)
     beat = follower.process("daemon")
-    limits: dict[str, Any] = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
+    limits: JsonObject = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
     return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
 
-def logs(follower: Follower, query: Query) -> dict[str, Any]:
+def logs(follower: Follower, query: Query) -> JsonObject:
     """The latest events of both processes (logs/*.jsonl), among which the page chooses."""
     return {"events": Events(follower.path).poll()[-EVENTS:]}
 
 
 def _dots(follower: Follower, rows: Any) -> list[list[Any]]:
     """Task, mean, variance, zone, whether a variant, and step, of rows of groups."""
-    table = follower.groups
-    columns = [table[name][rows].tolist() for name in ("task", "mean", "variance", "zone", "step")]
+    dots = follower.groups.values(rows, "task", "mean", "variance", "zone", "step")
     return [  # NaN becomes null
         [follower.ids[task], mean, variance, ZONES[zone], task >= follower.originals, step]
-        for task, mean, variance, zone, step in zip(*columns, strict=True)
+        for task, mean, variance, zone, step in dots
     ]
 
 
@@ -203,12 +202,15 @@ def _start(follower: Follower, query: Query) -> tuple[int, bool]:
 def whole(query: Query, name: str, default: int) -> int:
     value = query.get(name) or str(default)
     if not value.isdecimal() or len(value) > 12:
-        what = f"{name}={plain(value[:100])!r} is no number"
-        raise UserError(what, where="the page", remedy="ask for a whole number")
+        raise UserError(
+            f"{name}={plain(value[:100])!r} is no number",
+            where="the page",
+            remedy="ask for a whole number",
+        )
     return int(value)
 
 
-def pool(follower: Follower, query: Query) -> dict[str, Any]:
+def pool(follower: Follower, query: Query) -> JsonObject:
     """A page of the variants, the latest first: where each came from and what became of it. `state`
     filters."""
     with follower.whole():
@@ -225,7 +227,7 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
         rows = []
         for row in page.tolist():
             number = int(table["task"][row])
-            group = follower.newest_group.rows[number]
+            group = follower.groups.newest[number]
             events = _life(follower, number)
             if (refused := follower.refused.get(int(table["seq"][row]))) is not None:
                 events.append({"step": refused.step, "event": "refused", "rule": refused.rule})
@@ -247,7 +249,7 @@ def pool(follower: Follower, query: Query) -> dict[str, Any]:
 def _states(follower: Follower) -> NDArray[Any]:
     """What became of each variant last."""
     task = follower.variants["task"]
-    kinds = np.append(follower.decisions["kind"], -1)[follower.newest_decision.rows[task]]
+    kinds = np.append(follower.decisions["kind"], -1)[follower.decisions.newest[task]]
     refused = np.isin(follower.variants["seq"], list(follower.refused))
     return STATES[np.where((kinds < 0) & refused, len(STATES) - 1, kinds + 1)]
 
@@ -258,19 +260,17 @@ def _counted(states: NDArray[Any]) -> dict[str, int]:
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-def _life(follower: Follower, number: int) -> list[dict[str, Any]]:
+def _life(follower: Follower, number: int) -> list[JsonObject]:
     """What pool.jsonl says of a task, in order."""
     table = follower.decisions
     rows = np.flatnonzero(table["task"] == number)
-    columns = (table[name][rows].tolist() for name in ("step", "kind", "rule"))
-    decisions = zip(*columns, strict=True)
     return [
         {"step": step, "event": DECISIONS[kind], "rule": follower.rules[rule]}
-        for step, kind, rule in decisions
+        for step, kind, rule in table.values(rows, "step", "kind", "rule")
     ]
 
 
-def funnel(follower: Follower, query: Query) -> dict[str, Any]:
+def funnel(follower: Follower, query: Query) -> JsonObject:
     """From picked seeds to variants in the pool: how many are left after each stage, and what took
     the others, with the latest example of each way to fail."""
     with follower.whole() as now:
@@ -313,13 +313,13 @@ def funnel(follower: Follower, query: Query) -> dict[str, Any]:
 TABLES: Door[Callable[[Path], Iterable[Mapping[str, Json]]]] = Door("tables")
 
 
-def compare(follower: Follower, query: Query) -> dict[str, Any]:
+def compare(follower: Follower, query: Query) -> JsonObject:
     """The held-out scores of a run, where `rods trainer score` has made them, and the tables of
     features."""
     return {
         "name": follower.path.name,
         "heldout": scored(follower.path),
-        "tables": [table for of in TABLES.providers().values() for table in of(follower.path)],
+        "tables": [table for of in TABLES for table in of(follower.path)],
     }
 
 

@@ -9,17 +9,16 @@ labels give the same versions, whoever folds them."""
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rods.canonical import rounded
 from rods.family.seal.settings import Component, SealCurriculum
 from rods.faults import Label
-from rods.files import read_toml
+from rods.files import module_table
 from rods.rules.curriculum import stage_rules
 from rods.rules.step_folds import StepFold
 
-COMPONENTS = read_toml(Path(__file__).with_name("components.toml"))
+COMPONENTS = module_table(__file__, "components.toml")
 # Which labels call for a component.
 ANSWERS: Mapping[str, frozenset[Label]] = {
     name: frozenset(part["labels"]) for name, part in COMPONENTS.items()

@@ -12,17 +12,16 @@ Other values make a hook of your own (`weighted`, docs/training.md)."""
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
 from rods.errors import UserError
 from rods.faults import LABELS, Label
-from rods.files import read_toml
+from rods.files import module_table
 from rods.trainer.advantages import AdvantageEstimate, Array, Hook
 
-UTILITY: Mapping[str, float] = MappingProxyType(read_toml(Path(__file__).with_suffix(".toml")))
+UTILITY: Mapping[str, float] = MappingProxyType(module_table(__file__))
 # 002 Appendix C.2
 LOWEST = 0.5
 HIGHEST = 2.0

@@ -244,7 +244,7 @@ def demonstrate(
 
 
 def _solution(task: AnyTask) -> list[Call]:
-    for kind in OPEN_TASKS.providers().values():
+    for kind in OPEN_TASKS:
         if (calls := kind.solution(task)) is not None:
             return list(calls)
     if isinstance(task, OpenTask) and (isinstance(task.goal, Checks) or not task.goal_calls):

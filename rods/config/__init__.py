@@ -8,7 +8,6 @@ errors that name the key."""
 import difflib
 import math
 import os
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
@@ -16,35 +15,64 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 import orjson
 from pydantic import ValidationError, model_validator
 
-from rods.config.identity import Curriculum as Curriculum
-from rods.config.identity import Data as Data
-from rods.config.identity import Gates as Gates
-from rods.config.identity import PipelineSettings as PipelineSettings
-from rods.config.identity import PolicySettings as PolicySettings
-from rods.config.identity import PoolRules as PoolRules
-from rods.config.identity import RandomSeeds as RandomSeeds
-from rods.config.identity import Roles as Roles
-from rods.config.identity import Rollouts as Rollouts
-from rods.config.identity import Selection as Selection
-from rods.config.identity import Stage as Stage
-from rods.config.identity import Training as Training
-from rods.config.identity import Zones as Zones
-from rods.config.operation import COMPUTES as COMPUTES
-from rods.config.operation import Budgets as Budgets
-from rods.config.operation import Endpoint as Endpoint
-from rods.config.operation import Operation as Operation
-from rods.config.operation import Sandbox as Sandbox
-from rods.config.operation import addresses as addresses
-from rods.config.operation import base_address as base_address
+from rods.config.identity import (
+    Curriculum,
+    Data,
+    Gates,
+    PipelineSettings,
+    PolicySettings,
+    PoolRules,
+    RandomSeeds,
+    Roles,
+    Rollouts,
+    Selection,
+    Stage,
+    Training,
+    Zones,
+)
+from rods.config.operation import (
+    COMPUTES,
+    Budgets,
+    Endpoint,
+    Operation,
+    Sandbox,
+    addresses,
+    base_address,
+)
 from rods.config.sections import SECTIONS, with_sections
 from rods.errors import UserError
 from rods.extension import Door
-from rods.files import read_toml
-from rods.model_roles import Role as Role
-from rods.section import Section as Section
+from rods.files import module_table, read_toml
+from rods.model_roles import Role
+from rods.observations import JsonObject
+from rods.section import Section
 
+# what is made in other modules, and imported from here
+__all__ = [
+    "COMPUTES",
+    "Budgets",
+    "Curriculum",
+    "Data",
+    "Endpoint",
+    "Gates",
+    "Operation",
+    "PipelineSettings",
+    "PolicySettings",
+    "PoolRules",
+    "RandomSeeds",
+    "Role",
+    "Roles",
+    "Rollouts",
+    "Sandbox",
+    "Section",
+    "Selection",
+    "Stage",
+    "Training",
+    "Zones",
+    "addresses",
+    "base_address",
+]
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
-PRESETS = Path(__file__).parent  # <name>.toml
 
 
 class DrawnSlots(Protocol):
@@ -125,10 +153,8 @@ class Config(Section):
                 keys = " and ".join(f"pool.{name}_observations" for name in hasty)
                 raise ValueError(
                     "rollouts.rollouts_per_task = 1 counts rollouts, not groups, in retirement, "
-                    "which would judge a "
-                    f"variant before its window is full: set {keys} to zones.window "
-                    f"({self.zones.window}), or switch "
-                    "the layer off"
+                    f"which would judge a variant before its window is full: set {keys} to "
+                    f"zones.window ({self.zones.window}), or switch the layer off"
                 )
         if (
             self.selection.order == "advantage"
@@ -142,13 +168,13 @@ class Config(Section):
                 "or name an"
                 " advantage_hook"
             )
-        computes = ("threads", *(name for names in COMPUTES.providers().values() for name in names))
+        computes = ("threads", *(name for names in COMPUTES for name in names))
         if (compute := self.operation.compute) not in computes:
             raise ValueError(
                 f"operation.compute = {compute!r} is nothing that is installed: use "
                 f"{', '.join(computes)}"
             )
-        for check in CONFIG_CHECKS.providers().values():
+        for check in CONFIG_CHECKS:
             check(self)
         if self.rollouts.refill and (
             training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks
@@ -165,10 +191,10 @@ class Config(Section):
     def pool_slots(self) -> int:
         """How many slots of a batch have tasks of the pool, its first ones; the others are
         drawn."""
-        drawn = sum(tasks.slots(self) for tasks in DRAWN_SLOTS.providers().values())
+        drawn = sum(tasks.slots(self) for tasks in DRAWN_SLOTS)
         return self.training.batch_tasks - drawn
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """The identity half as JSON, protocol version included. Of the folder of `policy.model`
         only the name counts: on another machine it may lie elsewhere."""
         half = self.model_dump(mode="json", exclude={"operation"})
@@ -199,19 +225,17 @@ def read_config(path: Path) -> Config:
     return config.model_copy(update={"policy": config.policy.model_copy(update={"model": model})})
 
 
-def preset(name: str) -> dict[str, Any]:
+def preset(name: str) -> JsonObject:
     """The values of a preset, as TOML gives them."""
-    return tomllib.loads((PRESETS / f"{name}.toml").read_text(encoding="utf-8"))
+    return module_table(__file__, f"{name}.toml")
 
 
-def _resolved(values: dict[str, Any]) -> dict[str, Any]:
+def _resolved(values: JsonObject) -> JsonObject:
     """`values` with those of their preset where they leave a key out."""
     name = values.get("preset")
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
-    merged: dict[str, Any] = _merged(
-        preset(name), _merged({"operation": {"endpoints": []}}, values)
-    )
+    merged: JsonObject = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
     return merged
 
 
@@ -225,7 +249,7 @@ def _merged(base: Any, own: Any) -> Any:
     return base | {key: _merged(base.get(key), value) for key, value in own.items()}
 
 
-def parse_config(values: dict[str, Any], *, where: str) -> Config:
+def parse_config(values: JsonObject, *, where: str) -> Config:
     """Checks `values`, completed by their preset. Raises UserError naming every key at fault."""
     remedy = "docs/configuration.md lists every key with its range"
     if unsayable := list(_unsayable(values)):
@@ -286,7 +310,7 @@ def _numbered(value: Any) -> Any:
     return {str(place): item for place, item in enumerate(value)} if tables else value
 
 
-def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:
+def identity_diff(recorded: JsonObject, asked: JsonObject, prefix: str = "") -> list[str]:
     """Human-readable differences `key: recorded → asked` between two identity halves."""
     lines: list[str] = []
     for key in sorted(set(recorded) | set(asked)):

@@ -20,7 +20,7 @@ CURRICULUM: Door[type[Section]] = Door("curriculum")
 def extended(core: type[Section], name: str, door: Door[type[Section]]) -> type[Section]:
     """The class `core` with the keys and checks that features add to this part of the
     configuration."""
-    bases: Any = (*door.providers().values(), core)
+    bases: Any = (*door, core)
     kind: Any = create_model(name, __base__=bases, __module__=core.__module__, __doc__=core.__doc__)
     return cast(type[Section], kind)
 
@@ -29,9 +29,7 @@ def with_sections(door: Door[Mapping[str, Section]]) -> Callable[[type[Section]]
     """Decorates the class of one half of the configuration: adds the sections that features bring
     to it."""
     more: dict[str, Any] = {
-        key: (type(default), default)
-        for sections in door.providers().values()
-        for key, default in sections.items()
+        key: (type(default), default) for sections in door for key, default in sections.items()
     }
 
     def with_more(core: type[Section]) -> type[Section]:

@@ -97,7 +97,7 @@ NO_INPUTS: Inputs = {}
 
 def follows_records(stage: Stage) -> bool:
     """Whether what a stage shows follows from the run's records."""
-    return any(layer.follows(stage) for layer in INTERFACES.providers().values())
+    return any(layer.follows(stage) for layer in INTERFACES)
 
 
 def next_inputs(
@@ -132,9 +132,10 @@ def load(stage: Stage, dialect: str, inputs: Inputs = NO_INPUTS) -> Interface:
         interface = layer.interface(stage, dialect, interface, inputs.get(name))
         if (length := len(interface.guidelines())) > LONGEST_GUIDELINES:
             most = f"at most {LONGEST_GUIDELINES} are shown with every episode"
-            what = f"the guidelines of {stage.interface} have {length} characters; {most}"
             raise UserError(
-                what, where="curriculum.stages.interface", remedy="say it in fewer words"
+                f"the guidelines of {stage.interface} have {length} characters; {most}",
+                where="curriculum.stages.interface",
+                remedy="say it in fewer words",
             )
     return interface
 

@@ -63,8 +63,7 @@ def epoch_steps(config: Config, slots: int) -> int:
     pool, or nothing else."""
     if config.pool_slots:
         return steps_per_epoch(slots, config.pool_slots)
-    drawn = DRAWN_SLOTS.providers().values()
-    return min(tasks.epoch_steps(config) for tasks in drawn if tasks.slots(config))
+    return min(tasks.epoch_steps(config) for tasks in DRAWN_SLOTS if tasks.slots(config))
 
 
 def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:

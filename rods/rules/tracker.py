@@ -17,7 +17,7 @@ that a trainer reports have a window, too (004 Appendix K)."""
 
 import base64
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
@@ -25,7 +25,7 @@ from typing import Any, Literal
 from rods.canonical import rounded
 from rods.config import Zones
 from rods.faults import INVALID_ENDS
-from rods.observations import FORMAT_REWARDS
+from rods.observations import FORMAT_REWARDS, Record
 from rods.rules.zones import (
     BoundaryReward,
     Entry,
@@ -185,7 +185,7 @@ class Tracker:
         self._last = dict(state["last"])
         self._zones = {}
 
-    def apply(self, records: Iterable[Mapping[str, Any]], counts: bool = True) -> None:
+    def apply(self, records: Iterable[Record], counts: bool = True) -> None:
         """Folds records; all but those of kind `group` change nothing, nor do drawn tasks. Unless
         it `counts` (the weights were too old), a group says only that its task was met."""
         for record in records:
@@ -250,7 +250,7 @@ class Tracker:
             forgotten=forgotten,
         )
 
-    def _apply(self, record: Mapping[str, Any], counts: bool) -> None:
+    def _apply(self, record: Record, counts: bool) -> None:
         """Written for speed: a start folds the whole history."""
         task = record["task"]
         step = record["step"]
@@ -288,7 +288,7 @@ class Tracker:
             elif counted:
                 self._count(row, record)
 
-    def _count_advantages(self, record: Mapping[str, Any]) -> None:
+    def _count_advantages(self, record: Record) -> None:
         """The group's advantage estimates have a window of their own, which has no zone."""
         played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
         estimates = [
@@ -301,7 +301,7 @@ class Tracker:
             row.step = record["step"]
             self._add(row, len(estimates), share_sums(estimates, 0, 1))
 
-    def _count(self, row: _Row, record: Mapping[str, Any]) -> None:
+    def _count(self, row: _Row, record: Record) -> None:
         kind = row.key[1]
         played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
         sums: tuple[float, float, int]
@@ -381,6 +381,6 @@ class Tracker:
         return self._variance(entries if self.zones.probe == "window" else entries[-1:])
 
 
-def _lineage(record: Mapping[str, Any]) -> str:
+def _lineage(record: Record) -> str:
     lineage: str = record.get("lineage") or record["interface"]
     return lineage

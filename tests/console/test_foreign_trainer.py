@@ -191,7 +191,7 @@ def test_from_step_takes_later_steps_back(run: Path) -> None:
     ("text", "words"),
     [
         ("nonsense\n", ["line 1", "not JSON"]),
-        ("[]\n", ["line 1", "not a JSON object"]),
+        ("[]\n", ["line 1", "a record is a list, not an object"]),
         (
             '{"task":"unknown","rollouts":[{"resolved":1,"expected":2}]}\n{"end_step":1}\n',
             ["line 1", "not in this run"],
@@ -357,9 +357,9 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
         ({"update": 1, "entropy": "low"}, "entropy is 'low'; it must be a number"),
         ({"update": 1, "entropy": -0.1}, "entropy is -0.1; it must be a finite number, at least 0"),
         ({"update": 1, "gradient_norm": float("inf")}, "gradient_norm is inf"),
-        (5, "a record is a int: 5"),
+        (5, "a record is a int, not an object: 5"),
         (["task"], "a record is a list"),
-        ("[]", "not a JSON object"),
+        ("[]", "a record is a list, not an object"),
         ("nonsense", "not JSON"),
     ],
 )

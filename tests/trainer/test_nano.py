@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from docs.generate.nano_weights import LOSSES
 from rods import console, dialects
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config, parse_config, read_config
@@ -19,7 +20,6 @@ from rods.trainer.nano import model
 from rods.trainer.nano.supervised import encode, imitation_loss, in_batches
 from rods.trainer.nano.teacher import Teacher, kind_of
 from rods.trainer.nano.warm_start import (
-    LOSSES,
     SHIPPED,
     _demonstrations,
     demonstrated,
@@ -176,8 +176,7 @@ def demo() -> Config:
 def test_the_demo_begins_with_the_weights_that_come_with_it(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
     monkeypatch.setattr(
-        "rods.trainer.nano.warm_start.make",
-        lambda *_: "`python -m rods.trainer.nano.warm_start console/demo.toml`",
+        "rods.trainer.nano.warm_start.make", lambda *_: "`python -m docs.generate.nano_weights`"
     )
     folder = warm_started(demo())
     assert Path(folder).parent == SHIPPED, (

@@ -58,11 +58,12 @@ class RunSource:
 
     def add_samples(self, samples: list[list[Any]]) -> None:
         if samples:
-            what = (
+            raise RefusedError(
                 "slime gives groups back that are to go on in a later rollout, and each belongs to "
-                "its step"
+                "its step",
+                where="--partial-rollout",
+                remedy="leave it out",
             )
-            raise RefusedError(what, where="--partial-rollout", remedy="leave it out")
 
     def observe(self, groups: Iterable[Sequence[Any]]) -> None:
         """Closes the open rollout with the groups that came to an end."""

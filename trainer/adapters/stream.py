@@ -19,21 +19,20 @@ draws and gathers what they earned (docs/trainers.md). Nothing here needs torch.
 """
 
 import atexit
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 from rods import logs
-from rods.buffers.checkpoints import check_trainers
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
-from rods.errors import RefusedError, UserError
+from rods.errors import UserError
 from rods.logs import log
-from rods.observations import Group, Record, Role
+from rods.observations import Group, JsonObject, Record, Role
 from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
@@ -55,16 +54,17 @@ class DrawnTask:
         self,
         rewards: Iterable[SupportsFloat | None],
         reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """What its rollouts earned, for `TaskStream.observe`: rewards of one's own, in a range, in
         a list, an array or a tensor; None is a rollout that broke. No rewards at all are one that
         did. Raises UserError for others."""
         try:
             earned = [None if each is None else float(each) for each in rewards] or [None]
         except (TypeError, ValueError) as error:
-            remedy = "give a list of numbers, with None for a rollout that broke"
             raise UserError(
-                f"rewards are {rewards!r}", where=f"task {self.task.id}", remedy=remedy
+                f"rewards are {rewards!r}",
+                where=f"task {self.task.id}",
+                remedy="give a list of numbers, with None for a rollout that broke",
             ) from error
         rollouts = [
             {"end": "infrastructure"} if each is None else {"reward": each} for each in earned
@@ -88,20 +88,18 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         self.reporters = Reporters(run)
         check_by_records(run)
         if any(stage.until == "plateau" for stage in run.config.curriculum.stages):
-            what = (
-                "a stage of its curriculum ends on a plateau, which the run's own validation finds"
-            )
-            raise RefusedError(
-                what, where=str(run.path), remedy="use `rods-train`, or `open_training` in Python"
+            raise run.refused(
+                "a stage of its curriculum ends on a plateau, which the run's own validation finds",
+                "use `rods-train`, or `open_training` in Python",
             )
         self.log = TrainerLog(run)
+        self.state = self.log.state
         try:
-            check_trainers(run, self.log.state)
             self._begin_attempt(from_step)
             # step, drawn and not closed → its tasks, in order of steps
             self._sizes: dict[int, int] = {}
             self._epoch: Epoch | None = None
-            self._opened(max(self.log.state.epoch, 0))
+            self._opened(max(self.state.epoch, 0))
             # trainers of others end without a word to what gives them tasks
             atexit.register(self.close)
         except BaseException:
@@ -111,7 +109,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     @property
     def step(self) -> int:
         """The last step on record, after which this attempt goes on; 0 before the first."""
-        return self.log.state.last_step
+        return self.state.last_step
 
     @property
     def steps(self) -> int:
@@ -123,13 +121,13 @@ class TaskStream(AbstractContextManager["TaskStream"]):
     def interface(self) -> Mapping[str, str] | None:
         """What the groups of the next step to be closed have to name, `interface` and `lineage`;
         None where what is shown does not follow the policy."""
-        return due(self.run, self.log.state, self.log.state.stage)
+        return due(self.state, self.state.stage)
 
     def left(self, step: int) -> int:
         """How many places of the open epoch the steps before `step` have left; none, or a
         negative number: drawing it opens the next one, for which all steps before it have to be
         on record."""
-        return len(self._opened(self.log.state.epoch).slots) - self._place(step)
+        return len(self._opened(self.state.epoch).slots) - self._place(step)
 
     def draw(self, step: int, n: int | None = None) -> tuple[DrawnTask, ...]:
         """The `n` tasks of `step` (from 1), by default as many as before, or
@@ -147,13 +145,13 @@ class TaskStream(AbstractContextManager["TaskStream"]):
             if type(number) is not int or number < 1:
                 raise UserError(
                     f"{name} is {number!r}",
-                    where=str(self.run.path),
+                    where=self.run.path,
                     remedy="give a whole number from 1",
                 )
         size = self._size(step) if n is None else n
         following = self.step + len(self._sizes) + 1
         if step > following:
-            raise self._refused(
+            raise self.run.refused(
                 f"step {step} is drawn before step {following}", f"draw step {following} first"
             )
         if step == following:
@@ -167,9 +165,10 @@ class TaskStream(AbstractContextManager["TaskStream"]):
                 )
         elif size > self._size(step):
             if step not in self._sizes or step < following - 1:
-                what = f"{self._size(step)} tasks were drawn for step {step}, not {size}"
-                raise self._refused(
-                    f"{what}, and it is closed, or not the last", "draw it with as many as before"
+                raise self.run.refused(
+                    f"{self._size(step)} tasks were drawn for step {step}, not {size}, and it is "
+                    "closed, or not the last",
+                    "draw it with as many as before",
                 )
             self._sizes[step] = size
         return self._tasks(step)[:size]
@@ -192,7 +191,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         turn and for another report of a closed one. What was refused is not recorded.
         """
         if step not in self._sizes and not 1 <= step <= self.step:
-            raise self._refused(
+            raise self.run.refused(
                 f"step {step} was not drawn", f"draw it first; the last closed step is {self.step}"
             )
         check_policy_step(policy_step, step, f"step {step}")
@@ -224,10 +223,23 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         reported = [placed[place] for place in sorted(placed)]
         recorded = close_step(self.log, step, drawn[0].epoch, reported, policy_step, len(drawn))
         self._sizes.pop(step, None)
-        self.log.heartbeat.beat(step=self.step, epoch=self.log.state.epoch, state="training")
+        self.log.heartbeat.beat(step=self.step, epoch=self.state.epoch, state="training")
         if recorded:
             self.reporters.log_run(self.log)
         return recorded
+
+    def observe_rewards(
+        self,
+        step: int,
+        rewards: Mapping[int, Sequence[float]],
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> bool:
+        """The same by place: the rewards of its rollouts (`DrawnTask.group`). What has none got
+        lost."""
+        drawn = self._tasks(step)
+        present = [one for one in drawn if rewards.get(one.place)] or drawn[:1]
+        groups = [one.group(rewards.get(one.place, ()), reward_range) for one in present]
+        return self.observe(step, groups)
 
     def gauges(self) -> dict[str, float]:
         """How the run stands behind its last step, for a logger of the trainer's own: tasks by
@@ -273,31 +285,32 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def _begin(self, step: int) -> None:
         """Opens the next epoch where `step`, which is next, does not belong to the open one."""
-        state = self.log.state
         if self.left(step) > 0:
             return
         if self._sizes:
-            what = (
-                f"step {step} opens epoch {state.epoch + 1}, and step {min(self._sizes)} is not "
-                f"closed"
+            raise self.run.refused(
+                f"step {step} opens epoch {self.state.epoch + 1}, and step {min(self._sizes)} "
+                "is not closed",
+                "observe it first: a merge learns from all steps before it",
             )
-            raise self._refused(what, "observe it first: a merge learns from all steps before it")
-        self._opened(state.epoch + 1)
+        self._opened(self.state.epoch + 1)
 
     def _opened(self, number: int) -> Epoch:
         """The epoch of that number, merged where it is the next one, otherwise as it is on
         record."""
         if self._epoch is None or self._epoch.number != number:
-            epochs = self.log.state.pool.epochs
+            epochs = self.state.pool.epochs
             stage = (
                 epochs[number].stage
                 if number < len(epochs)
                 else scheduled(self.config.curriculum, number)
             )
             if stage is None:
-                what = f"the curriculum ends before epoch {number}"
-                remedy = "the run is over: step past it no further"
-                raise UserError(what, where=str(self.run.path), remedy=remedy)
+                raise UserError(
+                    f"the curriculum ends before epoch {number}",
+                    where=self.run.path,
+                    remedy="the run is over: step past it no further",
+                )
             self._epoch = self.log.merge(number, stage, waiting=self._waiting)
         return self._epoch
 
@@ -307,25 +320,22 @@ class TaskStream(AbstractContextManager["TaskStream"]):
 
     def _size(self, step: int) -> int:
         """How many tasks `step` has."""
-        return self._sizes.get(step) or self.log.state.places.get(
+        return self._sizes.get(step) or self.state.places.get(
             step, self.config.training.batch_tasks
         )
 
     def _place(self, step: int) -> int:
         """How many places of their epoch the steps before `step` took."""
-        state = self.log.state
-        return sum(map(self._size, range(state.pool.epochs[state.epoch_of(step)].step + 1, step)))
+        epoch = self.state.pool.epochs[self.state.epoch_of(step)]
+        return sum(map(self._size, range(epoch.step + 1, step)))
 
     def _tasks(self, step: int) -> tuple[DrawnTask, ...]:
-        number = self.log.state.epoch_of(step)
+        number = self.state.epoch_of(step)
         slots = order.places(self._opened(number).slots, self._place(step), self._size(step))
         drawn = [(self.log.task(slot.task_id), slot.role) for slot in slots]
         return tuple(
             DrawnTask(task, role, number, place) for place, (task, role) in enumerate(drawn)
         )
-
-    def _refused(self, what: str, remedy: str) -> RefusedError:
-        return RefusedError(what, where=str(self.run.path), remedy=remedy)
 
 
 def open_stream(
@@ -334,6 +344,6 @@ def open_stream(
     """The run in `folder`, made from the file `config` where there is none, as a stream of tasks
     with this process as its trainer. `from_step`: the step of the checkpoint that the trainer has
     restored, where later ones are on record. Raises UserError, and RefusedError as `TaskStream`."""
-    run = open_or_create(Path(folder), None if config is None else Path(config))
+    run = open_or_create(folder, config)
     logs.offer("trainer", run.config.operation.log_level)
     return TaskStream(run, from_step)

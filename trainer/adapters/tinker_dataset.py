@@ -28,7 +28,7 @@ class RunDataset(RLDataset):  # type: ignore[misc]
         config: Path | str | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        self.run = open_or_create(Path(folder), None if config is None else Path(config))
+        self.run = open_or_create(folder, config)
         self.group = group
         self.reward_range = reward_range
         self.stream: TaskStream | None = None
@@ -56,11 +56,7 @@ class RunDataset(RLDataset):  # type: ignore[misc]
         self.over[one.place] = rewards
         if len(self.over) == len(self.drawn):
             assert self.stream is not None
-            present = [each for each in self.drawn if self.over[each.place]] or self.drawn[:1]
-            self.stream.observe(
-                self.step,
-                [each.group(self.over[each.place], self.reward_range) for each in present],
-            )
+            self.stream.observe_rewards(self.step, self.over, self.reward_range)
 
 
 class _Drawn(EnvGroupBuilder):  # type: ignore[misc]

@@ -61,9 +61,11 @@ class World:
                 {tool.name: _method(tool) for tool in (*tools.values(), ANSWER)},
             )
         except ValueError as error:
-            what = f"its tools become methods for TRL, and {error}"
-            remedy = "train in it by `rods-train`"
-            raise UserError(what, where=f"environment {name!r}", remedy=remedy) from error
+            raise UserError(
+                f"its tools become methods for TRL, and {error}",
+                where=f"environment {name!r}",
+                remedy="train in it by `rods-train`",
+            ) from error
 
     def __call__(self) -> Episode:
         """A new instance, for TRL's `environment_factory`."""
@@ -73,9 +75,11 @@ class World:
     def row(self, task: AnyTask) -> dict[str, Any]:
         """The row of a data set that is `task`. Raises UserError for a task of another world."""
         if task.environment.name != self.environment.name:
-            what = f"it lives in {task.environment.name!r}"
-            remedy = f"give tasks of {self.environment.name!r}"
-            raise UserError(what, where=f"task {task.id}", remedy=remedy)
+            raise UserError(
+                f"it lives in {task.environment.name!r}",
+                where=f"task {task.id}",
+                remedy=f"give tasks of {self.environment.name!r}",
+            )
         system = [{"role": "system", "content": task.system}] if task.system else []
         prompt = [*system, {"role": "user", "content": task.texts[0]}]
         return {"prompt": prompt, "record": orjson.dumps(task.as_json()).decode()}

@@ -19,6 +19,7 @@ from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.engine import Trace
 from rods.errors import UserError
+from rods.observations import JsonObject
 from rods.tasks import AnyTask
 from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
 
@@ -29,7 +30,7 @@ ENVIRONMENTS = Environments()
 
 
 class WorldData(vf.TaskData):  # type: ignore[misc]
-    record: dict[str, Any]  # the task as in tasks.jsonl
+    record: JsonObject  # the task as in tasks.jsonl
 
     @staticmethod
     def of(task: AnyTask) -> "WorldData":
@@ -42,12 +43,9 @@ class WorldData(vf.TaskData):  # type: ignore[misc]
         the reward has it."""
         environment = ENVIRONMENTS.load(self.record["environment"]["name"])
         if not environment.features.deterministic or ANSWER.name in environment.tools():
-            what = (
-                f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its "
-                f"own"
-            )
             raise UserError(
-                what,
+                f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its "
+                f"own",
                 where=f"environment {environment.name!r}",
                 remedy="train in it by `rods-train`",
             )
@@ -90,11 +88,11 @@ class WorldTools(vf.Toolset[WorldToolsConfig]):  # type: ignore[misc]
         from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 
         class Anything(ArgModelBase, extra="allow"):  # type: ignore[call-arg, misc]
-            def model_dump_one_level(self) -> dict[str, Any]:
+            def model_dump_one_level(self) -> JsonObject:
                 return {"arguments": self.model_extra}
 
         def offered(tool: Tool) -> Offered:
-            async def call(arguments: dict[str, Any]) -> str:
+            async def call(arguments: JsonObject) -> str:
                 return self.loop.call(tool.name, arguments)
 
             document = {"description": tool.description, "parameters": tool.schema()["parameters"]}

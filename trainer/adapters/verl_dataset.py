@@ -42,9 +42,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
         """Nothing: a run lies where all processes see it."""
 
     def _read_files_and_tokenize(self) -> None:
-        self.run = open_or_create(
-            Path(self.data_files[0]), Path(self.run_config) if self.run_config else None
-        )
+        self.run = open_or_create(self.data_files[0], self.run_config)
         self.size = self.config.get("gen_batch_size") or self.config.train_batch_size
 
     def __len__(self) -> int:
@@ -83,11 +81,8 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
         for line in file.read_bytes().splitlines() if file.exists() else ():
             place, reward = orjson.loads(line)
             by_place.setdefault(place, []).append(reward)
-        drawn = self.stream.draw(step, self.size)
-        got = [one for one in drawn if one.place in by_place] or drawn[:1]
-        self.stream.observe(
-            step, [one.group(by_place.get(one.place, ()), self.reward_range) for one in got]
-        )
+        self.stream.draw(step, self.size)
+        self.stream.observe_rewards(step, by_place, self.reward_range)
 
 
 def put_down(run: Path, step: int) -> Path:

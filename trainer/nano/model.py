@@ -25,11 +25,9 @@ PIECES = Regex(r" ?[A-Za-z_][A-Za-z_0-9]*=(?= |$)| ?\w(?:[\w:./'-]*\w)?| ?[^\w\s
 # Every message but a reply opens with its role and a space (the space belongs to its first word); a
 # reply ends itself.
 TEMPLATE = (
-    "{% for message in messages %}"
-    "{% if message.role == 'assistant' %}<|assistant|>{{ message.content }}<|end|>"
-    "{% else %}<|{{ message.role }}|> {{ message.content }}{% endif %}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    "{% for message in messages %}{% if message.role == 'assistant' %}<|assistant|>{{ "
+    "message.content }}<|end|>{% else %}<|{{ message.role }}|> {{ message.content }}{% endif %}{% "
+    "endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
 

@@ -1,13 +1,9 @@
 """nano's warm start: supervised learning on the careless teacher's demonstrations, of tasks that
 are composed afresh and are never those of a run. The result is a folder that transformers loads,
 found again by the hash of its recipe (docs/nano.md). The demo's comes ready in `weights/`; `python
--m rods.trainer.nano.warm_start console/demo.toml` makes it anew when its recipe has changed (two
-minutes)."""
+-m docs.generate.nano_weights` makes it anew when its recipe has changed (two minutes)."""
 
 import itertools
-import json
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +12,8 @@ from typing import Any
 from rods import dialects
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
-from rods.config import Config, read_config
+from rods.config import Config
 from rods.episode.engine import Trace
-from rods.errors import say
 from rods.files import explained, user_cache
 from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
@@ -39,8 +34,6 @@ WARM_UP = 20  # steps of rising learning rate; after them it falls linearly
 VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are taken
 CHUNK = 512  # demonstrations written at a time
 SHIPPED = Path(__file__).parent / "weights"
-# beside shipped weights: what the first updates learnt, by which the recipe is known again
-LOSSES = "losses.json"
 
 
 def warm_started(config: Config, progress: Progress | None = None) -> Path:
@@ -75,24 +68,6 @@ def make(config: Config, folder: Path, progress: Progress | None = None) -> Path
             if not (folder / "config.json").exists():
                 raise
     return folder
-
-
-def main() -> None:
-    """Makes `SHIPPED` anew, for the configuration that the command line names, with the losses of
-    its first updates."""
-    config = read_config(Path(sys.argv[1]))
-    losses = list[float]()
-    torch_settings.settle_threads(config.operation)
-    shutil.rmtree(SHIPPED, ignore_errors=True)
-
-    def noted(step: int, steps: int, loss: float) -> None:
-        losses.append(loss)
-        if step % 100 == 0:
-            say(f"{step}/{steps}", aside=True)
-
-    folder = make(config, SHIPPED / recipe(config), noted)
-    (folder / LOSSES).write_text(json.dumps(losses[: 2 * WARM_UP]) + "\n")
-    say(str(folder))
 
 
 def recipe(config: Config) -> str:
@@ -184,7 +159,3 @@ def trained(
     steps = config.policy.warm_start_steps or STEPS
     fit(fresh, batches, optimizer, steps=steps, warm_up=WARM_UP, progress=progress)
     return fresh
-
-
-if __name__ == "__main__":
-    main()

@@ -39,7 +39,7 @@ from rods.composing.catalogue import (
     catalogue_for,
 )
 from rods.composing.records import ComposeError, Draft
-from rods.daemon.authors.state_shapes import contents, is_map, walk
+from rods.daemon.authors.state_shapes import State, contents, is_map, walk
 from rods.environments.base import Environment, Parameter, Result, Tool, kept
 from rods.errors import InfrastructureError
 
@@ -170,16 +170,12 @@ def _known(
     if parts & NAMING:
         about += [_parts(tool.name), _parts(tool.group)]
     for number, wanted in enumerate(about):
-        near = [
-            leaf
-            for place, leaf, key in offered
-            if wanted & place and (key or number < 2) and checker.fits(leaf)
-        ]
-        near = [leaf for leaf in near if not isinstance(leaf, str) or leaf not in own]
+        near = (leaf for place, leaf, key in offered if wanted & place and (key or number < 2))
         values = [
             leaf
-            for leaf in near
-            if not isinstance(leaf, str) or 0 < len(leaf.split()) <= WORDS_OF_A_NAME
+            for leaf in filter(checker.fits, near)
+            if not isinstance(leaf, str)
+            or (leaf not in own and 0 < len(leaf.split()) <= WORDS_OF_A_NAME)
         ]
         if values:
             return [value for index, value in enumerate(values) if value not in values[:index]]
@@ -329,7 +325,7 @@ def padded(
     return state
 
 
-def _holds(environment: Environment, draft: Draft, state: Mapping[str, Any]) -> bool:
+def _holds(environment: Environment, draft: Draft, state: State) -> bool:
     """Whether `state` is legal, all calls succeed there, and what later calls take their values
     from is as it was."""
     try:

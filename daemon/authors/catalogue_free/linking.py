@@ -16,7 +16,7 @@ from rods.analysis.profile import Position, chains
 from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Assignment, with_calls
+from rods.daemon.authors.base import StagedAssignment, with_calls
 from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Environment, Parameter, reference
@@ -27,7 +27,7 @@ Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
 def tool_options(
-    prober: Prober, assignment: Assignment[Task], rng: random.Random
+    prober: Prober, assignment: StagedAssignment, rng: random.Random
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there
     (rather not the seed's, or just these; as many as a task shows at most); where a call of the
@@ -72,8 +72,11 @@ def tool_options(
                     name for name in options if name not in refused(prober, options)
                 ] or options
             if not options:
-                detail = f"no function of {node.group} is left for turn {node.turn + 1}"
-                raise ComposeError("no_pattern", detail, turn=node.turn)
+                raise ComposeError(
+                    "no_pattern",
+                    f"no function of {node.group} is left for turn {node.turn + 1}",
+                    turn=node.turn,
+                )
             rng.shuffle(options)
             places.append(options[: catalogue.shown])
         turns.append(places)
@@ -95,7 +98,7 @@ def are_single_tools(catalogue: Catalogue, plan: Plan) -> bool:
     )
 
 
-def feeding(assignment: Assignment[Task]) -> Mapping[Position, list[int]]:
+def feeding(assignment: StagedAssignment) -> Mapping[Position, list[int]]:
     """Which calls (counted through) feed a place in the root, and so should in a plan of single
     tools."""
     order = {node.position: number for number, node in enumerate(assignment.profile.nodes)}
@@ -130,7 +133,7 @@ def pairs(
 
 
 def with_inferred_flows(
-    environment: Environment, catalogue: Catalogue, assignment: Assignment[Task], draft: Draft
+    environment: Environment, catalogue: Catalogue, assignment: StagedAssignment, draft: Draft
 ) -> Draft:
     """The draft, with the flows found out from results and state where it is of single tools;
     recipes know theirs. Raises ComposeError("conversation_construct_failed") where single tools
@@ -182,8 +185,11 @@ def with_inferred_flows(
         texts[turn] = "; ".join(of_user)
     draft = with_calls(draft, lambda turn, place, bound: replace(bound, flows=flows[turn][place]))
     if (reached := depth(draft)) != assignment.profile.depth:
-        detail = f"results feed calls over {reached} steps, it must be {assignment.profile.depth}"
-        raise ComposeError("conversation_construct_failed", detail, functions=used)
+        raise ComposeError(
+            "conversation_construct_failed",
+            f"results feed calls over {reached} steps, it must be {assignment.profile.depth}",
+            functions=used,
+        )
     return draft
 
 

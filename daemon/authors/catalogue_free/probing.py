@@ -14,6 +14,7 @@ from rods.canonical import canonical
 from rods.composing.bind import Choice, Chooser, random_chooser
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.daemon.authors.catalogue_free import fitting_values, names_of, returned_values
+from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Instance, Result, kept
 from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
@@ -50,13 +51,13 @@ class Prober:
 
     environment: Environment
     catalogue: Catalogue
-    state: Mapping[str, Any]
+    state: State
     feeding: Mapping[Position, Sequence[int]] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda line: None
     probes: dict[bytes, Probed] = field(init=False)
     doing: str = "values"  # what it tries calls for
     calls: int = 0  # so far
-    shown: Mapping[str, Any] | None = None  # by the probes, once they were asked
+    shown: State | None = None  # by the probes, once they were asked
     spare: tuple[bytes, Instance] | None = None  # a world, and the calls that it stands behind
 
     def __post_init__(self) -> None:
@@ -138,7 +139,7 @@ class Prober:
                 self.probes[key] = replace(tried, fed=bool(tried.working))
         return self.probes[key]
 
-    def _shown(self) -> Mapping[str, Any]:
+    def _shown(self) -> State:
         """What declared probes show of the state before any call: one that is made of calls says
         little itself."""
         if self.shown is None:

@@ -11,13 +11,12 @@ from concurrent.futures import Executor
 from rods.canonical import content_id
 from rods.composing.records import Draft
 from rods.config import PipelineSettings
-from rods.daemon.authors.base import Assignment, Texts
+from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, single_tools
 from rods.daemon.authors.llm import executing, forming, initial_states, judging, planning, wording
 from rods.daemon.authors.llm.questions import Asker, Context
 from rods.environments.base import Environment
 from rods.prompts import FOLDER, load
-from rods.tasks import Task
 
 
 class LLMAuthor(Context):
@@ -43,7 +42,7 @@ class LLMAuthor(Context):
     form = forming.form
     judge = judging.judge
 
-    async def rewrite(self, assignment: Assignment[Task], draft: Draft) -> Texts:
+    async def rewrite(self, assignment: StagedAssignment, draft: Draft) -> Texts:
         worded = await self.queries(assignment, draft) if self.settings.calls == "per_turn" else ()
         return await wording.rewrite(self, assignment, draft, worded)
 

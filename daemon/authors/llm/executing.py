@@ -21,15 +21,15 @@ from rods.canonical import canonical
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.state_shapes import contents
+from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tool
-from rods.tasks import Task
+from rods.observations import JsonObject
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
@@ -62,7 +62,7 @@ class UnboundArgument:
         turn, place, slot = self.key
         return f"{turn + 1}.{place + 1}.{slot}"
 
-    def as_schema(self) -> dict[str, Any]:
+    def as_schema(self) -> JsonObject:
         """JSON Schema of an answer."""
         if self.closed:
             return {"enum": list(self.options)}
@@ -84,9 +84,7 @@ class UnboundArgument:
 
     def line(self) -> str:
         """The blank as a prompt lists it."""
-        may: dict[str, Any] = (
-            {"one of": list(self.options)} if self.closed else {"any": self.schema}
-        )
+        may: JsonObject = {"one of": list(self.options)} if self.closed else {"any": self.schema}
         if not self.closed:
             # in words, the schema would refuse them
             whole = self.schema.get("type") in ("array", "object")
@@ -119,9 +117,11 @@ class Answers:
                 self.invented.add(blank.key)
             self.asked[blank.key] += 1
             if self.asked[blank.key] > AGAIN + 1:
-                detail = f"no possible value for {blank.argument} after {AGAIN + 1} answers"
                 raise ComposeError(
-                    "param_gen_failed", detail, function=blank.tool, turn=blank.key[0]
+                    "param_gen_failed",
+                    f"no possible value for {blank.argument} after {AGAIN + 1} answers",
+                    function=blank.tool,
+                    turn=blank.key[0],
                 )
         self.values |= values
 
@@ -237,7 +237,7 @@ class ValueChooser:
 
 
 async def execute(
-    context: Context, assignment: Assignment[Task], plan: Plan, state: Mapping[str, Any]
+    context: Context, assignment: StagedAssignment, plan: Plan, state: State
 ) -> Draft:
     """The draft of a plan, its values the model's, of which the form of the seed's type can be
     made. Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for
@@ -254,11 +254,7 @@ async def execute(
 
 
 def _bound(
-    context: Context,
-    assignment: Assignment[Task],
-    plan: Plan,
-    state: Mapping[str, Any],
-    answers: Answers,
+    context: Context, assignment: StagedAssignment, plan: Plan, state: State, answers: Answers
 ) -> Draft | tuple[Sequence[UnboundArgument], Mapping[str, str]]:
     """The draft, or what is still to be asked for it: the blanks, and the fields of the
     template."""
@@ -296,7 +292,7 @@ def _bound(
 
 
 def _question(
-    context: Context, plan: Plan, state: Mapping[str, Any], run: ValueChooser
+    context: Context, plan: Plan, state: State, run: ValueChooser
 ) -> tuple[Sequence[UnboundArgument], Mapping[str, str]]:
     """What to ask for now: all blanks of a run, or those of the first function that has any. Holds
     no world: many questions wait for an answer at a time."""
@@ -322,14 +318,14 @@ def _question(
 
 async def _asked(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     blanks: Sequence[UnboundArgument],
     fields: Mapping[str, str],
 ) -> dict[Key, Any]:
     optional = frozenset(blank.id for blank in blanks if blank.optional)
     form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
 
-    def read(answer: dict[str, Any]) -> dict[Key, Any]:
+    def read(answer: JsonObject) -> dict[Key, Any]:
         values = answer["values"]
         return {
             blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT
@@ -397,7 +393,7 @@ def _is_closed(
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
-def _limited(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _limited(schema: Mapping[str, Any]) -> JsonObject:
     """The schema with a bound on invented texts."""
     limited = {
         name: value for name, value in schema.items() if name not in ("description", "default")

@@ -23,7 +23,7 @@ from rods.asking import AnswerForm, Unreadable
 from rods.composing import task_types
 from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Assignment, Texts
+from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
@@ -52,7 +52,7 @@ class PartialTask:
     `shown`: the tools that the task shows."""
 
     context: Context
-    assignment: Assignment[Task]
+    assignment: StagedAssignment
     draft: Draft
     type: TaskType
     script: Texts
@@ -135,10 +135,11 @@ class PartialTask:
         if fitting := [gap for gap in gaps if not self.served(gap)]:
             return fitting
         tools = dict.fromkeys(tool for gap in gaps for tool in gap.tools)
-        detail = (
-            f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
+        raise ComposeError(
+            "no_pattern",
+            f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there",
+            turn=self.turn + 1,
         )
-        raise ComposeError("no_pattern", detail, turn=self.turn + 1)
 
     def omissible_values(self) -> list[UserValue]:
         """The values that may be left open; rather not an option that the tool lists, and of the
@@ -155,11 +156,12 @@ class PartialTask:
             if not self.served(self.value_gap(value, silent, value.slot.text), fair=False):
                 fitting.append(value)
         if not fitting:
-            detail = (
+            raise ComposeError(
+                "no_pattern",
                 f"turn {self.turn + 2} needs nothing that only its user can know: choose functions "
-                f"there that do"
+                f"there that do",
+                turn=self.turn + 1,
             )
-            raise ComposeError("no_pattern", detail, turn=self.turn + 1)
         fitting = [value for value in fitting if not value.free] or fitting
         return [value for value in fitting if value.bound.recipe == self.calls[0].recipe] or fitting
 
@@ -175,7 +177,7 @@ class PartialTask:
 
 
 async def form(
-    context: Context, assignment: Assignment[Task], draft: Draft, texts: Texts, type: TaskType
+    context: Context, assignment: StagedAssignment, draft: Draft, texts: Texts, type: TaskType
 ) -> Task:
     """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken
     away, and `query_verify_failed` where the turn can be served all the same."""
@@ -189,7 +191,7 @@ async def form(
     return await context.compute(partial.task) if blanks else task
 
 
-async def check_form(context: Context, assignment: Assignment[Task], draft: Draft) -> None:
+async def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> None:
     """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
     made, before anybody words it: what will be said is taken to be what must be said."""
     type = assignment.profile.type
@@ -278,11 +280,11 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
 
     async def check(reading: tuple[int, Gap]) -> None:
         if ways := await context.compute(partial.served, reading[1]):
-            why = (
+            raise Unreadable(
                 f"request must ask for nothing that can be done before supply is said: "
-                f"{'; '.join(ways)}"
+                f"{'; '.join(ways)}",
+                error="query_verify_failed",
             )
-            raise Unreadable(why, error="query_verify_failed")
 
     for _ in range(min(CHOICES, len(choices))):
         lines = [

@@ -16,21 +16,19 @@ from rods.asking import AnswerForm, Unreadable
 from rods.calls import Call
 from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.state_shapes import PatchRefusal, Path, leaves, nested, refusals
+from rods.daemon.authors.state_shapes import PatchRefusal, Path, State, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
-from rods.tasks import Task
+from rods.observations import JsonObject
 
 NO_PLAN = "(none yet: the functions for it could not be found)"
 
 
-async def initial_state(
-    context: Context, assignment: Assignment[Task], plan: Plan
-) -> dict[str, Any]:
+async def initial_state(context: Context, assignment: StagedAssignment, plan: Plan) -> JsonObject:
     """A legal initial state, with the patches so far that fit it. Raises ComposeError of
     fresh_state, and `param_gen_failed` where the model brings no world but the seed's and
     `duplicates` are refused."""
@@ -43,7 +41,7 @@ async def initial_state(
     return await context.compute(mended, context, state)
 
 
-def mended(context: Context, state: Mapping[str, Any]) -> dict[str, Any]:
+def mended(context: Context, state: State) -> JsonObject:
     """`state` with the patches so far that fit it and with which it stays legal."""
     whole = dict(state)
     for part in fitting(state, context.patches):
@@ -53,7 +51,7 @@ def mended(context: Context, state: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan) -> dict[str, Any]:
+async def _rewritten(context: Context, assignment: StagedAssignment, plan: Plan) -> JsonObject:
     """The seed's state with other contents; as it is where the model brings nothing that fits and
     that is allowed."""
     old = dict(assignment.seed.state or {})
@@ -62,7 +60,7 @@ async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan)
     # or two are no duplicates
     holds_data = any(value not in (None, [], {}) for _, value in leaves(old))
 
-    def read(answer: dict[str, Any]) -> dict[str, Any]:
+    def read(answer: JsonObject) -> JsonObject:
         _refuse(refusals(old, answer["state"]))
         new = deep_merge(old, answer["state"])
         if new == old and holds_data:
@@ -88,11 +86,11 @@ async def _rewritten(context: Context, assignment: Assignment[Task], plan: Plan)
 
 async def patch(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     plan: Plan | None,
-    state: Mapping[str, Any],
+    state: State,
     error: ComposeError,
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """`state` with a model's patch merged in; None when the error is no matter of state or no patch
     is accepted. The patch is remembered: where there is no `plan` yet, the next state takes it
     over."""
@@ -101,14 +99,14 @@ async def patch(
     environment = context.environment
     acting = await context.compute(effective, environment, state, error.before)
 
-    def read(answer: dict[str, Any]) -> dict[str, Any]:
-        proposed: dict[str, Any] = answer["patch"]
+    def read(answer: JsonObject) -> JsonObject:
+        proposed: JsonObject = answer["patch"]
         _refuse(refusals(state, proposed))
         if deep_merge(state, proposed) == state:
             _refuse([PatchRefusal("no_change", (), "the state is like this already")])
         return proposed
 
-    async def check(proposed: dict[str, Any]) -> None:
+    async def check(proposed: JsonObject) -> None:
         mended = deep_merge(state, proposed)
         await _check_legal(context, mended)
         still = await context.compute(effective, environment, mended, error.before)
@@ -145,9 +143,7 @@ async def patch(
     return deep_merge(state, accepted)
 
 
-def effective(
-    environment: Environment, state: Mapping[str, Any], calls: Sequence[Call]
-) -> list[Call]:
+def effective(environment: Environment, state: State, calls: Sequence[Call]) -> list[Call]:
     """Those of `calls` that change the world when they run one after the other; none where it shows
     no snapshot."""
     if not calls or not environment.features.snapshot:
@@ -164,7 +160,7 @@ def effective(
     return changing
 
 
-def fitting(state: Mapping[str, Any], patch: Any, path: Path = ()) -> Iterator[dict[str, Any]]:
+def fitting(state: State, patch: Any, path: Path = ()) -> Iterator[JsonObject]:
     """The parts of a patch that fit a state, as large as they can be: a whole entry, else its
     single fields."""
     if path and not refusals(state, nested(path, patch)):
@@ -180,12 +176,12 @@ def _refuse(why: Sequence[PatchRefusal]) -> None:
         raise Unreadable("; ".join(map(str, why[:3])))
 
 
-async def _check_legal(context: Context, state: Mapping[str, Any]) -> None:
+async def _check_legal(context: Context, state: State) -> None:
     if why := await context.compute(_illegal, context.environment, state):
         raise Unreadable(f"the world does not accept this state: {why}")
 
 
-def _illegal(environment: Environment, state: Mapping[str, Any]) -> str:
+def _illegal(environment: Environment, state: State) -> str:
     """What the environment has against a state, in its words; empty when it takes it."""
     try:
         environment.reset(state)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rods.asking import AnswerForm, Schema, Unreadable
 from rods.composing.records import BoundCall, Draft
-from rods.daemon.authors.base import Assignment, Judgement, with_calls
+from rods.daemon.authors.base import Judgement, StagedAssignment, with_calls
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Results
@@ -25,7 +25,7 @@ VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 
 async def judge(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     draft: Draft,
     task: Task,
     results: Results | None = None,
@@ -108,18 +108,16 @@ def meaning(environment: Environment, task: Task) -> str:
             at_hand = showing.signatures(tools[name] for name in task.tools_at(turn - 1))
             parts.append(
                 f"Up to turn {turn} the function {', '.join(names)} is missing; turn {turn + 1} "
-                f"says in fixed words "
-                f"that it is back. In turn {turn} no call is right, because what is asked is out "
-                f"of reach: no function "
-                f"at hand there, and no two of them, may do the same. At hand are then:\n{at_hand}"
+                f"says in fixed words that it is back. In turn {turn} no call is right, because "
+                "what is asked is out of reach: no function at hand there, and no two of them, may "
+                f"do the same. At hand are then:\n{at_hand}"
             )
         return "\n".join(parts)
     if task.type == "miss_param":
         return " ".join(
             f"In turn {turn + 1} the user leaves a needed value open on purpose: nothing before "
-            f"tells or implies it, "
-            f"it is no default, and no function finds it out, so no call is right there. Turn "
-            f"{turn + 2} supplies it."
+            "tells or implies it, it is no default, and no function finds it out, so no call is "
+            f"right there. Turn {turn + 2} supplies it."
             for turn, calls in enumerate(task.calls)
             if not calls
         )

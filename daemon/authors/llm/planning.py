@@ -20,7 +20,7 @@ from rods.asking import AnswerForm, Unreadable, obj
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
@@ -28,7 +28,6 @@ from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
-from rods.tasks import Task
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
@@ -69,7 +68,7 @@ def _tools(catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _repeats(
-    catalogue: Catalogue, assignment: Assignment[Task], turns: Sequence[Sequence[str]]
+    catalogue: Catalogue, assignment: StagedAssignment, turns: Sequence[Sequence[str]]
 ) -> str:
     """That functions call exactly the seed's tools; empty when they do not."""
     own = Counter(call.name for calls in assignment.seed.calls for call in calls)
@@ -77,7 +76,7 @@ def _repeats(
     return "these are exactly the tools that the existing conversation calls" if same else ""
 
 
-async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
+async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     """A plan of the pattern's functions. Raises ComposeError: `no_prompts` without a query
     template, `no_pattern`, `plan_unreadable`, `func_sample_failed` for functions that are not to be
     had, `decompose_failed` for one whose calls do not fit its place, `duplicate_func` for one that
@@ -182,7 +181,7 @@ async def plan(context: Context, assignment: Assignment[Task]) -> Plan:
     return await context.ask(assignment, "planner", fields, answers, read, sections=sections)
 
 
-def pattern(prober: Prober, assignment: Assignment[Task], rng: random.Random) -> Pattern:
+def pattern(prober: Prober, assignment: StagedAssignment, rng: random.Random) -> Pattern:
     """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some
     place."""
     catalogue = prober.catalogue
@@ -196,7 +195,7 @@ def pattern(prober: Prober, assignment: Assignment[Task], rng: random.Random) ->
 
 
 def _from_recipes(
-    prober: Prober, own: Mapping[str, Recipe], assignment: Assignment[Task], rng: random.Random
+    prober: Prober, own: Mapping[str, Recipe], assignment: StagedAssignment, rng: random.Random
 ) -> Pattern:
     catalogue = prober.catalogue
     environment = prober.environment
@@ -276,7 +275,7 @@ def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tu
 
 def _check(
     catalogue: Catalogue,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     wanted: Pattern,
     chosen: Sequence[Sequence[str]],
 ) -> None:
@@ -302,8 +301,11 @@ def _check(
                     if name in recipes
                 ):
                     if missing.intersection((*later.gives, *later.makes)):
-                        why = f"{what}, which only the later {later.name} gives"
-                        raise Unreadable(why, "conversation_construct_failed", [name, later.name])
+                        raise Unreadable(
+                            f"{what}, which only the later {later.name} gives",
+                            "conversation_construct_failed",
+                            [name, later.name],
+                        )
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
             table.add(recipe, turn)
         # what the turn before asks for, and cannot be served there
@@ -316,8 +318,10 @@ def _check(
                     and before.issuperset(recipe.tools)
                     and not gives & recipe.needs
                 ):
-                    why = f"{here}: {recipe.name} calls only tools that earlier turns call"
-                    raise Unreadable(why, functions=[recipe.name])
+                    raise Unreadable(
+                        f"{here}: {recipe.name} calls only tools that earlier turns call",
+                        functions=[recipe.name],
+                    )
                 gives.update(recipe.gives)
             if type == "miss_param" and not any(recipes[name].user_slots for name in names):
                 raise Unreadable(
@@ -341,17 +345,18 @@ def _decomposed(
         if name in composed and (
             len(room) < len(own) or any(map(lambda call, may: call not in may, own, room))
         ):
-            what = (
+            raise Unreadable(
                 f"{turn}: {name} comes down to {', '.join(own)}; there is room for "
-                f"{showing.compact(room)}"
+                f"{showing.compact(room)}",
+                "decompose_failed",
+                [name],
             )
-            raise Unreadable(what, "decompose_failed", [name])
         calls += own
     return calls
 
 
 def _offered(
-    catalogue: Catalogue, assignment: Assignment[Task], options: Options, name: str, turn: str
+    catalogue: Catalogue, assignment: StagedAssignment, options: Options, name: str, turn: str
 ) -> Recipe:
     recipe = catalogue.recipes.get(name)
     where = f"{turn}: {name!r}"
@@ -376,7 +381,7 @@ def _places(wanted: Pattern) -> str:
     return "\n".join(f"turn {number}: {places}" for number, places in enumerate(lines, 1))
 
 
-def _links(assignment: Assignment[Task], wanted: Pattern) -> str:
+def _links(assignment: StagedAssignment, wanted: Pattern) -> str:
     """What must be kept of the root's flows: which turns use what others return, or which places,
     where the functions do not bring it."""
     if not assignment.profile.edges:
@@ -390,8 +395,7 @@ def _links(assignment: Assignment[Task], wanted: Pattern) -> str:
         return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
     fed = {
         f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn "
-        f"{producer[0] + 1}"
-        f"{_found(wanted.pairs.get((producer, consumer), ()))}"
+        f"{producer[0] + 1}{_found(wanted.pairs.get((producer, consumer), ()))}"
         for producer, consumer, _ in assignment.profile.edges
     }
     return f"\nWhat a call returns must be of use as an argument later: {'; '.join(sorted(fed))}."

@@ -3,26 +3,22 @@ wrong ends, after a few tries, as the `ComposeError` that the question names, wi
 had written."""
 
 import random
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rods.asking import AnswerForm, Question, Questioner, Unanswered
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
-from rods.daemon.authors.base import Assignment, T, in_thread
+from rods.daemon.authors.base import StagedAssignment, T, in_thread
 from rods.environments.base import Environment
 from rods.faults import ErrorType
-from rods.tasks import Task
+from rods.files import module_table
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
-QUESTIONS: Mapping[str, tuple[str, ErrorType]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+QUESTIONS: Mapping[str, tuple[str, ErrorType]] = module_table(__file__)
 
 
 class Asker(Questioner):
@@ -80,7 +76,7 @@ class Context:
 
     async def ask(
         self,
-        assignment: Assignment[Task],
+        assignment: StagedAssignment,
         template: str,
         fields: Mapping[str, str],
         form: AnswerForm,

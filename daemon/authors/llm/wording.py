@@ -18,13 +18,14 @@ from rods.asking import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import Assignment, Texts
+from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tool, reference
 from rods.faults import Defect
 from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents
+from rods.observations import JsonObject
 from rods.prompts import load
 from rods.tasks import Task
 
@@ -35,7 +36,7 @@ VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
 GENERAL = "query_class_any"  # the query template of API classes that have none of their own
 
 
-async def queries(context: Context, assignment: Assignment[Task], draft: Draft) -> Texts:
+async def queries(context: Context, assignment: StagedAssignment, draft: Draft) -> Texts:
     """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts
     that never have the form or leave out a value, `query_verify_failed` for texts that do not say
     what the calls do, `query_verify_no_tag` for a verification that cannot be read."""
@@ -53,7 +54,7 @@ async def queries(context: Context, assignment: Assignment[Task], draft: Draft) 
 
 
 async def rewrite(
-    context: Context, assignment: Assignment[Task], draft: Draft, worded: Texts = ()
+    context: Context, assignment: StagedAssignment, draft: Draft, worded: Texts = ()
 ) -> Texts:
     """All turns at once; `worded` are the queries that they start from in the paper's form. Raises
     ComposeError: `query_verify_failed` for a text that never gets its values right,
@@ -62,7 +63,7 @@ async def rewrite(
     tools = context.environment.tools()
     short = showing.within(draft, context.asker.roles.rewrite.results)
 
-    def read(answer: dict[str, Any]) -> Texts:
+    def read(answer: JsonObject) -> Texts:
         texts = tuple(text.strip() for text in answer["queries"])
         _check(context.environment, draft, texts, range(count))
         return texts
@@ -85,7 +86,7 @@ async def rewrite(
 
 
 async def reword(
-    context: Context, assignment: Assignment[Task], draft: Draft, texts: Texts, defect: Defect
+    context: Context, assignment: StagedAssignment, draft: Draft, texts: Texts, defect: Defect
 ) -> Texts:
     """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite`
     does."""
@@ -95,7 +96,7 @@ async def reword(
     numbers = range(len(draft.turns)) if context.settings.rewrite else [turn]
     short = showing.within(draft, context.asker.roles.refine.results, numbers)
 
-    def read(answer: dict[str, Any]) -> Texts:
+    def read(answer: JsonObject) -> Texts:
         mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
         _check(context.environment, draft, mended, [turn])
         return mended
@@ -119,7 +120,7 @@ async def reword(
 
 async def _aligned(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     draft: Draft,
     turns: Sequence[int],
     before: Sequence[str],
@@ -148,16 +149,19 @@ async def _aligned(
             return texts
         problem = why if context.settings.feedback else ""
     wrong = verdicts.index("misaligned")
-    detail = f"{texts[wrong]!r} does not say what its calls do: {why}"
     first, *others = draft.functions(turns[wrong : wrong + 1])
     raise ComposeError(
-        "query_verify_failed", detail, function=first, functions=others, turn=turns[wrong]
+        "query_verify_failed",
+        f"{texts[wrong]!r} does not say what its calls do: {why}",
+        function=first,
+        functions=others,
+        turn=turns[wrong],
     )
 
 
 async def _written(
     context: Context,
-    assignment: Assignment[Task],
+    assignment: StagedAssignment,
     draft: Draft,
     turns: Sequence[int],
     before: Sequence[str],
@@ -167,7 +171,7 @@ async def _written(
     calls = [draft.turns[turn] for turn in turns]
     short = showing.within(draft, context.asker.roles.query.results, turns)
 
-    def read(answer: dict[str, Any]) -> list[str]:
+    def read(answer: JsonObject) -> list[str]:
         texts = [text.strip() for text in answer["query"]]
         script = list(before)
         for turn, text in zip(turns, texts, strict=True):
@@ -393,5 +397,5 @@ def _check(environment: Environment, draft: Draft, texts: Texts, turns: Iterable
         )
 
 
-def _list_schema(schema: Any, count: int) -> dict[str, Any]:
+def _list_schema(schema: Any, count: int) -> JsonObject:
     return {"type": "array", "items": schema, "minItems": count, "maxItems": count}
