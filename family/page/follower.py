@@ -28,7 +28,7 @@ from rods.buffers.usage import Spent, callers
 from rods.console.events import GRAVE, PROCESSES, Event, Events
 from rods.console.progress import Progress, ProgressSample, progress_moments
 from rods.errors import RodsError, UserError
-from rods.family.page.columns import Columns
+from rods.family.page.columns import Columns, TaskColumns
 from rods.faults import LABELS
 from rods.observations import FORMAT_REWARDS, ROLES
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
