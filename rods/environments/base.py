@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 from rods.calls import Call
 
 if TYPE_CHECKING:
-    from rods.tasks import EnvironmentRef
+    from rods.tasks import EnvironmentRef, ReadsJudged
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,10 @@ class Features:
     #: calls wait for another process: episodes are advanced in threads, together
     waits: bool = False
     reads: frozenset[str] = frozenset()  #: tools that are declared to change nothing
+    #: what the results of a turn are judged by, beside the state: `asked`, what its user asked to
+    #: know was shown (`rods.episode.asked`); `all`, so was each result of the ground truth, as
+    #: BFCL's scorer has it; `state`, by nothing. A task's `goal.reads` goes before it
+    reads_judged: "ReadsJudged" = "asked"
 
 
 @dataclass(frozen=True, slots=True)
