@@ -4,7 +4,7 @@ that are pinned in it, what is known about the state.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -15,6 +15,7 @@ from rods.environments.base import Environment, Parameter, Tool
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
 from rods.files import explained, read_regular
+from rods.tasks import ReadsJudged
 
 _DEPTH = 6  # of references that are written out in a parameter's schema
 
@@ -34,6 +35,8 @@ class Pinned(BaseModel):
     compared: list[str] = Field(default_factory=list)  # what else is part of the state
     minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
     without: list[str] = Field(default_factory=list)  # tools that are not offered
+    # what turns are judged by beside the state (`Features.reads_judged`)
+    goal: dict[Literal["reads"], ReadsJudged] = Field(default_factory=dict)
     seconds: float = Field(30.0, gt=0)  # a call may take
     server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
     tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them

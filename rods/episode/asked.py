@@ -8,8 +8,9 @@ results of the turn beside what they are about, whichever tool gave them. A valu
 truth looks up is guessed where a call takes it before anything showed it: such a turn is not
 resolved."""
 
+import itertools
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
@@ -61,110 +62,92 @@ def judged(environment: Environment, task: Task) -> ReadsJudged:
 
 def asked_places(
     environment: Environment, task: Task, results: Results, changed: Set[Position]
-) -> set[Position]:
-    """The ground-truth calls whose results the user asks to know. `results` are theirs; `changed`
-    those that changed the state, which says all that they do."""
+) -> dict[Position, set[str]]:
+    """The ground-truth calls whose results the user asks to know, each with the fields (stems of
+    their names) that alone are asked about, none for all. `results` are theirs; `changed` those
+    that changed the state, which says all that they do."""
     if task.places is not None:
-        return set(task.places)
-    takers: dict[Position, list[str]] = {}
-    for turn, flows in enumerate(infer(environment.tools(), task, results)):
-        for call, sources in zip(task.calls[turn], flows, strict=True):
-            for flow in sources.values():
+        return {place: set() for place in task.places}
+    takers = defaultdict[Position, list[str]](list)
+    for turn, calls in enumerate(infer(environment.tools(), task, results)):
+        for index, flows in enumerate(calls):
+            for flow in flows.values():
                 if flow.origin is not None and flow.origin[0] == turn:
-                    takers.setdefault(flow.origin, []).append(call.name)
-    return {
-        (turn, index)
-        for turn, calls in enumerate(task.calls)
-        for index, call in enumerate(calls)
-        if (turn, index) not in changed
-        and (
-            (turn, index) not in takers
-            or _meant(environment, task, turn, call, takers[turn, index])
-        )
-    }
+                    takers[flow.origin].append(task.calls[turn][index].name)
+    wanted = {}
+    for turn, calls in enumerate(results):
+        for index, result in enumerate(calls):
+            place = (turn, index)
+            if place not in changed:
+                fields = _fields(environment, task, place, result, takers[place])
+                if fields is not None:
+                    wanted[place] = fields
+    return wanted
 
 
-def _wishes(
-    environment: Environment, task: Task, turn: int
-) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """The clauses of a turn's words that ask to know something, each with its sentence, and how
-    strongly it means each tool of the turn."""
-    names = [call.name for call in task.calls[turn]]
+def _fields(
+    environment: Environment, task: Task, place: Position, result: Result, takers: Sequence[str]
+) -> set[str] | None:
+    """The fields of a call's result that alone are asked about, empty for all of it; None where it
+    is but a way to the tools that are its `takers`: no clause asks to know it and means them no
+    more. A clause that means no tool means the call whose value it says."""
+    turn, index = place
+    calls = task.calls[turn]
+    call = calls[index]
+    fields = {*stems(" ".join(name for name, _ in leaves(value_of(result))))} - {*stems(call.name)}
+    named: set[str] | None = None if takers else set()
+    whole = False
     for sentence in SENTENCE.split(asked(task, turn)):
         asks = sentence.endswith("?") or TELLING.search(sentence)
         for clause in CLAUSE.split(sentence):
-            if TELLING.search(clause) or (asks and OPENING.match(clause)):
-                yield clause, sentence, lexicon(environment).asks(stems(clause), names)
-
-
-def _meant(
-    environment: Environment, task: Task, turn: int, call: Call, takers: Sequence[str]
-) -> bool:
-    """Whether the words ask to know what `call` shows, and mean the tools that take its values no
-    more. A clause that means no tool means the call whose value it says."""
-    for clause, _, strength in _wishes(environment, task, turn):
-        best = max(strength.values())
-        least = max(SOUGHT, SHARE * best, *(strength[taker] for taker in takers))
-        said = map(Text.of(clause).contains_any_form, call.arguments.values())
-        if any(said) if best < SOUGHT else strength[call.name] >= least:
-            return True
-    return False
-
-
-def _named(environment: Environment, task: Task, turn: int, call: Call, result: Result) -> set[str]:
-    """The fields of a result (stems of their names) that alone are asked about; empty where all of
-    it is."""
-    names = " ".join(name for name, _ in leaves(value_of(result)))
-    fields = {*stems(names)} - {*stems(call.name)}
-    named: set[str] = set()
-    for clause, sentence, strength in _wishes(environment, task, turn):
-        if strength[call.name] == max(strength.values()):
-            if WHOLE.search(sentence) or fields.isdisjoint(stems(clause)):
-                return set()
-            named |= fields.intersection(stems(sentence))
-    return named
+            if not (TELLING.search(clause) or (asks and OPENING.match(clause))):
+                continue
+            strength = lexicon(environment).asks(stems(clause), [one.name for one in calls])
+            best = max(strength.values())
+            least = max(SOUGHT, SHARE * best, *(strength[name] for name in takers))
+            says = map(Text.of(clause).contains_any_form, call.arguments.values())
+            if any(says) if best < SOUGHT else strength[call.name] >= least:
+                named = (named or set()) | fields.intersection(stems(sentence))
+                whole |= bool(WHOLE.search(sentence)) or fields.isdisjoint(stems(clause))
+    return set() if named and whole else named
 
 
 def shown(
     wanted: tuple[Call, Result],
     outputs: Made,
-    named: Set[str] = frozenset(),
+    fields: Set[str] = frozenset(),
     about: Callable[[Says], bool] | None = None,
 ) -> bool:
     """Whether `outputs` (calls and what they gave) show what the call `wanted` did, or those of its
-    fields that are `named` (stems): as the same text, or each value beside the values that identify
-    it, or beside those that the result is `about` (its arguments). An error shows its text
-    alone."""
+    `fields` (stems of their names): as the same text, or each value beside those that identify it,
+    or beside what the result is `about` (its arguments). An error shows its text alone."""
     call, result = wanted
-    if any(output.text == result.text for _, output in outputs):
-        return True
     given = [leaf for _, leaf in leaves(dict(call.arguments))]
     own = {*map(key_of, given)}
     heard = [entry for pair in outputs if pair[1].error is None for entry in _entries(*pair)]
 
-    def answered(part: Entry) -> bool:
-        name, leaf, beside = part
-        telling = {key for key, leaf in beside.items() if not is_small(leaf)} - own
+    def answered(name: str, leaf: Any, beside: Mapping[Any, Any]) -> bool:
+        telling = {key for key, value in beside.items() if not is_small(value)} - own
         for entry in heard:
+            other, there, near = entry
             says = partial(_says, entry)
-            there = key_of(leaf) == key_of(entry[1]) or _contains(entry[1], leaf)
-            if (
-                there
-                and (not is_small(leaf) or akin(f"{entry[0]} {entry[1]}", name))
-                and (
-                    (len(telling) >= IDENTIFYING and telling <= entry[2].keys())
-                    or (all(map(says, given)) if about is None else about(says))
-                )
+            if (key_of(leaf) == key_of(there) or _contains(there, leaf)) and (
+                not is_small(leaf) or akin(f"{other} {there}", name)
             ):
-                return True
+                if len(telling) >= IDENTIFYING and telling <= near.keys():
+                    return True
+                if all(map(says, given)) if about is None else about(says):
+                    return True
         return False
 
     parts = [
         entry
         for entry in _entries(*wanted)
-        if key_of(entry[1]) not in own and (not named or not named.isdisjoint(stems(entry[0])))
+        if key_of(entry[1]) not in own and (not fields or not fields.isdisjoint(stems(entry[0])))
     ]
-    return bool(parts) and all(map(answered, parts))
+    return any(output.text == result.text for _, output in outputs) or (
+        bool(parts) and all(itertools.starmap(answered, parts))
+    )
 
 
 def _entries(call: Call, result: Result) -> Iterator[Entry]:
@@ -182,9 +165,7 @@ def _says(entry: Entry, value: Any) -> bool:
 
 
 def _contains(leaf: Any, value: Any) -> bool:
-    return (
-        isinstance(leaf, str) and len(leaf.split()) <= DUMP and Text.of(leaf).contains_exact(value)
-    )
+    return isinstance(leaf, str) and leaf.count(" ") < DUMP and Text.of(leaf).contains_exact(value)
 
 
 class Asked:
@@ -197,43 +178,10 @@ class Asked:
         self._worlds: list[Instance] = []
         self._texts = [Text.of(text) for text in task.script]
         self._state_alone = judged(environment, task) == "state"
-        changed = self._ran(environment, task)
         tools = environment.tools()
-        self._flows = infer(tools, task, self.results)
-        # of each turn, what its ground truth looks up, by key_of, and the argument that takes it
-        self._taken: list[dict[Any, str]] = [
-            {
-                key_of(leaf): name
-                for call, flows in zip(calls, sources, strict=True)
-                for name, flow in flows.items()
-                if flow.origin is not None and flow.origin not in changed
-                for _, leaf in leaves(call.arguments[name])
-                if not isinstance(leaf, bool)
-                and leaf
-                not in [
-                    option
-                    for parameter in tools[call.name].parameters
-                    if parameter.name == name
-                    for option in documented(parameter)
-                ]
-            }
-            for calls, sources in zip(task.calls, self._flows, strict=True)
-        ]
-        # what is asked for, and by which of its fields
-        self._wanted = {
-            (turn, index): _named(
-                environment, task, turn, task.calls[turn][index], self.results[turn][index]
-            )
-            for turn, index in asked_places(environment, task, self.results, changed)
-        }
-
-    def _ran(self, environment: Environment, task: Task) -> set[Position]:
-        """Runs the ground truth. Returns which of its calls changed the state."""
-        reads = environment.features.reads | {
-            name for name, tool in environment.tools().items() if tool.reads
-        }
-        instance = environment.reset(task.state)
+        reads = environment.features.reads.union(name for name in tools if tools[name].reads)
         changed = set()
+        instance = environment.reset(task.state)
         for turn, calls in enumerate(task.calls):
             self.results.append([])
             for index, call in enumerate(calls):
@@ -247,7 +195,19 @@ class Asked:
                     changed.add((turn, index))
                 self.results[turn].append(result)
             self._worlds.append(instance.fork())
-        return changed
+        self._wanted = asked_places(environment, task, self.results, changed)
+        self._flows = infer(tools, task, self.results)
+        # of each turn, what its ground truth looks up, by key_of, with the argument that takes it
+        self._taken: list[dict[Any, str]] = []
+        for calls, sources in zip(task.calls, self._flows, strict=True):
+            self._taken.append({})
+            for call, flows in zip(calls, sources, strict=True):
+                for parameter in tools[call.name].parameters:
+                    flow = flows.get(parameter.name)
+                    if flow is not None and flow.origin is not None and flow.origin not in changed:
+                        for _, leaf in leaves(call.arguments[parameter.name]):
+                            if leaf not in documented(parameter):
+                                self._taken[-1][key_of(leaf)] = parameter.name
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         """As `rods.episode.goals.Goal`."""
@@ -259,19 +219,18 @@ class Asked:
     def _response(self, need: NeedVerdict) -> bool:
         """Whether everything was shown that the ground truth shows, or what is asked for, with
         nothing guessed."""
-        texts = Counter(result.text for result in self.results[need.turn])
-        if self._state_alone or all(need.results.count(text) >= texts[text] for text in texts):
+        texts = [result.text for result in self.results[need.turn]]
+        if self._state_alone or all(need.results.count(one) >= texts.count(one) for one in texts):
             return True
-        made = need.made[need.begun :]
         return not self._guessed(need) and all(
-            self.results[turn][index].text in need.results
+            texts[index] in need.results
             or shown(
                 (self.calls[turn][index], self.results[turn][index]),
-                made,
-                named,
+                need.made[need.begun :],
+                fields,
                 partial(self._about, (turn, index)),
             )
-            for (turn, index), named in self._wanted.items()
+            for (turn, index), fields in self._wanted.items()
             if turn == need.turn
         )
 
@@ -299,7 +258,7 @@ class Asked:
         """Whether all is said that the call at `place` is given, or what that was looked up by."""
         turn, index = place
         return all(
-            says(leaf) or (flow.origin is not None and self._about(flow.origin, says))
+            all(says(leaf) for _, leaf in leaves(self.calls[turn][index].arguments[name]))
+            or (flow.origin is not None and self._about(flow.origin, says))
             for name, flow in self._flows[turn][index].items()
-            for _, leaf in leaves(self.calls[turn][index].arguments[name])
         )
