@@ -31,7 +31,7 @@ Made = Sequence[tuple[Call, Result]]
 Entry = tuple[str, Any, Mapping[Any, Any]]  # as of `rods.analysis.flows.entries`
 Says = Callable[[Any], bool]  # whether a value is there
 DUMP = 50  # words of a text: what is said in a longer one answers nothing
-IDENTIFYING = 2  # so many values that are not small tell a record from others
+IDENTIFYING = 2  # so many values tell a record from others, if one of them is a text
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 # Words that ask to know, unless they are nouns ("the list"); and how a clause begins that asks, in
 # a sentence that does.
@@ -90,7 +90,7 @@ def _fields(
 ) -> set[str] | None:
     """The fields of a call's result that alone are asked about, empty for all of it; None where it
     is but a way to the tools that are its `takers`: no clause asks to know it and means them no
-    more. A clause that means no tool means the call whose value it says."""
+    more. A clause that means no tool means the calls of which it says a value or names a field."""
     turn, index = place
     calls = task.calls[turn]
     call = calls[index]
@@ -105,10 +105,11 @@ def _fields(
             strength = lexicon(environment).asks(stems(clause), [one.name for one in calls])
             best = max(strength.values())
             least = max(SOUGHT, SHARE * best, *(strength[name] for name in takers))
+            fielded = not fields.isdisjoint(stems(clause))
             says = map(Text.of(clause).contains_any_form, call.arguments.values())
-            if any(says) if best < SOUGHT else strength[call.name] >= least:
+            if fielded or any(says) if best < SOUGHT else strength[call.name] >= least:
                 named = (named or set()) | fields.intersection(stems(sentence))
-                whole |= bool(WHOLE.search(sentence)) or fields.isdisjoint(stems(clause))
+                whole |= not fielded or WHOLE.search(sentence) is not None
     return set() if named and whole else named
 
 
@@ -127,14 +128,14 @@ def shown(
     heard = [entry for pair in outputs if pair[1].error is None for entry in _entries(*pair)]
 
     def answered(name: str, leaf: Any, beside: Mapping[Any, Any]) -> bool:
-        telling = {key for key, value in beside.items() if not is_small(value)} - own
+        telling = beside.keys() - own
+        named = any(isinstance(key, str) and not is_small(key) for key in telling)
         for entry in heard:
             other, there, near = entry
             says = partial(_says, entry)
-            if (key_of(leaf) == key_of(there) or _contains(there, leaf)) and (
-                not is_small(leaf) or akin(f"{other} {there}", name)
-            ):
-                if len(telling) >= IDENTIFYING and telling <= near.keys():
+            same = key_of(leaf) == key_of(there) and (not is_small(leaf) or akin(other, name))
+            if same or _mentions(there, name, leaf):
+                if named and len(telling) >= IDENTIFYING and telling <= near.keys():
                     return True
                 if all(map(says, given)) if about is None else about(says):
                     return True
@@ -155,6 +156,11 @@ def _entries(call: Call, result: Result) -> Iterator[Entry]:
     value = value_of(result)
     own = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
     return entries(value.splitlines() if isinstance(value, str) else value, call.name, own)
+
+
+def _mentions(text: Any, name: str, value: Any) -> bool:
+    """Whether a text contains a value; a small one, with a word of its `name`."""
+    return _contains(text, value) and (not is_small(value) or akin(text, name))
 
 
 def _says(entry: Entry, value: Any) -> bool:
@@ -245,7 +251,10 @@ class Asked:
                     place >= need.begun
                     and result.error is None
                     and akin(name, taken.get(key_of(leaf), ""))
-                    and not any(output.has(name, leaf) for output in outputs)
+                    and not any(
+                        output.has(name, leaf) or _mentions(output.text.folded, name, leaf)
+                        for output in outputs
+                    )
                     and not any(
                         text.contains_any_form(leaf) for text in self._texts[: need.turn + 1]
                     )
