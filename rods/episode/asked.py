@@ -27,6 +27,7 @@ from rods.faults import NOT_EXECUTED
 from rods.tasks import ReadsJudged, Task, asked
 
 Position = tuple[int, int]  # turn and call, both from 0
+Taken = tuple[int, int, str]  # turn, call and argument
 Made = Sequence[tuple[Call, Result]]
 Entry = tuple[str, Any, Mapping[Any, Any]]  # as of `rods.analysis.flows.entries`
 Says = Callable[[Any], bool]  # whether a value is there
@@ -69,11 +70,9 @@ def asked_places(
     if task.places is not None:
         return {place: set() for place in task.places}
     takers = defaultdict[Position, list[str]](list)
-    for turn, calls in enumerate(infer(environment.tools(), task, results)):
-        for index, flows in enumerate(calls):
-            for flow in flows.values():
-                if flow.origin is not None and flow.origin[0] == turn:
-                    takers[flow.origin].append(task.calls[turn][index].name)
+    for (turn, index, _), origin in fed(environment, task, results).items():
+        if origin[0] == turn:
+            takers[origin].append(task.calls[turn][index].name)
     wanted = {}
     for turn, calls in enumerate(results):
         for index, result in enumerate(calls):
@@ -83,6 +82,17 @@ def asked_places(
                 if fields is not None:
                     wanted[place] = fields
     return wanted
+
+
+def fed(environment: Environment, task: Task, results: Results) -> dict[Taken, Position]:
+    """The arguments of the ground truth that a result feeds, each with the place of that."""
+    return {
+        (turn, index, name): flow.origin
+        for turn, calls in enumerate(infer(environment.tools(), task, results))
+        for index, flows in enumerate(calls)
+        for name, flow in flows.items()
+        if flow.origin is not None
+    }
 
 
 def _fields(
@@ -202,18 +212,20 @@ class Asked:
                 self.results[turn].append(result)
             self._worlds.append(instance.fork())
         self._wanted = asked_places(environment, task, self.results, changed)
-        self._flows = infer(tools, task, self.results)
-        # of each turn, what its ground truth looks up, by key_of, with the argument that takes it
-        self._taken: list[dict[Any, str]] = []
-        for calls, sources in zip(task.calls, self._flows, strict=True):
-            self._taken.append({})
-            for call, flows in zip(calls, sources, strict=True):
-                for parameter in tools[call.name].parameters:
-                    flow = flows.get(parameter.name)
-                    if flow is not None and flow.origin is not None and flow.origin not in changed:
-                        for _, leaf in leaves(call.arguments[parameter.name]):
-                            if leaf not in documented(parameter):
-                                self._taken[-1][key_of(leaf)] = parameter.name
+        self._fed = fed(environment, task, self.results)
+        # what the ground truth looks up, by turn and key_of, with the argument that takes it
+        self._taken: dict[tuple[int, Any], str] = {}
+        for (turn, index, name), origin in self._fed.items():
+            call = task.calls[turn][index]
+            offered = [
+                option
+                for parameter in tools[call.name].parameters
+                if parameter.name == name
+                for option in documented(parameter)
+            ]
+            for _, leaf in leaves(call.arguments[name]):
+                if origin not in changed and not isinstance(leaf, bool) and leaf not in offered:
+                    self._taken[turn, key_of(leaf)] = name
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         """As `rods.episode.goals.Goal`."""
@@ -243,14 +255,13 @@ class Asked:
     def _guessed(self, need: NeedVerdict) -> bool:
         """Whether a call of the turn takes what has to be looked up, and nobody said or showed it
         before."""
-        taken = self._taken[need.turn]
         outputs: list[Output] = []
         for place, (call, result) in enumerate(need.made):
             for name, leaf in leaves(dict(call.arguments)):
                 if (
                     place >= need.begun
                     and result.error is None
-                    and akin(name, taken.get(key_of(leaf), ""))
+                    and akin(name, self._taken.get((need.turn, key_of(leaf)), ""))
                     and not any(
                         output.has(name, leaf) or _mentions(output.text.folded, name, leaf)
                         for output in outputs
@@ -266,8 +277,10 @@ class Asked:
     def _about(self, place: Position, says: Says) -> bool:
         """Whether all is said that the call at `place` is given, or what that was looked up by."""
         turn, index = place
-        return all(
-            all(says(leaf) for _, leaf in leaves(self.calls[turn][index].arguments[name]))
-            or (flow.origin is not None and self._about(flow.origin, says))
-            for name, flow in self._flows[turn][index].items()
-        )
+        for name, value in self.calls[turn][index].arguments.items():
+            origin = self._fed.get((turn, index, name))
+            if not all(says(leaf) for _, leaf in leaves(value)) and (
+                origin is None or not self._about(origin, says)
+            ):
+                return False
+        return True
