@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
-from rods.analysis.containment import Text, akin, is_small, key_of, leaves, stems
-from rods.analysis.flows import Output, entries, infer, value_of
+from rods.analysis.containment import Text, akin, is_small, key_of, leaves, stems, things
+from rods.analysis.flows import Output, entries, value_of
 from rods.analysis.plausible_calls import documented
 from rods.calls import Call
 from rods.composing.lexicon import CLAUSE, SHARE, SOUGHT, lexicon
@@ -37,13 +37,13 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+")
 # Words that ask to know, unless they are nouns ("the list"); and how a clause begins that asks, in
 # a sentence that does.
 TELLING = re.compile(
-    r"(?<!\bthe )(?<!['’]s )(?<!\bmy )(?<!\ba )\b(?:show|tell|list|give (?:me|us)|what|whether"
-    r"|how (?:much|many|long|often)|check|report|read|see|know|look|display|print|find out)\b",
+    r"(?<!\bthe )(?<!['’]s )(?<!\bmy )(?<!\ba )\b(?:show|tell|say|list|give (?:me|us)|check|report"
+    r"|read|see|know|look|display|print|find out)\b",
     re.IGNORECASE,
 )
 OPENING = re.compile(
-    r"\W*(?:(?:so|also|in|on|at|for|to|from|by|of)\s+)*(?:which|when|where|who|whom|whose|how|why"
-    r"|is|are|was|were|do|does|did|has|have)\b",
+    r"\W*(?:(?:so|also|in|on|at|for|to|from|by|of)\s+)*(?:what|whether|which|when|where|who|whom"
+    r"|whose|how|why|is|are|was|were|do|does|did|has|have)\b",
     re.IGNORECASE,
 )
 # whoever says one of these wants more than the fields that are named
@@ -69,38 +69,63 @@ def asked_places(
     that changed the state, which says all that they do."""
     if task.places is not None:
         return {place: set() for place in task.places}
-    takers = defaultdict[Position, list[str]](list)
+    takers = defaultdict[Position, list[Position]](list)
     for (turn, index, _), origin in fed(environment, task, results).items():
         if origin[0] == turn:
-            takers[origin].append(task.calls[turn][index].name)
+            takers[origin].append((turn, index))
     wanted = {}
-    for turn, calls in enumerate(results):
-        for index, result in enumerate(calls):
+    for turn, calls in enumerate(task.calls):
+        for index, result in enumerate(results[turn]):
             place = (turn, index)
             if place not in changed:
-                fields = _fields(environment, task, place, result, takers[place])
+                rivals = [calls[taker].name for _, taker in takers[place]]
+                looked = {*takers[place]} - changed
+                others = stems(" ".join(results[turn][taker].text for _, taker in looked))
+                served = {*others} - {*stems(result.text)}
+                fields = _fields(environment, task, place, result, rivals, served)
                 if fields is not None:
                     wanted[place] = fields
     return wanted
 
 
 def fed(environment: Environment, task: Task, results: Results) -> dict[Taken, Position]:
-    """The arguments of the ground truth that a result feeds, each with the place of that."""
-    return {
-        (turn, index, name): flow.origin
-        for turn, calls in enumerate(infer(environment.tools(), task, results))
-        for index, flows in enumerate(calls)
-        for name, flow in flows.items()
-        if flow.origin is not None
-    }
+    """The arguments of the ground truth that a result feeds, each with the place of that, the
+    latest that has the value: what the turn's words do not say and no default is."""
+    sources = {}
+    outputs: list[Output] = []
+    for turn, calls in enumerate(task.calls):
+        text = Text.of(asked(task, turn))
+        for index, call in enumerate(calls):
+            declared = environment.tools()[call.name].parameters
+            defaults = {parameter.name: parameter.default for parameter in declared}
+            for name, value in call.arguments.items():
+                parts = [leaf for _, leaf in leaves(value)]
+                for output in outputs:
+                    if (
+                        not text.contains_exact(value)
+                        and value != defaults.get(name)
+                        and all(
+                            output.has(name, leaf) or _mentions(output.text.folded, name, leaf)
+                            for leaf in parts
+                        )
+                    ):
+                        sources[turn, index, name] = output.position
+            outputs.append(Output((turn, index), call, results[turn][index]))
+    return sources
 
 
 def _fields(
-    environment: Environment, task: Task, place: Position, result: Result, takers: Sequence[str]
+    environment: Environment,
+    task: Task,
+    place: Position,
+    result: Result,
+    takers: Sequence[str],
+    served: Set[str],
 ) -> set[str] | None:
     """The fields of a call's result that alone are asked about, empty for all of it; None where it
     is but a way to the tools that are its `takers`: no clause asks to know it and means them no
-    more. A clause that means no tool means the calls of which it says a value or names a field."""
+    more. A clause that means no tool means the calls of which it names a field or says a value,
+    unless it has one of the words (`served`) that a look-up among the takers adds."""
     turn, index = place
     calls = task.calls[turn]
     call = calls[index]
@@ -116,8 +141,10 @@ def _fields(
             best = max(strength.values())
             least = max(SOUGHT, SHARE * best, *(strength[name] for name in takers))
             fielded = not fields.isdisjoint(stems(clause))
-            says = map(Text.of(clause).contains_any_form, call.arguments.values())
-            if fielded or any(says) if best < SOUGHT else strength[call.name] >= least:
+            says = served.isdisjoint(stems(clause)) and any(
+                map(Text.of(clause).contains_any_form, call.arguments.values())
+            )
+            if fielded or says if best < SOUGHT else strength[call.name] >= least:
                 named = (named or set()) | fields.intersection(stems(sentence))
                 whole |= not fielded or WHOLE.search(sentence) is not None
     return set() if named and whole else named
@@ -144,7 +171,7 @@ def shown(
             other, there, near = entry
             says = partial(_says, entry)
             same = key_of(leaf) == key_of(there) and (not is_small(leaf) or akin(other, name))
-            if same or _mentions(there, name, leaf):
+            if same or (str(there).count(" ") < DUMP and _mentions(there, name, leaf)):
                 if named and len(telling) >= IDENTIFYING and telling <= near.keys():
                     return True
                 if all(map(says, given)) if about is None else about(says):
@@ -152,9 +179,9 @@ def shown(
         return False
 
     parts = [
-        entry
-        for entry in _entries(*wanted)
-        if key_of(entry[1]) not in own and (not fields or not fields.isdisjoint(stems(entry[0])))
+        part
+        for part in _telling(*wanted)
+        if key_of(part[1]) not in own and (not fields or not fields.isdisjoint(stems(part[0])))
     ]
     return any(output.text == result.text for _, output in outputs) or (
         bool(parts) and all(itertools.starmap(answered, parts))
@@ -166,6 +193,17 @@ def _entries(call: Call, result: Result) -> Iterator[Entry]:
     value = value_of(result)
     own = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
     return entries(value.splitlines() if isinstance(value, str) else value, call.name, own)
+
+
+def _telling(call: Call, result: Result) -> Iterator[Entry]:
+    """The values that a result shows; of a line of text, that is named so, the numbers and names
+    in it, if one of them is not small."""
+    for name, leaf, beside in _entries(call, result):
+        values = things(leaf) if isinstance(value_of(result), str) else []
+        if all(map(is_small, values)):
+            yield name, leaf, beside
+        else:
+            yield from ((leaf, value, beside) for value in values)
 
 
 def _mentions(text: Any, name: str, value: Any) -> bool:
@@ -181,7 +219,7 @@ def _says(entry: Entry, value: Any) -> bool:
 
 
 def _contains(leaf: Any, value: Any) -> bool:
-    return isinstance(leaf, str) and leaf.count(" ") < DUMP and Text.of(leaf).contains_exact(value)
+    return isinstance(leaf, str) and Text.of(leaf).contains_exact(value)
 
 
 class Asked:
@@ -254,7 +292,7 @@ class Asked:
 
     def _guessed(self, need: NeedVerdict) -> bool:
         """Whether a call of the turn takes what has to be looked up, and nobody said or showed it
-        before."""
+        before, under whatever name."""
         outputs: list[Output] = []
         for place, (call, result) in enumerate(need.made):
             for name, leaf in leaves(dict(call.arguments)):
@@ -263,7 +301,7 @@ class Asked:
                     and result.error is None
                     and akin(name, self._taken.get((need.turn, key_of(leaf)), ""))
                     and not any(
-                        output.has(name, leaf) or _mentions(output.text.folded, name, leaf)
+                        key_of(leaf) in output.fields or _contains(output.text.folded, leaf)
                         for output in outputs
                     )
                     and not any(

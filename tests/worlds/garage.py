@@ -259,7 +259,7 @@ STATE: dict[str, Any] = {
 }
 
 
-def call(name: str, **arguments: Any) -> Call:
+def call(name: str, /, **arguments: Any) -> Call:
     return Call(name, arguments)
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from rods.calls import Call
 from rods.tasks import Reads, Task, task_lines
 from rods.worlds.checking.environments import check_environment
@@ -52,6 +54,7 @@ def test_a_pair_is_named_once_for_a_whole_file(tmp_path):
     assert len(twins(tmp_path / "tasks.jsonl", *tasks)) == 2
 
 
+@pytest.mark.slow
 def test_env_check_names_them_for_the_tasks_it_is_given():
     report = check_environment(WORLD.name, ENVIRONMENTS, [closed()])
     assert sum("find_order and" in note for note in report.notes) == 2, report.lines()
