@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -159,7 +160,7 @@ class Shop:
     sold: list[int] = field(default_factory=list)
 
 
-PROSE = TypedEnvironment(f"{__name__}:prose", Shop, behaviour=1)
+PROSE: Any = TypedEnvironment(f"{__name__}:prose", Shop, behaviour=1)
 STOCK = {17: ("lamp", "Ada", 400), 23: ("sofa", "Bo", 640), 24: ("desk", "Bo", 400)}
 
 
@@ -232,14 +233,15 @@ def test_a_later_turn_may_take_what_an_earlier_one_showed():
 
 
 def test_all_and_state_are_judged_as_they_are_called():
-    for world, reads, wanted in (
+    cases: tuple[tuple[Any, Reads | None, tuple[bool, bool]], ...] = (
         (STRICT, None, UNSAID),
         (STRICT, "asked", RIGHT),
         (WORLD, "all", UNSAID),
         (WORLD, "state", RIGHT),
         (WORLD, ((0, 0),), RIGHT),  # it was shown, by the other one
         (WORLD, (), RIGHT),
-    ):
+    )
+    for world, reads, wanted in cases:
         one = task((CLOSED, (FIND, CLOSE)), world=world, reads=reads)
         assert verdicts(one, [(MONDAY, CLOSE)], world) == [wanted], (world.name, reads)
     by_plate = [(call("close_by_plate", plate="B-12"),)]
