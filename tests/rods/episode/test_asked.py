@@ -160,41 +160,42 @@ class Shop:
     sold: list[int] = field(default_factory=list)
 
 
-PROSE: Any = TypedEnvironment(f"{__name__}:prose", Shop, behaviour=1)
+SHOP = TypedEnvironment(f"{__name__}:prose", Shop, behaviour=1)
 STOCK = {17: ("lamp", "Ada", 400), 23: ("sofa", "Bo", 640), 24: ("desk", "Bo", 400)}
 
 
-@PROSE.tool("Shop", reads=True)
+@SHOP.tool("Shop", reads=True)
 def find(shop: Shop, name: str) -> str:
     """Finds an item by its name."""
     return next(f"Item number: {key}" for key, one in STOCK.items() if one[0] == name)
 
 
-@PROSE.tool("Shop", reads=True)
+@SHOP.tool("Shop", reads=True)
 def shelf(shop: Shop, owner: str) -> str:
     """Tells what stands on somebody's shelf."""
     return "\n".join(f"{key}: {one[0]}, {one[2]}" for key, one in STOCK.items() if one[1] == owner)
 
 
-@PROSE.tool("Shop", reads=True)
+@SHOP.tool("Shop", reads=True)
 def price(shop: Shop, item: int) -> str:
     """Tells the price of an item."""
     return f"Item {item} costs {STOCK[item][2]} crowns."
 
 
-@PROSE.tool("Shop", reads=True)
+@SHOP.tool("Shop", reads=True)
 def stock(shop: Shop) -> str:
     """Tells all that is in stock, in one line."""
     return " ".join(f"{key} {one[0]} {one[2]}" for key, one in (STOCK | EXTRA).items())
 
 
-@PROSE.tool("Shop")
+@SHOP.tool("Shop")
 def sell(shop: Shop, item: int) -> str:
     """Sells an item."""
     shop.sold.append(item)
     return "sold"
 
 
+PROSE: Any = SHOP
 EXTRA = {number: ("box", "", number * 3) for number in range(100, 130)}
 
 
