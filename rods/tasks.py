@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeVar, get_arg
 import orjson
 from pydantic import NonNegativeInt, PlainValidator, TypeAdapter, ValidationError
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.canonical import content_id
 from rods.conversations import CLOSED, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script, Words
 from rods.errors import UserError, first_fault
@@ -30,7 +30,6 @@ SHARED = 4096  # values
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Split = Literal["train", "validation", "test"]
-ReadsJudged = Literal["asked", "all", "state"]  # `rods.environments.base.Features`
 Places = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # turn and call, both from 0
 Reads = ReadsJudged | Places
 OPEN_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # of tasks without calls by turn

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Literal, NoReturn, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from rods.calls import Call, parse_python_call
+from rods.calls import Call, ReadsJudged, parse_python_call
 from rods.config.operation import base_address
 from rods.environments.base import Environment, Parameter, Tool
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
 from rods.files import explained, read_regular
-from rods.tasks import ReadsJudged
 
 _DEPTH = 6  # of references that are written out in a parameter's schema
 

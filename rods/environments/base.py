@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 
 if TYPE_CHECKING:
-    from rods.tasks import EnvironmentRef, ReadsJudged
+    from rods.tasks import EnvironmentRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Features:
     #: what the results of a turn are judged by, beside the state: `asked`, what its user asked to
     #: know was shown (`rods.episode.asked`); `all`, so was each result of the ground truth, as
     #: BFCL's scorer has it; `state`, by nothing. A task's `goal.reads` goes before it
-    reads_judged: "ReadsJudged" = "asked"
+    reads_judged: ReadsJudged = "asked"
 
 
 @dataclass(frozen=True, slots=True)

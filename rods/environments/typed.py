@@ -30,11 +30,11 @@ import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Parameter, Result, Tool
 from rods.errors import BrokenEnvironment
-from rods.tasks import ReadsJudged, state_json
+from rods.tasks import state_json
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -18,13 +18,13 @@ from typing import Any
 from rods.analysis.containment import Text, akin, is_small, key_of, leaves, stems, things
 from rods.analysis.flows import Output, entries, value_of
 from rods.analysis.plausible_calls import documented
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.composing.lexicon import CLAUSE, SHARE, SOUGHT, lexicon
 from rods.environments.base import Environment, Instance, Result, Results
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.errors import InfrastructureError
 from rods.faults import NOT_EXECUTED
-from rods.tasks import ReadsJudged, Task, asked
+from rods.tasks import Task, asked
 
 Position = tuple[int, int]  # turn and call, both from 0
 Taken = tuple[int, int, str]  # turn, call and argument

@@ -9,10 +9,10 @@ from typing import Annotated, Any, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.environments.base import reference
 from rods.environments.typed import ToolError, TypedEnvironment
-from rods.tasks import Reads, ReadsJudged, Task
+from rods.tasks import Reads, Task
 
 Number = Annotated[int, Field(ge=1, le=999, description="The order's number.")]
 Plate = Annotated[str, Field(max_length=12, description="The car's plate.")]
