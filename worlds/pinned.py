@@ -4,12 +4,12 @@ that are pinned in it, what is known about the state.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from rods.calls import Call, parse_python_call
+from rods.calls import Call, ReadsJudged, parse_python_call
 from rods.config.operation import base_address
 from rods.environments.base import Environment, Parameter, Tool
 from rods.environments.replay import Replayed
@@ -34,6 +34,8 @@ class Pinned(BaseModel):
     compared: list[str] = Field(default_factory=list)  # what else is part of the state
     minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
     without: list[str] = Field(default_factory=list)  # tools that are not offered
+    # what turns are judged by beside the state (`Features.reads_judged`)
+    goal: dict[Literal["reads"], ReadsJudged] = Field(default_factory=dict)
     seconds: float = Field(30.0, gt=0)  # a call may take
     server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
     tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them

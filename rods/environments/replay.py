@@ -283,9 +283,11 @@ class ReplayedWorld:
         return self._using(lambda live: list(self._answers(live, copy.deepcopy(live.names))))
 
     def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:
+        seen = ""
         for probe in self._environment.probes or ():
-            for call in _each(probe, live.names.kinds):
+            for call in _each(probe, names.kinds, seen):
                 result = live.call(call, names)
+                seen += result.text
                 # or all states would be alike
                 if result.error in ("infrastructure", "unknown_tool"):
                     raise InfrastructureError(
@@ -299,7 +301,12 @@ class ReplayedWorld:
             [str(call), result.text, result.error] for call, result in self._answers(live, names)
         ]
         look: Callable[[], Any] | None = getattr(live.instance, "look", None)
-        return canonical([answers, _renamed(look(), names._named) if look is not None else None])
+        shown = canonical([answers, _renamed(look(), names._named) if look is not None else None])
+        # by their places here: another way to the same state has named them by other calls
+        text = shown.decode()
+        places = sorted((name for name in names.kinds if name in text), key=text.find)
+        kinds = {name: f"{names.kinds[name]}#{place}" for place, name in enumerate(places)}
+        return _in_text(text, kinds).encode()
 
     def _using(self, act: Callable[[_Live], T]) -> T:
         """What `act` gives with a world that stands where this one does. One that breaks is
@@ -349,13 +356,14 @@ def _digest(result: Result) -> bytes:
     ).digest()[:16]
 
 
-def _each(probe: Call, kinds: Mapping[str, str]) -> list[Call]:
+def _each(probe: Call, kinds: Mapping[str, str], seen: str) -> list[Call]:
     """The calls that a probe stands for: one for every name of the kind that an argument asks
-    for."""
+    for, in the order in which probes have shown them."""
     calls = [probe]
     for key, value in probe.arguments.items():
         if isinstance(value, str) and value[:1] + value[-1:] == "{}":
             names = sorted(name for name, kind in kinds.items() if kind == value[1:-1])
+            names.sort(key=seen.find)
             calls = [
                 Call(call.name, {**call.arguments, key: name}) for call in calls for name in names
             ]

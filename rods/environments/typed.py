@@ -30,7 +30,7 @@ import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Parameter, Result, Tool
 from rods.errors import BrokenEnvironment
@@ -53,9 +53,8 @@ class TypedEnvironment(Generic[S]):
     `name`: "file.py:factory" or "package.module:factory". `state`: a dataclass that can be made
     without arguments. `behaviour` has to be raised when equal calls give other results than before:
     tasks remember the hash of the version that they were written for. `catalogue` makes a
-    `rods.composing.catalogue.Catalogue`."""
-
-    features = Features()
+    `rods.composing.catalogue.Catalogue`. `goal_reads`: what turns are judged by beside the state
+    (`Features.reads_judged`)."""
 
     def __init__(
         self,
@@ -64,10 +63,12 @@ class TypedEnvironment(Generic[S]):
         *,
         behaviour: int,
         catalogue: Callable[[], Any] | None = None,
+        goal_reads: ReadsJudged = "asked",
     ) -> None:
         if not is_dataclass(state):
             raise TypeError(f"the state {state.__name__} is no dataclass: put @dataclass on it")
         self.name = name
+        self.features = Features(reads_judged=goal_reads)
         self._state = state
         self._behaviour = behaviour
         self._json: TypeAdapter[S] = _adapter(state, f"the state {state.__name__}")

@@ -33,6 +33,7 @@ from rods.signals import Interrupted
 from rods.tasks import Task
 from rods.worlds.checking import CheckReport, Fault, soundness
 from rods.worlds.checking.runaway import run_python, runaways
+from rods.worlds.checking.twins import Twins
 
 SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
@@ -131,6 +132,7 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
             what,
             "bound the argument, or run the tool in a worker that can be killed",
         )
+    twins = Twins()
     for number, task in enumerate(tasks, 1):
         probe.place = f"task {number} of {len(tasks)}"
         with probe.guarded(f"task {task.id}"):
@@ -141,6 +143,9 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
                 )
             if not reasons:
                 probe.reached |= {call.name for turn in task.calls for call in turn}
+                twins.look(environment, task, f"task {task.id}")
+    for text in twins.notes():
+        probe.note(text)
     for number, state in enumerate(states):
         probe.place = f"state {number + 1} of {len(states)}"
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):

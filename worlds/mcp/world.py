@@ -73,7 +73,12 @@ class McpEnvironment:
         self.server = server
         self.hash = server.hash()
         self.features = Features(
-            server.deterministic, snapshot=False, fork=False, state_visible=False, waits=True
+            server.deterministic,
+            snapshot=False,
+            fork=False,
+            state_visible=False,
+            waits=True,
+            reads_judged=server.goal.get("reads", "asked"),
         )
         group = server.server.get("name") or PurePosixPath(name).stem
         self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
