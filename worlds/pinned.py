@@ -134,11 +134,11 @@ def _call(text: str) -> Call:
 
 def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[str, Any]]) -> str:
     now, then = ({record["name"]: record for record in tools} for tools in (listed, pinned))
-    new = sorted(now.keys() - then.keys())
-    lost = sorted(then.keys() - now.keys())
-    changed = sorted(name for name in now.keys() & then.keys() if now[name] != then[name])
-    parts = (("new", new), ("gone", lost), ("changed", changed))
-    return "; ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
+    return ", ".join(
+        f"{'gone' if name not in now else 'changed' if name in then else 'new'} {name}"
+        for name in sorted(now | then)
+        if now.get(name) != then.get(name)
+    )
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,9 +135,9 @@ def add_environment(
         Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")
     ] = (),
     without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
-    calls: Annotated[
-        bool, Parameter(help="Try calls that cannot succeed, to see what failure looks like.")
-    ] = True,
+    no_calls: Annotated[
+        bool, Parameter(help="Make no call to see what failure looks like.", negative=())
+    ] = False,
     replace: Annotated[
         bool, Parameter(help="Write over a description that is there.", negative=())
     ] = False,
@@ -161,7 +161,7 @@ def add_environment(
     pinned: Pinned
     pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
     path.write_bytes(pinned.written())
-    rules, looks = _looked(path, bool(url or secret)) if calls else ([], [])
+    rules, looks = _looked(path, bool(url or secret)) if not no_calls else ([], [])
     tools = [tool["name"] for tool in pinned.tools]
     facts: dict[str, Any] = {"environment": str(path), "server": pinned.server, "tools": tools}
     facts |= {
@@ -169,7 +169,6 @@ def add_environment(
         "probes": pinned.probes,
         "compared": pinned.compared,
         "first": first,
-        "fails": pinned.fails,
         "proposed": rules,
     }
     shows = [*(pinned.probes or ()), *pinned.compared]

@@ -12,7 +12,7 @@ import signal
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -481,21 +481,18 @@ def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
     reads = {name for name, tool in environment.tools().items() if tool.reads}
     unbelieving = environment.unbelieving()
 
-    def felt(made: Collection[str]) -> list[Any]:
+    def felt(without: set[str]) -> list[Any]:
         world = unbelieving.reset(copy.deepcopy(state))
-        replies = list[Any]()
-        for call in calls:
-            if call.name not in reads:
-                replies += probe.replies(world, [call])
-            elif call.name in made:
-                first, second = probe.replies(world, [call, call])
-                replies += [call.name] if first != second else []
-        return [*replies, world.look()]
+        answers = [
+            probe.replies(world, [call] * (2 if call.name in reads else 1))
+            for call in calls
+            if call.name not in without
+        ]
+        return [*(said for said in answers if len(said) == 1 or said[0] != said[1]), world.look()]
 
-    alone = felt(())
-    if felt(reads) == alone:
-        return
-    for name in sorted(name for name in reads if felt({name}) != alone) or sorted(reads):
+    alone = felt(reads)
+    liars = sorted(reads) if felt(set()) != alone else []
+    for name in [name for name in liars if felt(reads - {name}) != alone] or liars:
         what = "says that it changes nothing, and does"
         remedy = "`rods env add --writes` (`writes` in the description) overrules what it says"
         probe.fault(name, "", what, remedy, "getters")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -20,18 +21,30 @@ pytestmark = [
     pytest.mark.slow,
 ]
 HERE = str(Path(__file__).parents[3])
-DESK = ["--env", f"PYTHONPATH={HERE}", "--", sys.executable, "-m", "tests.worlds.mcp.requests_desk"]
+DESKS = {
+    "python": [sys.executable, "-m", "tests.worlds.mcp.requests_desk"],
+    "node": ["node", str(Path(__file__).with_name("requests_desk.mjs"))],
+}
+DESK = pytest.mark.parametrize(
+    "desk",
+    [
+        "python",
+        pytest.param("node", marks=pytest.mark.skipif(not which("node"), reason="no Node here")),
+    ],
+)
 
 
-def add(file: Path, *options: str) -> str:
-    assert run(["env", "add", str(file), *options, *DESK]) == 0
+def add(file: Path, desk: str, *options: str) -> str:
+    command = ["env", "add", str(file), "--env", f"PYTHONPATH={HERE}", *options, "--"]
+    assert run([*command, *DESKS[desk]]) == 0
     return str(file)
 
 
+@DESK
 def test_what_a_server_tells_as_results_and_says_of_itself_is_found_and_overruled(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], desk: str
 ) -> None:
-    file = add(tmp_path / "desk.json")
+    file = add(tmp_path / "desk.json", desk)
     shown = capsys.readouterr().out
     assert "told as ordinary results" in shown and "Request not found" in shown
     assert run(["env", "check", file]) == 1
@@ -40,7 +53,7 @@ def test_what_a_server_tells_as_results_and_says_of_itself_is_found_and_overrule
     assert "tells failures as ordinary results: close_request(" in found
     assert '"field":"status"' in found
     rules = ["--fails", "status=error", "--fails", "begins=Request not found"]
-    add(tmp_path / "desk.json", "--replace", *rules, "--writes", "think")
+    add(tmp_path / "desk.json", desk, "--replace", *rules, "--writes", "think")
     assert "told as ordinary results" not in capsys.readouterr().out
     assert run(["env", "check", file]) == 0, capsys.readouterr().out
     with Environments() as environments:
@@ -52,11 +65,12 @@ def test_what_a_server_tells_as_results_and_says_of_itself_is_found_and_overrule
         ] * 2
 
 
+@DESK
 @pytest.mark.parametrize("rules", [(), ("--fails", "begins=Request not found")])
 def test_tasks_with_numbers_that_are_not_there_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: tuple[str, ...]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: tuple[str, ...], desk: str
 ) -> None:
-    file = add(tmp_path / "desk.json", "--no-calls", "--writes", "think", *rules)
+    file = add(tmp_path / "desk.json", desk, "--no-calls", "--writes", "think", *rules)
     with Environments() as environments:
         environment = environments.load(file)
         tools = tuple(environment.tools())

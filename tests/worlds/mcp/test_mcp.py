@@ -51,7 +51,7 @@ MINTED = 'basket="id":"(b[0-9a-f]{12})"'
 def add(name: Path, *options: str, command: tuple[str, ...] = tuple(SHOP)) -> int:
     given = [*([] if "--url" in options else ["--env", f"PYTHONPATH={HERE}"])]
     rest = ["--", *command] if command else []
-    return run(["env", "add", str(name), *given, "--minted", MINTED, *options, *rest])
+    return run(["env", "add", str(name), "--no-calls", *given, "--minted", MINTED, *options, *rest])
 
 
 @pytest.fixture(scope="module")
