@@ -508,10 +508,10 @@ def _failures(probe: "Probe", state: State, calls: list[Call]) -> None:
     for rule, examples in proposals(environment, calls, partial(probe.call, probe.fresh(state))):
         what = f"tells failures as ordinary results: {examples}"
         remedy = f"{refuse}write {rule} into `fails`, an empty list if these are none"
-        if getattr(environment, "fails", None) is None:
-            probe.fault(environment.name, "", what, remedy, "errors")
-        else:
+        if getattr(environment, "fails", None) is not None:
             probe.note(f"{what}; {remedy}")
+        elif remedy not in [fault.remedy for fault in probe.faults]:  # in another state
+            probe.fault(environment.name, "", what, remedy, "errors")
 
 
 CONTROLS = (_repeats, _hints, _isolation, _snapshots, _forks, _refusals, _failures, _effects)

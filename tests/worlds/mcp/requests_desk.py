@@ -13,13 +13,11 @@ requests = {"REQ-1": "open", "REQ-2": "open"}
 thoughts: list[str] = []
 
 
-@server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def list_requests() -> list[str]:
     """Lists all requests."""
     return [f"{number} {state}" for number, state in requests.items()]
 
 
-@server.tool()
 def close_request(number: str) -> str:
     """Closes a request."""
     if number not in requests:
@@ -28,7 +26,6 @@ def close_request(number: str) -> str:
     return f"closed {number}"
 
 
-@server.tool()
 def assign_request(number: str, to: str) -> dict[str, Any]:
     """Gives a request to somebody."""
     if number not in requests:
@@ -36,12 +33,16 @@ def assign_request(number: str, to: str) -> dict[str, Any]:
     return {"status": "ok", "to": to}
 
 
-@server.tool(annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True))
 def think(thought: str, place: int | Literal["first", "last"]) -> dict[str, int]:
     """Thinks."""
     thoughts.append(thought)
     return {"thoughts": len(thoughts)}
 
 
+READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True)
+for reading in (list_requests, think):
+    server.add_tool(reading, annotations=READS)
+for writing in (close_request, assign_request):
+    server.add_tool(writing)
 if __name__ == "__main__":
     server.run()

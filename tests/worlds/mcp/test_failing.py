@@ -40,6 +40,7 @@ def add(file: Path, desk: str, *options: str) -> str:
     return str(file)
 
 
+@pytest.mark.few("node", others="sweep")
 @DESK
 def test_what_a_server_tells_as_results_and_says_of_itself_is_found_and_overruled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], desk: str
@@ -65,6 +66,7 @@ def test_what_a_server_tells_as_results_and_says_of_itself_is_found_and_overrule
         ] * 2
 
 
+@pytest.mark.few(2, others="sweep")
 @DESK
 @pytest.mark.parametrize("rules", [(), ("--fails", "begins=Request not found")])
 def test_tasks_with_numbers_that_are_not_there_are_told(
