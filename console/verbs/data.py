@@ -21,7 +21,7 @@ from rods.errors import InfrastructureError, UserError, complain
 from rods.functions import named_function
 from rods.tasks import AnyTask, Task, read_tasks, write_task_file
 from rods.worlds.checking.environments import check_environment as check
-from rods.worlds.checking.failing import proposed
+from rods.worlds.checking.proposing import proposed
 from rods.worlds.checking.task_files import check_file, rehashed
 from rods.worlds.pinned import Pinned
 from rods.worlds.sources import given_tasks

@@ -34,7 +34,7 @@ from rods.gates.ground_truth import replay
 from rods.signals import Interrupted
 from rods.tasks import Task
 from rods.worlds.checking import CheckReport, Fault, soundness
-from rods.worlds.checking.failing import proposals
+from rods.worlds.checking.proposing import proposals
 from rods.worlds.checking.runaway import run_python, runaways
 
 SOME = 8  # names that one note lists

@@ -60,7 +60,7 @@ def proposed(environment: Environment, *, outside: bool) -> list[tuple[str, str]
     """The proposals of a few calls in a fresh world: of tools that are declared to read, and where
     nothing `outside` can be changed, impostors of all others. Raises InfrastructureError where a
     call breaks the world, UserError."""
-    sampler = Sampler(keyed_random(0, "failing"))
+    sampler = Sampler(keyed_random(0, "proposing"))
     tools = environment.tools().values()
     calls = [sampler.call(tool) for tool in tools if tool.reads or not outside][: MOST // 2]
     reads = [tool.name for tool in tools if tool.reads]
