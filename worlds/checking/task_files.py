@@ -232,8 +232,9 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
     for reason in tools(world, task):
         field = "tools.names" if reason.turn is None else "goal.calls"
         yield field, str(reason), "correct the name, or the list of tools"
+    idle: list[Reason] = []
     try:
-        results = run(world, task)
+        results = run(world, task, idle)
     except StateRejected as error:
         yield "state", str(error), "mend the state"
         return
@@ -244,7 +245,7 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
             f"run `rods env check {name}`",
         )
         return
-    for reason in faults(world, task, results):
+    for reason in faults(world, task, results) or idle:
         yield "goal.calls", str(reason), "mend the call, or the state that it needs"
 
 
