@@ -324,7 +324,7 @@ async def _answers(client: Client) -> list[Finding]:
     speed = plain.tokens_out / plain.seconds if plain.seconds else 0.0
     text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
     facts = [Finding("answer", True, text)]
-    if plain.finish in ("empty", "other", "context"):
+    if not plain.whole and plain.finish != "length":
         facts = [
             Finding(
                 "answer",
