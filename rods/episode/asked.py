@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
-from rods.analysis.containment import Text, akin, is_small, key_of, leaves, stems, things
+from rods.analysis.containment import Text, akin, is_small, key_of, leaves, numbers, stems, things
 from rods.analysis.flows import Output, entries, value_of
 from rods.analysis.plausible_calls import documented
 from rods.calls import Call, ReadsJudged
@@ -27,7 +27,7 @@ from rods.faults import NOT_EXECUTED
 from rods.tasks import Task, asked
 
 Position = tuple[int, int]  # turn and call, both from 0
-Taken = tuple[int, int, str]  # turn, call and argument
+Taken = tuple[int, int, str, Any]  # turn, call, argument (or a key inside of it) and value
 Made = Sequence[tuple[Call, Result]]
 Entry = tuple[str, Any, Mapping[Any, Any]]  # as of `rods.analysis.flows.entries`
 Says = Callable[[Any], bool]  # whether a value is there
@@ -70,7 +70,7 @@ def asked_places(
     if task.places is not None:
         return {place: set() for place in task.places}
     takers = defaultdict[Position, list[Position]](list)
-    for (turn, index, _), origin in fed(environment, task, results).items():
+    for (turn, index, *_), origin in fed(environment, task, results).items():
         if origin[0] == turn:
             takers[origin].append((turn, index))
     wanted = {}
@@ -89,8 +89,8 @@ def asked_places(
 
 
 def fed(environment: Environment, task: Task, results: Results) -> dict[Taken, Position]:
-    """The arguments of the ground truth that a result feeds, each with the place of that, the
-    latest that has the value: what the turn's words do not say and no default is."""
+    """The values in arguments of the ground truth that a result feeds, each with the place of that,
+    the latest that has the value: what the turn's words do not say and no default is."""
     sources = {}
     outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
@@ -98,18 +98,14 @@ def fed(environment: Environment, task: Task, results: Results) -> dict[Taken, P
         for index, call in enumerate(calls):
             declared = environment.tools()[call.name].parameters
             defaults = {parameter.name: parameter.default for parameter in declared}
-            for name, value in call.arguments.items():
-                parts = [leaf for _, leaf in leaves(value)]
+            for name, leaf in _values(call):
                 for output in outputs:
                     if (
-                        not text.contains_exact(value)
-                        and value != defaults.get(name)
-                        and all(
-                            output.has(name, leaf) or _mentions(output.text.folded, name, leaf)
-                            for leaf in parts
-                        )
+                        not text.contains_exact(leaf)
+                        and leaf != defaults.get(name)
+                        and (output.has(name, leaf) or _mentions(output.text.folded, name, leaf))
                     ):
-                        sources[turn, index, name] = output.position
+                        sources[turn, index, name, leaf] = output.position
             outputs.append(Output((turn, index), call, results[turn][index]))
     return sources
 
@@ -211,6 +207,15 @@ def _mentions(text: Any, name: str, value: Any) -> bool:
     return _contains(text, value) and (not is_small(value) or akin(text, name))
 
 
+def _values(call: Call) -> Iterator[tuple[str, Any]]:
+    """The leaves of a call's arguments, with the names of their keys, and the numbers in texts:
+    what a query or a command has of a result."""
+    for name, leaf in leaves(dict(call.arguments)):
+        yield name, leaf
+        if isinstance(leaf, str):
+            yield from ((name, number) for number in numbers(leaf))
+
+
 def _says(entry: Entry, value: Any) -> bool:
     """Whether a value stands there or beside it."""
     name, leaf, beside = entry
@@ -253,17 +258,15 @@ class Asked:
         self._fed = fed(environment, task, self.results)
         # what the ground truth looks up, by turn and key_of, with the argument that takes it
         self._taken: dict[tuple[int, Any], str] = {}
-        for (turn, index, name), origin in self._fed.items():
-            call = task.calls[turn][index]
+        for (turn, index, name, leaf), origin in self._fed.items():
             offered = [
                 option
-                for parameter in tools[call.name].parameters
+                for parameter in tools[task.calls[turn][index].name].parameters
                 if parameter.name == name
                 for option in documented(parameter)
             ]
-            for _, leaf in leaves(call.arguments[name]):
-                if origin not in changed and not isinstance(leaf, bool) and leaf not in offered:
-                    self._taken[turn, key_of(leaf)] = name
+            if origin not in changed and not isinstance(leaf, bool) and leaf not in offered:
+                self._taken[turn, key_of(leaf)] = name
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         """As `rods.episode.goals.Goal`."""
@@ -294,19 +297,22 @@ class Asked:
         """Whether a call of the turn takes what has to be looked up, and nobody said or showed it
         before, under whatever name."""
         outputs: list[Output] = []
+
+        def known(value: Any) -> bool:
+            return any(
+                key_of(value) in output.fields or _contains(output.text.folded, value)
+                for output in outputs
+            ) or any(text.contains_any_form(value) for text in self._texts[: need.turn + 1])
+
         for place, (call, result) in enumerate(need.made):
-            for name, leaf in leaves(dict(call.arguments)):
+            for name, leaf in _values(call):
                 if (
                     place >= need.begun
                     and result.error is None
                     and akin(name, self._taken.get((need.turn, key_of(leaf)), ""))
-                    and not any(
-                        key_of(leaf) in output.fields or _contains(output.text.folded, leaf)
-                        for output in outputs
-                    )
-                    and not any(
-                        text.contains_any_form(leaf) for text in self._texts[: need.turn + 1]
-                    )
+                    and not known(leaf)
+                    # a path that was shown folder by folder is known
+                    and not ("/" in str(leaf) and all(map(known, filter(None, leaf.split("/")))))
                 ):
                     return True
             outputs.append(Output((need.turn, place), call, result))
@@ -315,10 +321,8 @@ class Asked:
     def _about(self, place: Position, says: Says) -> bool:
         """Whether all is said that the call at `place` is given, or what that was looked up by."""
         turn, index = place
-        for name, value in self.calls[turn][index].arguments.items():
-            origin = self._fed.get((turn, index, name))
-            if not all(says(leaf) for _, leaf in leaves(value)) and (
-                origin is None or not self._about(origin, says)
-            ):
+        for name, leaf in leaves(dict(self.calls[turn][index].arguments)):
+            origin = self._fed.get((turn, index, name, leaf))
+            if not says(leaf) and (origin is None or not self._about(origin, says)):
                 return False
         return True

@@ -40,7 +40,7 @@ KINDS = {  # so many of each kind at least
     "never shown": 6,
     "failure": 6,
 }
-DIFFERENT = 1  # cases in which the engine's verdict is not the person's
+DIFFERENT = 6  # cases in which the engine's verdict is not the person's
 Load: TypeAlias = Callable[[str], tuple[Environment, Environment]]
 
 

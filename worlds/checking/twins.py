@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, starmap
 
 from rods.analysis.containment import leaves
 from rods.analysis.flows import Output
@@ -54,11 +54,11 @@ def _others(
     pair = (call, world.call(call))
     if not world.same_state(before):
         return
-    taken = {
-        name: task.calls[later][place].arguments[name]
-        for (later, place, name), origin in fed(environment, task, run(environment, task)).items()
+    taken = [
+        (name, value)
+        for (_, _, name, value), origin in fed(environment, task, run(environment, task)).items()
         if origin == (turn, index)
-    }
+    ]
     waits = environment.features.waits
     offered = [
         replace(tool, bounded=True)
@@ -73,10 +73,10 @@ def _others(
         for tried in tried_after(environment, task.state, calls, texts, offered, values):
             output = Output((turn, index), tried.call, tried.result)
             alike = (
-                all(output.has(name, value) for name, value in taken.items())
+                all(starmap(output.has, taken))
                 if taken
                 else shown(pair, [(tried.call, tried.result)])
             )
             if alike and tried.world.same_state(before):
-                what = ", ".join(f"{name}={value!r:.40}" for name, value in taken.items())
+                what = ", ".join(f"{name}={value!r:.40}" for name, value in taken)
                 yield tried.call.name, what or "the same"
