@@ -81,7 +81,7 @@ llm-server:
 mcp-servers:
 	@sh console/setup.sh dev
 	@PATH="$$(sh bench/fixtures/mcp_servers.sh):$$PATH" RODS_MCP=$(or $(RODS_MCP),1000) OMP_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/mcp/test_foreign.py
+	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/mcp/test_foreign.py tests/worlds/test_abroad.py
 
 openenv:
 	@sh console/setup.sh dev

@@ -31,8 +31,8 @@ from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Environment, Result
 from rods.environments.loading import Environments
 from rods.gates.similarity import SimilarityIndex, held_out_index
-from rods.gates.texts import ENOUGH, asked
-from rods.tasks import RETURN_SENTENCE, Task
+from rods.gates.texts import ENOUGH
+from rods.tasks import RETURN_SENTENCE, Task, asked
 from rods.worlds.bfcl import tasks
 
 load = Environments().load

@@ -25,6 +25,7 @@ from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
+from rods.errors import InfrastructureError
 from rods.evaluation.scoring import Estimate, rollout_scores, share
 from rods.observations import Group, Rollout
 from rods.players import Players
@@ -61,12 +62,14 @@ def play(
 class Evaluation:
     """`progress`: the share of turns resolved; `solved`: the share of rollouts with all turns
     resolved; both with 95 % intervals over tasks. `traces` are the rollouts task by task; `broken`
-    of them ended by an infrastructure failure and do not count."""
+    of them ended by an infrastructure failure and do not count, some of them by what the policy has
+    raised (`errors`)."""
 
     progress: Estimate
     solved: Estimate
     traces: tuple[tuple[Trace, ...], ...]
     broken: int
+    errors: tuple[Exception, ...] = ()
 
 
 def evaluate(
@@ -77,14 +80,15 @@ def evaluate(
     dialect: DialectName = "hermes",
     environments: Environments | None = None,
 ) -> Evaluation:
-    """Plays each task `rollouts` times. `tasks` may be a JSONL file. Raises ValueError when no
-    rollout counts."""
+    """Plays each task `rollouts` times. `tasks` may be a JSONL file. An exception of the policy
+    breaks its rollout alone. Raises ValueError when no rollout counts."""
     if callable(tasks):
         raise TypeError("evaluate(tasks, policy): the tasks come first")
     task_list = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
     players = Players(environments or Environments())
     jobs = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in task_list]
-    played = _play([job for job in jobs for _ in range(rollouts)], policy)
+    errors: list[Exception] = []
+    played = _play([job for job in jobs for _ in range(rollouts)], policy, errors)
     groups = tuple(
         tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts)
     )
@@ -92,6 +96,8 @@ def evaluate(
         [scored(trace, "progress") for trace in group if trace.end != "infrastructure"]
         for group in groups
     ]
+    if not any(valid):
+        raise ValueError("no rollout counts") from next(iter(errors), None)
     means = rollout_scores(
         (str(place), rollout) for place, group in enumerate(valid) for rollout in group
     )
@@ -100,6 +106,7 @@ def evaluate(
         share(list(means["solved"].values())),
         groups,
         sum(trace.end == "infrastructure" for trace in played),
+        tuple(errors),
     )
 
 
@@ -224,29 +231,47 @@ def read_state(folder: Path | str) -> RunState:
     return state_of(Run.open(Path(folder)))
 
 
-def _play(jobs: Sequence[Job], policy: PolicyFunction) -> list[Trace]:
+def _play(
+    jobs: Sequence[Job], policy: PolicyFunction, errors: list[Exception] | None = None
+) -> list[Trace]:
+    """The episodes of `jobs`. `errors` takes what the policy raises, each of which breaks a rollout
+    alone; without it, all but InfrastructureError is raised."""
     if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(type(policy).__call__):
-        return asyncio.run(_play_at_once(jobs, policy))
+        return asyncio.run(_play_at_once(jobs, policy, errors))
 
-    def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-        return [Reply(_text(policy(need.messages))) for _, need in waiting]
+    def reply(need: NeedText) -> Reply:
+        try:
+            return Reply(_text(policy(need.messages)))
+        except Exception as error:  # noqa: BLE001 anything of a policy breaks its rollout
+            return _broken(error, errors)
 
-    return run_lockstep(jobs, complete)
+    return run_lockstep(jobs, lambda waiting: [reply(need) for _, need in waiting])
 
 
 async def _play_at_once(
-    jobs: Sequence[Job], policy: Callable[[Sequence[Message]], Any]
+    jobs: Sequence[Job], policy: Callable[[Sequence[Message]], Any], errors: list[Exception] | None
 ) -> list[Trace]:
     free = asyncio.Semaphore(AT_ONCE)
 
     async def complete(need: NeedText) -> Reply:
-        return Reply(_text(await policy(need.messages)))
+        try:
+            return Reply(_text(await policy(need.messages)))
+        except Exception as error:  # noqa: BLE001 anything of a policy breaks its rollout
+            return _broken(error, errors)
 
     async def episode(job: Job) -> Trace:
         async with free:
             return await run_episode(job, complete)
 
     return list(await asyncio.gather(*map(episode, jobs)))
+
+
+def _broken(error: Exception, errors: list[Exception] | None) -> Reply:
+    if errors is not None:
+        errors.append(error)
+    elif not isinstance(error, InfrastructureError):
+        raise error
+    return Reply(repr(error), "infrastructure")
 
 
 def _text(reply: Any) -> str:

@@ -116,6 +116,8 @@ def lines(card: Card | None, tasks: int) -> Iterator[str]:
         yield f"  the user is played by {user['model']}"
     if encoder := card.get("encoder"):
         yield f"  texts are embedded by {encoder['model']}"
+    if lost := card.get("lost"):
+        yield f"  left out of the rollouts: {lost}"
     few = f" ({few})" if (few := too_few(tasks)) else ""
     yield f"  interval {card['interval']}, {tasks} of them{few}"
 

@@ -213,6 +213,8 @@ def summary(file: Path) -> dict[str, Any]:
         raise InfrastructureError(
             f"{file}: every rollout met an infrastructure failure; nothing was scored"
         )
+    broken = sum(map(_lost, records))
+    lost = {"lost": f"{broken / len(records):.1%} broken"} if broken else {}
     types = {record["task"]: record["type"] for record in records}
     progress = [(types[task], value) for task, value in means["progress"].items()]
     by_type = {
@@ -225,9 +227,9 @@ def summary(file: Path) -> dict[str, Any]:
         **{measure: share(list(values.values())).as_json() for measure, values in means.items()},
         "progress_by_type": {name: share(values).as_json() for name, values in by_type.items()},
         "versions": sorted({record["version"] for record in records}),
-        "card": card,
+        "card": card and {**card, **lost},
         "file": str(file),
-        "broken": sum(map(_lost, records)),
+        "broken": broken,
     }
 
 

@@ -13,6 +13,7 @@ __version__ = "0.2.0"
 __all__ = [
     "DrawnTask",
     "Evaluation",
+    "InfrastructureError",
     "OpenEpoch",
     "Task",
     "TaskStream",
@@ -29,6 +30,7 @@ __all__ = [
     "score",
 ]
 _ELSEWHERE = {
+    "InfrastructureError": "rods.errors",
     **dict.fromkeys(("Task", "read_tasks"), "rods.tasks"),
     **dict.fromkeys(("OpenEpoch", "merge", "observe"), "rods.console.foreign_trainer"),
     **dict.fromkeys(("DrawnTask", "TaskStream", "open_stream"), "rods.trainer.adapters.stream"),

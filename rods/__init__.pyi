@@ -9,6 +9,7 @@ from rods.console.api import score as score
 from rods.console.foreign_trainer import OpenEpoch as OpenEpoch
 from rods.console.foreign_trainer import merge as merge
 from rods.console.foreign_trainer import observe as observe
+from rods.errors import InfrastructureError as InfrastructureError
 from rods.tasks import Task as Task
 from rods.tasks import read_tasks as read_tasks
 from rods.trainer.adapters.stream import DrawnTask as DrawnTask

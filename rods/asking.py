@@ -335,7 +335,8 @@ def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> d
         ends = {
             "length": "was cut short",
             "context": "found no room: the prompt is too long",
-            "empty": "is empty",
+            "aborted": "was aborted by the server",
+            **dict.fromkeys(("stop", "empty"), "is empty"),
         }
         raise Unreadable(f"the answer {ends.get(completion.finish, 'was withheld')}")
     return form.read(completion.text, constrained=constrained)

@@ -11,9 +11,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any
+from typing import Any, Literal
 
 from rods.model_json import MAX_DEPTH
+
+# what the results of a turn's calls are judged by (`rods.environments.base.Features`)
+ReadsJudged = Literal["asked", "all", "state"]
 
 MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
 # of one reply: ten times what the longest ground truth of a turn has; each call is executed and

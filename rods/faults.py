@@ -11,7 +11,8 @@
 - `Reason`, why a gate refuses (`GateRejection`), and `Defect`, what a judge objects to.
 - `Failure`, of a candidate, whatever it was: `error` in rejected.jsonl.
 - `Finish`, of one answer of a language model. Where the model is the policy, `length` and `context`
-  are the episode's `End` too; in the pipeline they are asked again.
+  are the episode's `End` too, and those in `NO_ANSWER`, which no model gave, end it as
+  `infrastructure`; in the pipeline all of them are asked again.
 - `End`, of one episode: zone statistics leave out `INVALID_ENDS`.
 - `Label`, of one turn of an episode: what became of it, or why it failed (rods/episode/diagnosis.py
   gives them).
@@ -97,10 +98,12 @@ Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget
 # What no further attempt can mend: an environment without a catalogue, a limit on calls.
 FINAL: frozenset[str] = frozenset({"no_prompts", "budget_spent"})
 
-# A model's answer. stop: it ended by itself. tools: with native tool calls. length: cut at
-# max_tokens. context: the prompt does not fit, nothing was generated. empty: no choice, or no text.
-# other: a filter, or another word.
-Finish = Literal["stop", "tools", "length", "context", "empty", "other"]
+# A model's answer. stop: it ended by itself; its text may be "", a model may be silent. tools: with
+# native tool calls. length: cut at max_tokens. context: the prompt does not fit, nothing was
+# generated. aborted: the server gave up on it, or broke. filtered: somebody withheld it, or a part.
+# empty: no choice, or neither text nor calls in it. other: no known word says how it ended.
+Finish = Literal["stop", "tools", "length", "context", "aborted", "filtered", "empty", "other"]
+NO_ANSWER: frozenset[Finish] = frozenset({"aborted", "filtered", "empty", "other"})
 
 # An episode. finished: every turn was answered. step_limit: a turn took too many replies. length,
 # context: a reply was cut, or had no room left. infrastructure: engine or world broke.

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeVar, get_arg
 import orjson
 from pydantic import NonNegativeInt, PlainValidator, TypeAdapter, ValidationError
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.canonical import content_id
 from rods.conversations import CLOSED, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script, Words
 from rods.errors import UserError, first_fault
@@ -30,6 +30,8 @@ SHARED = 4096  # values
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Split = Literal["train", "validation", "test"]
+Places = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # turn and call, both from 0
+Reads = ReadsJudged | Places
 OPEN_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # of tasks without calls by turn
 SPLITS: tuple[Split, ...] = get_args(Split)
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
@@ -230,6 +232,10 @@ class Task(AnyTask):
     provenance: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     system: str = ""
+    #: `goal.reads` in a record: what is judged beside the state, as a word of `Features`, or as the
+    #: places `[turn, call]` in `calls`, from 0, whose results have to be shown; absent: as the
+    #: environment has it
+    reads: Reads | None = None
 
     def __post_init__(self) -> None:
         if not self.script or len(self.script) != len(self.calls):
@@ -244,7 +250,15 @@ class Task(AnyTask):
                 )
             if missing := set(returned) - names:
                 raise ValueError(f"held-out tools {sorted(missing)} are not among the task's tools")
+        for turn, index in self.places or ():
+            if turn >= len(self.calls) or index >= len(self.calls[turn]):
+                raise ValueError(f"'goal.reads' has [{turn}, {index}], where 'goal.calls' has none")
         self._sealed()
+
+    @property
+    def places(self) -> Places | None:
+        """The places of the calls whose results have to be shown, where the task lists them."""
+        return None if isinstance(self.reads, str) else self.reads
 
     @property
     def expected(self) -> int:
@@ -260,11 +274,12 @@ class Task(AnyTask):
 
     @property
     def schema(self) -> int:
-        return OPEN_SCHEMA if self.system else SCHEMA
+        return OPEN_SCHEMA if self.system or self.reads is not None else SCHEMA
 
     def _content(self) -> dict[str, Any]:
         calls = [[call.as_json() for call in turn] for turn in self.calls]
-        return self._record({"script": list(self.script)}, {"calls": calls})
+        goal = {"calls": calls, **({} if self.reads is None else {"reads": self.reads})}
+        return self._record({"script": list(self.script)}, goal)
 
     @staticmethod
     def from_json(record: Any) -> "Task":
@@ -350,6 +365,7 @@ class _Goal:
     checks: tuple[CallRecord, ...] | None = None
     rubric: tuple[str, ...] | None = None
     expected: tuple[CallRecord, ...] | None = None
+    reads: Reads | None = None
 
 
 @dataclass(slots=True)
@@ -381,6 +397,15 @@ FIELDS = tuple(entry.name for entry in fields(_Record))
 _READER = TypeAdapter(_Record)
 
 
+def asked(task: Task, turn: int) -> str:
+    """What is asked in `turn`, with the request right before it that no call served."""
+    text = task.script[turn]
+    if turn and not task.calls[turn - 1]:
+        before = task.script[turn - 1]
+        return before if text == RETURN_SENTENCE else f"{before} {text}"
+    return text
+
+
 def scripted(task: AnyTask, what: str) -> Task:
     """`task` where it is judged turn by turn. Raises UserError saying that `what` is for these
     alone."""
@@ -403,8 +428,13 @@ def _parsed(content: Any) -> AnyTask:
     if (user.script is None) is (user.persona is None):
         raise ValueError("'user' must have one of script, persona")
     ways = [way for way in (goal.calls, goal.checks, goal.rubric) if way is not None]
-    if len(ways) != 1 or (goal.rubric is None and goal.expected is not None):
-        raise ValueError("'goal' must have one of calls, checks, rubric (and `expected`)")
+    if (
+        len(ways) != 1
+        or (goal.rubric is None and goal.expected is not None)
+        or (goal.calls is None and goal.reads is not None)
+    ):
+        fields = "calls (and `reads`), checks, rubric (and `expected`)"
+        raise ValueError(f"'goal' must have one of {fields}")
     common: dict[str, Any] = {
         "environment": _shared(record.environment),
         "type": record.type,
@@ -425,7 +455,11 @@ def _parsed(content: Any) -> AnyTask:
             what = "'goal.calls' go by turns, and a persona's are not known beforehand"
             raise ValueError(f"{what}: give checks or a rubric")
         task = Task(
-            script=user.script, calls=goal.calls, later_tools=record.tools.held_out, **common
+            script=user.script,
+            calls=goal.calls,
+            later_tools=record.tools.held_out,
+            reads=goal.reads,
+            **common,
         )
     elif record.tools.held_out:
         raise ValueError(

@@ -4,18 +4,22 @@ that are pinned in it, what is known about the state.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self
+from urllib.parse import unquote
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from jsonschema_rs import ReferencingError, Registry
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from rods.calls import Call, parse_python_call
+from rods.calls import Call, ReadsJudged, parse_python_call
 from rods.config.operation import base_address
 from rods.environments.base import Environment, Parameter, Tool
+from rods.environments.failing import rules
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
 from rods.files import explained, read_regular
 
+_ROOT = "schema:"  # what the whole of a schema is called
 _DEPTH = 6  # of references that are written out in a parameter's schema
 
 
@@ -29,11 +33,17 @@ class Pinned(BaseModel):
     url: str = ""
     deterministic: bool = True  # equal calls give equal results
     reads: list[str] = Field(default_factory=list)  # tools that change nothing
+    # tools that change something, whatever they say of themselves
+    writes: list[str] = Field(default_factory=list)
+    # how results tell of a failure (`rods.environments.failing`); null: nobody has said
+    fails: Annotated[list[dict[str, Any]] | None, AfterValidator(rules)] = None
     # calls of these whose answers are the state; null: nothing shows it
     probes: list[str] | None = None
     compared: list[str] = Field(default_factory=list)  # what else is part of the state
     minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
     without: list[str] = Field(default_factory=list)  # tools that are not offered
+    # what turns are judged by beside the state (`Features.reads_judged`)
+    goal: dict[Literal["reads"], ReadsJudged] = Field(default_factory=dict)
     seconds: float = Field(30.0, gt=0)  # a call may take
     server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
     tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them
@@ -47,6 +57,10 @@ class Pinned(BaseModel):
     @classmethod
     def _without_secrets(cls, url: str) -> str:  # runs record it, and errors repeat it
         return url if not url or base_address(url) else ""
+
+    def harmless(self) -> list[str]:
+        """The tools that change nothing."""
+        return [name for name in self.reads if name not in self.writes]
 
     @classmethod
     def read(cls, name: str) -> Self:
@@ -76,7 +90,13 @@ class Pinned(BaseModel):
     def replayed(self, inner: Environment) -> Replayed:
         """The environment with worlds that can be copied and compared, of one whose worlds only
         answer calls."""
-        return Replayed(inner, reads=self.reads, probes=self.probe_calls(), minted=self.minted)
+        return Replayed(
+            inner,
+            reads=self.harmless(),
+            probes=self.probe_calls(),
+            minted=self.minted,
+            fails=self.fails,
+        )
 
     def written(self) -> bytes:
         return (
@@ -84,7 +104,12 @@ class Pinned(BaseModel):
         )
 
     def offered(self) -> list[dict[str, Any]]:
-        return [record for record in self.tools if record["name"] not in self.without]
+        """The records of the tools that are, each with whether it is known to change nothing."""
+        return [
+            {**record, "reads": record["name"] in self.harmless() or None}
+            for record in self.tools
+            if record["name"] not in self.without
+        ]
 
     def hold(self, name: str, listed: Iterable[Mapping[str, Any]]) -> None:
         """Raises UserError where the environment `name` lists other tools than those that are
@@ -111,11 +136,11 @@ def _call(text: str) -> Call:
 
 def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[str, Any]]) -> str:
     now, then = ({record["name"]: record for record in tools} for tools in (listed, pinned))
-    new = sorted(now.keys() - then.keys())
-    lost = sorted(then.keys() - now.keys())
-    changed = sorted(name for name in now.keys() & then.keys() if now[name] != then[name])
-    parts = (("new", new), ("gone", lost), ("changed", changed))
-    return "; ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
+    return ", ".join(
+        f"{'gone' if name not in now else 'changed' if name in then else 'new'} {name}"
+        for name in sorted(now | then)
+        if now.get(name) != then.get(name)
+    )
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,11 +153,10 @@ def tool_of(record: Mapping[str, Any], group: str) -> Tool:
     """The tool that a server lists as `record`. It is not bounded: what can be killed need not
     be."""
     schema = record["inputSchema"]
-    definitions = schema.get("$defs", {})
     required = schema.get("required", [])
     parameters = []
     for name, value in schema.get("properties", {}).items():
-        plain = _written_out(value, definitions)
+        plain = _written_out(value, schema)
         about = plain.pop("description", "")
         default = plain.pop("default", None)
         plain.pop("title", None)
@@ -145,25 +169,42 @@ def tool_of(record: Mapping[str, Any], group: str) -> Tool:
         tuple(parameters),
         bounded=False,
         result=record.get("outputSchema"),
+        reads=record.get("reads"),
     )
 
 
-def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> Any:
-    """A schema without references, as far as they do not go round in a circle."""
+def _written_out(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
+    """A part of the schema `root` without references, as far as they do not go round in a
+    circle."""
     if isinstance(schema, list):
-        return [_written_out(part, definitions, depth) for part in schema]
+        return [_written_out(part, root, depth) for part in schema]
     if not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        target = definitions.get(reference.removeprefix("#/$defs/")) if depth < _DEPTH else None
+        target = _referred(root, reference) if depth < _DEPTH else {}
+        whole = target if isinstance(target, dict) else {}
         rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return {**_written_out(target or {}, definitions, depth + 1), **rest}
+        return {**_written_out(whole, root, depth + 1), **_written_out(rest, root, depth)}
     return {
-        key: _written_out(value, definitions, depth)
-        for key, value in schema.items()
-        if key != "$schema"
+        key: _written_out(value, root, depth) for key, value in schema.items() if key != "$schema"
     }
+
+
+def _referred(root: Mapping[str, Any], reference: str) -> Any:
+    """The part of the schema `root` that `reference` means: a JSON pointer ("#/$defs/Day",
+    "#/properties/a"), the whole ("#"), an anchor or an identifier. Empty where there is none."""
+    part: Any = root
+    try:
+        if not reference.startswith("#/"):
+            return Registry([(_ROOT, dict(root))]).resolver(_ROOT).lookup(reference).contents
+        # not looked up there, too: the order of keys would be lost
+        for key in unquote(reference[2:]).split("/"):
+            name = key.replace("~1", "/").replace("~0", "~")
+            part = part[int(name) if isinstance(part, list) else name]
+    except (ReferencingError, LookupError, ValueError, TypeError):
+        return {}
+    return part
 
 
 def json_value(text: str | bytes) -> Any:

@@ -97,8 +97,9 @@ def create_run(
         },
         "environments": dict(sorted((ref.name, ref.hash) for ref in references)),
         "parameters": {
-            name: parameters(environments.load(name))
+            name: {**parameters(world), "goal": world.features.reads_judged}
             for name in sorted({ref.name for ref in references})
+            for world in [environments.load(name)]
         },
         "random_seeds": config.random_seeds.model_dump(),
         "identity_hash": content_id(config.identity()),

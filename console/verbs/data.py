@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import PositiveFloat
 
+from rods.analysis.containment import read_json
 from rods.buffers.log.disk import replace as write_whole
 from rods.commands import Json
 from rods.console.output import print_checked, print_result
@@ -15,10 +17,11 @@ from rods.deadlines import WORLD_CHECKED
 from rods.environments import registry
 from rods.environments.loading import Environments
 from rods.environments.registry import having
-from rods.errors import UserError, complain
+from rods.errors import InfrastructureError, UserError, complain
 from rods.functions import named_function
 from rods.tasks import AnyTask, Task, read_tasks, write_task_file
 from rods.worlds.checking.environments import check_environment as check
+from rods.worlds.checking.proposing import proposed
 from rods.worlds.checking.task_files import check_file, rehashed
 from rods.worlds.pinned import Pinned
 from rods.worlds.sources import given_tasks
@@ -109,6 +112,16 @@ def add_environment(
     reads: Annotated[
         Several, Parameter(help="A tool that changes nothing, beside those that say so.")
     ] = (),
+    writes: Annotated[
+        Several, Parameter(help="A tool that changes something, though it says that it does not.")
+    ] = (),
+    fails: Annotated[
+        Several,
+        Parameter(
+            help="What failure looks like where results do not flag it: begins=Error, "
+            "status=error,failed, or a rule as JSON."
+        ),
+    ] = (),
     probe: Annotated[
         Several, Parameter(help="A call of such a tool, name(key=value), that shows the state.")
     ] = (),
@@ -122,6 +135,9 @@ def add_environment(
         Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")
     ] = (),
     without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
+    no_calls: Annotated[
+        bool, Parameter(help="Make no call to see what failure looks like.", negative=())
+    ] = False,
     replace: Annotated[
         bool, Parameter(help="Write over a description that is there.", negative=())
     ] = False,
@@ -140,10 +156,12 @@ def add_environment(
         pairs[option] = dict(entry.split("=", 1) for entry in entries)
     fields: dict[str, Any] = {"url": url, "reads": list(reads), "probes": list(probe) or None}
     fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
+    fields |= {"writes": list(writes), "fails": [_rule(text) for text in fails] or None}
     own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret)}
     pinned: Pinned
     pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
     path.write_bytes(pinned.written())
+    rules, looks = _looked(path, bool(url or secret)) if not no_calls else ([], [])
     tools = [tool["name"] for tool in pinned.tools]
     facts: dict[str, Any] = {"environment": str(path), "server": pinned.server, "tools": tools}
     facts |= {
@@ -151,6 +169,7 @@ def add_environment(
         "probes": pinned.probes,
         "compared": pinned.compared,
         "first": first,
+        "proposed": rules,
     }
     shows = [*(pinned.probes or ()), *pinned.compared]
     state = f"its state is what these answer: {', '.join(shows) or 'it has none'}"
@@ -174,8 +193,32 @@ def add_environment(
         else [],
         f"  change nothing: {', '.join(pinned.reads) or 'none says so (--reads)'}",
         f"  {state}",
+        looks,
         f"  `rods env check {path}` tries whether all this holds",
     )
+
+
+def _rule(text: str) -> Any:
+    """The rule that an option writes (`rods.environments.failing`)."""
+    name, equals, rest = text.partition("=")
+    if name == "begins":
+        return {name: rest}
+    values = {"values": [read_json(value) for value in rest.split(",")]} if equals else {}
+    return read_json(text) if text.startswith("{") else {"field": name, **values}
+
+
+def _looked(path: Path, outside: bool) -> tuple[list[str], list[str]]:
+    """The rules that are proposed for the world that `path` describes, and lines about them. Where
+    calls may do something `outside`, only what reads is called."""
+    try:
+        with Environments() as environments:
+            proposals = proposed(environments.load(str(path)), outside=outside)
+    except (InfrastructureError, ValueError) as error:
+        return [], [f"  not all calls that cannot succeed were answered: {error}"]
+    return [rule for rule, _ in proposals], [
+        f"  told as ordinary results, failures with --fails {quote(rule)}: {examples}"
+        for rule, examples in proposals
+    ]
 
 
 def check_environment(

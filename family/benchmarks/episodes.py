@@ -36,6 +36,7 @@ from rods.episode.model_thread import ModelThread
 from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks.folder import Episode, Settings
+from rods.faults import NO_ANSWER
 from rods.llm import Client, Request
 from rods.tasks import AnyTask
 
@@ -180,8 +181,9 @@ def play_batches(
 
 
 class Replies:
-    """Who replies in one episode. `trouble`: what has ended it that is not the policy's; `cut`:
-    outputs that were cut and yet taken."""
+    """Who replies in one episode. `trouble`: what has ended it that is not the policy's, or the
+    name of a completion that is none (`rods.faults.NO_ANSWER`); `cut`: outputs that were cut and
+    yet taken."""
 
     job: Job
     trouble = ""
@@ -200,8 +202,9 @@ async def play(
     asked: Callable[[], bool],
 ) -> Counter[str]:
     """Plays `slots`, each job and its sample by who `replies` makes for it, and hands every
-    finished episode to `done`; how many were left out, by reason. Begins no more when `asked` says
-    to stop, and gives up those that are running."""
+    finished episode to `done`, and each that a completion that is none has ended, with its name;
+    how many were left out, by reason. Begins no more when `asked` says to stop, and gives up those
+    that are running."""
     stopped: Counter[str] = Counter()
     # set when an episode has ended: others may go on from it
     playing = 0
@@ -227,6 +230,9 @@ async def play(
             playing -= 1
             if trace.end == "infrastructure":
                 stopped[policy.trouble or job.trouble or "the environment's machinery failed"] += 1
+                if policy.trouble in NO_ANSWER:
+                    form = maker.settings.results_form
+                    done(Episode(maker.identifier(task), sample, form, None, policy.trouble))
             else:
                 done(episode := maker.episode(job, sample, trace, policy.cut))
                 slots.ended(episode)
@@ -264,6 +270,9 @@ class EndpointReplies(Replies):
             completion = await self.client.complete(self._request(need))
         except (BudgetSpent, InfrastructureError) as error:
             self.trouble = SPENT if isinstance(error, BudgetSpent) else str(error)
+            return Reply("", "infrastructure")
+        if completion.finish in NO_ANSWER:
+            self.trouble = completion.finish
             return Reply("", "infrastructure")
         text = completion.text
         if isinstance(self.job.dialect, NativeCalls):
@@ -323,7 +332,8 @@ def user_text(
         for number in range(USER_TRIES):
             seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
             request = Request("user", conversation, random_seed=seed, **sampling)  # type: ignore[arg-type]
-            if text := line.ask(partial(Client.complete, request=request)).text.strip():
+            answer = line.ask(partial(Client.complete, request=request))
+            if answer.finish not in NO_ANSWER and (text := answer.text.strip()):
                 return text
         talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
     except InfrastructureError as error:

@@ -3,12 +3,14 @@
 
 Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys,
 concurrency and budgets may change at every start. episodes.jsonl has the card of the scores
-(rods.evaluation.card) whenever it becomes another, and one record an episode that the policy itself
-ended, durable before the next one counts. Outputs are kept as JSON text inside the record, since a
+(rods.evaluation.card) whenever it becomes another, one record an episode that the policy itself
+ended, and one for each that ended with a completion that is none (`rods.faults.NO_ANSWER`), durable
+before the next one counts. Outputs are kept as JSON text inside the record, since a
 policy's text may hold what a line of the log may not (lone surrogates, numbers of any size).
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from rods.buffers.log.writer import LogWriter
 from rods.canonical import keyed_random
 from rods.errors import RefusedError, UserError
 from rods.evaluation.card import Card
+from rods.faults import NO_ANSWER
 from rods.files import read_regular
 from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split
 
@@ -37,6 +40,8 @@ Form = Literal["prompt", "native"]
 Documents = Literal["full", "signatures"]
 Part = Literal["held-out", "test", "validation", "train", "all"]
 COLDEST = 0.001  # the harness's own temperature
+# of the episodes: with more of them lost, scores are of what is left
+LOST_SHARE = 0.02
 PARTS: dict[Part, tuple[Split, ...]] = {
     "held-out": HELD_OUT_SPLITS,  # the 400 of the papers
     "test": ("test",),  # the 300 of them that no transition between curriculum stages has seen
@@ -177,12 +182,14 @@ class Journal:
 
     def add(self, episode: Episode) -> None:
         """Records an episode; on the disk when this returns. One that is done already is left as it
-        is."""
+        is; one that ended with a completion that is none is not done."""
         if episode.key in self.done:
             return
+        kind = "no_answer" if episode.end in NO_ANSWER else "episode"
         fields = {name: getattr(episode, name) for name in PLAIN_FIELDS}
-        self._writer.append([record("episode", **fields, result=json.dumps(episode.result))])
-        self.done.add(episode.key)
+        self._writer.append([record(kind, **fields, result=json.dumps(episode.result))])
+        if kind == "episode":
+            self.done.add(episode.key)
 
     def describe(self, card: Card) -> None:
         """Records the card of the episodes that follow, unless it is on record."""
@@ -200,6 +207,32 @@ def episodes(folder: Path) -> Iterator[Episode]:
             yield Episode(
                 **{name: line[name] for name in PLAIN_FIELDS}, result=json.loads(line["result"])
             )
+
+
+def lost(folder: Path) -> Counter[str]:
+    """How many episodes are left out, by the completion that ended them last."""
+    ends = {
+        (line["task"], line["sample"]): line["end"]
+        for line in read(folder / EPISODES)
+        if line["kind"] in ("episode", "no_answer")
+    }
+    return Counter(end for end in ends.values() if end in NO_ANSWER)
+
+
+def complete(done: int, lost: int, expected: int) -> bool:
+    """Whether `done` episodes and those that are `lost`, at most LOST_SHARE of all, are the
+    evaluation of `expected`."""
+    return done + lost == expected and lost <= LOST_SHARE * expected
+
+
+def described(folder: Path) -> Card | None:
+    """The card of the scores, with the shares of the episodes that are `lost`; None in a folder
+    from before there were any."""
+    *_, card = [None, *cards(folder)]
+    gone = lost(folder)
+    played = gone.total() + sum(1 for _ in episodes(folder))
+    shares = ", ".join(f"{count / played:.1%} {name}" for name, count in sorted(gone.items()))
+    return {**card, "lost": shares} if card and shares else card
 
 
 def cards(folder: Path) -> list[Card]:

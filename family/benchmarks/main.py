@@ -48,6 +48,8 @@ from rods.family.benchmarks.folder import (
     Episode,
     Journal,
     Settings,
+    complete,
+    lost,
     open_folder,
 )
 from rods.family.benchmarks.folder import episodes as journalled
@@ -238,11 +240,12 @@ class _Session:
 
     def code(self) -> int:
         """The exit code of this start; says what is left out and why on standard error."""
-        left = self.expected - len(self.journal.done)
-        if not left:
-            return EXIT_OK
+        done = len(self.journal.done)
+        left = self.expected - done
         for reason, count in self.stopped.most_common(5):
             complain("rods-eval", f"{count} episodes left out: {reason}")
+        if complete(done, lost(self.folder).total(), self.expected):
+            return EXIT_OK
         if self.source.recorded:
             complain("rods-eval", f"the recorded outputs lack {left} of {self.expected} episodes")
             return EXIT_FAILED

@@ -14,7 +14,17 @@ from rods.evaluation import card
 from rods.evaluation.scoring import by_task, differences, paired, share, too_few
 from rods.family.benchmarks.benchmarks import opened, packaged
 from rods.family.benchmarks.contract import Benchmark, Packaged
-from rods.family.benchmarks.folder import PARTS, Episode, Score, Settings, cards, episodes
+from rods.family.benchmarks.folder import (
+    PARTS,
+    Episode,
+    Score,
+    Settings,
+    cards,
+    complete,
+    described,
+    episodes,
+    lost,
+)
 
 SHOWN = 20  # differences from the official scorer that are listed
 
@@ -29,6 +39,7 @@ def report(folder: Path) -> dict[str, Any]:
         _write_results(folder, settings, benchmark)
         about["results"] = str(folder / benchmark.name)
     done = list(episodes(folder))
+    gone = lost(folder)
     descriptions = cards(folder)
     scored = _scored(folder, benchmark)
     means = _per_task(benchmark, scored)
@@ -44,10 +55,11 @@ def report(folder: Path) -> dict[str, Any]:
         **about,
         "episodes": len(done),
         "expected": expected,
-        "complete": len(done) == expected,
+        "lost": dict(gone),
+        "complete": complete(len(done), gone.total(), expected),
         "ends": dict(Counter(episode.end for episode in done)),
         "cut_outputs": sum(episode.cut for episode in done),
-        "card": descriptions[-1] if descriptions else None,
+        "card": described(folder),
         "cards_differ": sorted(
             {name for pair in pairwise(descriptions) for name in card.different(*pair)}
         ),
@@ -126,8 +138,8 @@ def cell(estimate: Mapping[str, Any], sign: str = "") -> str:
 def compare(before: Path, after: Path) -> dict[str, Any]:
     """Two evaluations of the same tasks, after − before in pairs by task: {"differences": by
     measure, "kinds": the verdict by kind of task, before, after and difference, "left_out",
-    "cards_differ"}. Raises UserError where no task was played in both, RefusedError for other
-    data."""
+    "cards_differ", "lost": what each lacks, as text}. Raises UserError where no task was played in
+    both, RefusedError for other data."""
     benchmarks = [(folder, opened(folder)[-1]) for folder in (before, after)]
     scored = [_scored(folder, benchmark) for folder, benchmark in benchmarks]
     old, new = (
@@ -141,6 +153,7 @@ def compare(before: Path, after: Path) -> dict[str, Any]:
             where=f"{before}, {after}",
             remedy="evaluate the same tasks",
         )
+    both = [described(folder) for folder in (before, after)]
     benchmark = benchmarks[0][-1]
     kinds = {task: score.kind for (task, _), score in scored[0].items()}
     verdict = benchmark.measures[0]
@@ -150,7 +163,8 @@ def compare(before: Path, after: Path) -> dict[str, Any]:
         "differences": pairs,
         "kinds": _pairs_by_kind(old[verdict], new[verdict], kinds, benchmark.kinds),
         "left_out": len(next(iter(old.values())).keys() ^ next(iter(new.values())).keys()),
-        "cards_differ": card.different(*([None, *cards(folder)][-1] for folder in (before, after))),
+        "cards_differ": card.different(*both),
+        "lost": [(card or {}).get("lost", "none") for card in both],
     }
 
 
@@ -188,6 +202,14 @@ def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
             f"NOT ALIKE: the two differ in {', '.join(compared['cards_differ'])}, not in the "
             f"policy alone"
         )
+    yield from lost_lines(compared)
+
+
+def lost_lines(compared: Mapping[str, Any]) -> Iterator[str]:
+    """What two evaluations of `compare` lack, where that differs."""
+    if "lost" in compared["cards_differ"]:
+        before, after = compared["lost"]
+        yield f"left out: {before} before, {after} after; the difference may be theirs"
 
 
 def check(folder: Path) -> dict[str, Any]:

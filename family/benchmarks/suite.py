@@ -24,7 +24,7 @@ from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
 from rods.family.benchmarks import scores, table
 from rods.family.benchmarks.benchmarks import declared_benchmarks, named
-from rods.family.benchmarks.folder import cards
+from rods.family.benchmarks.folder import described
 from rods.family.benchmarks.guard import overlaps
 from rods.family.benchmarks.output_sources import Options
 
@@ -129,7 +129,7 @@ def _policies(
 def _about(folders: Sequence[Path]) -> dict[str, Any]:
     """Cards of both evaluations, and what calls of servers have cost."""
     return {
-        "cards": [[None, *cards(folder)][-1] for folder in folders],
+        "cards": [described(folder) for folder in folders],
         "usage": [asdict(_spent(folder)) for folder in folders],
     }
 
@@ -247,6 +247,7 @@ def notes(compared: Mapping[str, Any]) -> Iterator[str]:
             )
         if row["cards_differ"]:
             yield f"{name}: NOT ALIKE: start and end differ in {', '.join(row['cards_differ'])}"
+        yield from (f"{name}: {line}" for line in scores.lost_lines(row))
         if shared := compared["overlaps"][name]:
             yield (
                 f"{name}: OVERLAP: {shared} of its items match tasks that the run trains on, by "

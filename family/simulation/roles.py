@@ -10,6 +10,7 @@ from typing import Any, Literal
 import orjson
 
 from rods.analysis.containment import Text, leaves
+from rods.analysis.impostors import signs
 from rods.analysis.schemas import Checker, limits
 from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, read_forms
 from rods.calls import Call
@@ -160,7 +161,11 @@ def ask_tool(
             return ToolAnswer(answer["status"], message=answer.get("message", "").strip())
         if fault := Checker(result).fault(answer["result"]):
             raise Unreadable(f"result {fault}")
-        return ToolAnswer("ok", answer["result"])
+        told = ToolAnswer("ok", answer["result"])
+        # where its document does not say what its fields mean
+        if "properties" not in result and any("field" in sign for sign in signs(told.result())):
+            return ToolAnswer("refused", message=told.result().text)
+        return told
 
     added = (*sections, "known") if known else sections
     return Question("simulated_tool", fields, form, read, sections=added, mend="mend")

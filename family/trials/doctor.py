@@ -318,7 +318,7 @@ async def _answers(client: Client) -> AsyncIterator[Finding]:
     if isinstance(plain, str):
         yield Finding("answer", False, plain, "see the server's log")
         return
-    if plain.finish in ("empty", "other", "context"):
+    if not plain.whole and plain.finish != "length":
         text = f"no usable answer ({plain.finish})"
         yield Finding("answer", False, text, "is it a chat model with a template?")
     else:

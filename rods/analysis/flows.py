@@ -8,7 +8,7 @@ as an argument. A value that is found nowhere counts as said by the user in othe
 values (1, True, "a") occur everywhere by accident: for them a result counts only when the name of
 its field is akin to the argument's, and it is tried before what was said earlier."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -71,6 +71,34 @@ class Output:
 def value_of(result: Result) -> Any:
     """What a call returned: its value, else its text, read as JSON where it is that."""
     return read_json(result.text) if result.value is None else result.value
+
+
+def entries(
+    value: Any, name: str, above: Mapping[Any, Any]
+) -> Iterator[tuple[str, Any, Mapping[Any, Any]]]:
+    """(name, leaf, the leaves of its record) of a result; the keys of objects in an object are
+    leaves, too."""
+    if isinstance(value, dict):
+        beside = {
+            **above,
+            **{key_of(leaf): leaf for leaf in value.values() if not isinstance(leaf, (dict, list))},
+        }
+        for key, item in value.items():
+            if isinstance(item, dict):
+                flat = {
+                    key_of(leaf): leaf
+                    for leaf in item.values()
+                    if not isinstance(leaf, (dict, list))
+                }
+                yield name, int(key) if key.isdecimal() else key, {**above, **flat}
+                yield from entries(item, key, {**above, key_of(key): key})
+            else:
+                yield from entries(item, key, beside)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from entries(item, name, above)
+    elif value is not None:
+        yield name, value, above
 
 
 def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:

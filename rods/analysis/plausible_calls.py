@@ -69,16 +69,31 @@ def shows(
     """Whether one of `tools` shows `value` (wanted for an argument called `name`) in the world
     after `calls`, when it is called with what was said in `texts`, called and shown until then.
     False where worlds cannot be forked."""
-    if not environment.features.fork:
-        return False
+    return environment.features.fork and any(
+        Output((0, 0), tried.call, tried.result).has(name, value)
+        for tried in tried_after(environment, state, calls, texts, tools)
+    )
+
+
+def tried_after(
+    environment: Environment,
+    state: Mapping[str, Any] | None,
+    calls: Sequence[Call],
+    texts: Sequence[str],
+    tools: Sequence[Tool],
+    more: Iterable[tuple[str, Any]] = (),
+) -> Iterator[Tried]:
+    """Calls of `tools` that work in the world after `calls`, with what was said in `texts`, called
+    and shown until then, and `more` values by their names. Raises Unsupported where worlds cannot
+    be forked."""
     world = environment.reset(state)
     pool = KnownValues()
     for call in calls:
         pool.add_all((*call.arguments.items(), *leaves(world.call(call).value)))
     for text in texts:
         pool.add_text(text)
-    tries = attempts(world, plausible(tools, pool, SHOWN))
-    return any(Output((0, 0), tried.call, tried.result).has(name, value) for tried in tries)
+    pool.add_all(more)
+    yield from attempts(world, plausible(tools, pool, SHOWN))
 
 
 def world_before(environment: Environment, task: Task, turn: int, index: int = 0) -> Instance:

@@ -31,6 +31,7 @@ class Sampler:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.seen: list[tuple[str, Any]] = []  # (name of the field, value)
+        self._unions = 0  # that were drawn
 
     def learn(self, name: str, value: Any) -> None:
         """Keeps the leaves of a JSON value, keys included, for later arguments."""
@@ -69,8 +70,13 @@ class Sampler:
         return Call(tool.name, values)
 
     def value(self, name: str, schema: Mapping[str, Any]) -> Any:
+        if "const" in schema:
+            return schema["const"]
         if "enum" in schema:
             return self.rng.choice(list(schema["enum"]))
+        if branches := _branches(schema):
+            self._unions += 1
+            return self.value(name, branches[(self._unions - 1) % len(branches)])
         checker = Checker(schema)
         candidates = [
             (field, value) for field, value in self.seen if "type" in schema and checker.fits(value)
@@ -83,8 +89,6 @@ class Sampler:
         if examples := [example for example in schema.get("examples", ()) if checker.fits(example)]:
             return self.rng.choice(examples)
         kind = schema.get("type", "string")
-        if isinstance(kind, list):
-            return self.value(name, {**schema, "type": self.rng.choice(kind)})
         if kind == "array":
             fewest = schema.get("minItems", 0)
             count = self.rng.randint(fewest, max(fewest, min(schema.get("maxItems", 3), 3)))
@@ -141,6 +145,20 @@ class Sampler:
             text = text + chosen
             inside = inside[part.end() :]
         return text
+
+
+def _branches(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The schemas that a union, or a list of types, stands for, in the order in which they are
+    drawn: listed values first, null after three rounds of the others. Empty where there is but
+    one."""
+    rest = dict(schema)
+    parts = [*rest.pop("anyOf", ()), *rest.pop("oneOf", ())]
+    if isinstance(schema.get("type"), list):
+        parts = [{"type": kind} for kind in schema["type"]]
+    nulls = [part for part in parts if part.get("type") == "null"]
+    others = [part for part in parts if part not in nulls]
+    others.sort(key=lambda part: not {"enum", "const"} & part.keys())
+    return [{**rest, **part} for part in others * 3 + nulls]
 
 
 def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:

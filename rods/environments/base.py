@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 
 if TYPE_CHECKING:
     from rods.tasks import EnvironmentRef
@@ -26,6 +26,10 @@ class Features:
     #: calls wait for another process: episodes are advanced in threads, together
     waits: bool = False
     reads: frozenset[str] = frozenset()  #: tools that are declared to change nothing
+    #: what the results of a turn are judged by, beside the state: `asked`, what its user asked to
+    #: know was shown (`rods.episode.asked`); `all`, so was each result of the ground truth, as
+    #: BFCL's scorer has it; `state`, by nothing. A task's `goal.reads` goes before it
+    reads_judged: ReadsJudged = "asked"
 
 
 @dataclass(frozen=True, slots=True)

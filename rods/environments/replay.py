@@ -2,13 +2,14 @@
 world and the calls so far, and two worlds are equal when declared read-only probes answer alike in
 both.
 
-`Replayed(inner, …)` needs no more of an instance of `inner` than `call`, and three declarations:
+`Replayed(inner, …)` needs no more of an instance of `inner` than `call`, and declarations:
 
 - `reads`, tools that change nothing: they are not repeated, and a copy asks its origin's world.
 - `probes`, calls of such tools: what they answer is the state.
 - `minted`, patterns of values that a server makes up anew in each world (handles, ids), each with
   one group. Outside they bear a name that says where they came from: the call, which of its
   repetitions, and the place in its answer.
+- `fails`, what a failure looks like that is told as an ordinary result (`failing`).
 
 Where a repeated call answers otherwise than it did, that is a BrokenEnvironment: such a world is no
 copy."""
@@ -28,6 +29,7 @@ import orjson
 from rods.calls import Call
 from rods.canonical import canonical, content_id
 from rods.environments.base import Environment, Instance, Result, Tool, checks, parameters
+from rods.environments.failing import Rule, failed
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 from rods.model_json import mapped
@@ -57,14 +59,22 @@ class Replayed:
         reads: Iterable[str] = (),
         probes: Sequence[Call] | None = None,
         minted: Mapping[str, str] | None = None,
+        fails: Sequence[Rule] | None = None,
     ) -> None:
         self.inner = inner
+        self.fails = fails
         self.reads = frozenset(reads) | checks(inner).keys()
         self.probes = None if probes is None else tuple(probes)
         self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
         self.name = inner.name
         asked = None if self.probes is None else [probe.as_json() for probe in self.probes]
-        declared = {"reads": sorted(self.reads), "probes": asked, "minted": dict(minted or {})}
+        declared: dict[str, Any] = {
+            "reads": sorted(self.reads),
+            "probes": asked,
+            "minted": dict(minted or {}),
+        }
+        if fails:
+            declared["fails"] = fails
         self.hash = content_id({"inner": inner.hash, **declared, "behaviour": BEHAVIOUR})
         able = inner.features.deterministic
         # or a read may be the first to show what was made up
@@ -79,6 +89,11 @@ class Replayed:
 
     def parameters(self) -> Mapping[str, Any]:
         return parameters(self.inner)
+
+    def unbelieving(self) -> "Replayed":
+        """The same, believing of no tool that it changes nothing."""
+        minted = {kind: pattern.pattern for kind, pattern in self.minted.items()}
+        return Replayed(self.inner, probes=self.probes, minted=minted, fails=self.fails)
 
     def tools(self) -> Mapping[str, Tool]:
         return self.inner.tools()
@@ -192,12 +207,14 @@ class _Live:
 
     instance: Instance
     names: _Names
+    fails: Sequence[Rule] | None
     lived: tuple[_Lived, ...] = ()
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def call(self, call: Call, names: _Names | None = None) -> Result:
         names = names or self.names
-        return names.outward(call, self.instance.call(names.inward(call)))
+        result = self.instance.call(names.inward(call))
+        return names.outward(call, failed(self.fails, call.name, result))
 
 
 class ReplayedWorld:
@@ -275,17 +292,23 @@ class ReplayedWorld:
     def _look(self) -> bytes:
         """What the probes answer, kept until the next call."""
         if self._seen is None:
-            self._seen = self._using(self._probed)
+            self._seen = self.look()
         return self._seen
+
+    def look(self) -> bytes:
+        """What the probes answer now, and what else shows the state."""
+        return self._using(self._probed)
 
     def shown(self) -> list[tuple[Call, Result]]:
         """The probes, and what they answer now."""
         return self._using(lambda live: list(self._answers(live, copy.deepcopy(live.names))))
 
     def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:
+        seen = ""
         for probe in self._environment.probes or ():
-            for call in _each(probe, live.names.kinds):
+            for call in _each(probe, names.kinds, seen):
                 result = live.call(call, names)
+                seen += result.text
                 # or all states would be alike
                 if result.error in ("infrastructure", "unknown_tool"):
                     raise InfrastructureError(
@@ -299,7 +322,12 @@ class ReplayedWorld:
             [str(call), result.text, result.error] for call, result in self._answers(live, names)
         ]
         look: Callable[[], Any] | None = getattr(live.instance, "look", None)
-        return canonical([answers, _renamed(look(), names._named) if look is not None else None])
+        shown = canonical([answers, _renamed(look(), names._named) if look is not None else None])
+        # by their places here: another way to the same state has named them by other calls
+        text = shown.decode()
+        places = sorted((name for name in names.kinds if name in text), key=text.find)
+        kinds = {name: f"{names.kinds[name]}#{place}" for place, name in enumerate(places)}
+        return _in_text(text, kinds).encode()
 
     def _using(self, act: Callable[[_Live], T]) -> T:
         """What `act` gives with a world that stands where this one does. One that breaks is
@@ -330,7 +358,8 @@ class ReplayedWorld:
             raise InfrastructureError(
                 f"a world of {environment.name} was lost, and its calls cannot be repeated"
             )
-        live = _Live(environment.inner.reset(self._state or None), _Names(environment.minted))
+        inner = environment.inner.reset(self._state or None)
+        live = _Live(inner, _Names(environment.minted), environment.fails)
         for lived in self._lived:
             result = live.call(lived.call)
             if lived.digest not in (None, _digest(result)):
@@ -349,13 +378,14 @@ def _digest(result: Result) -> bytes:
     ).digest()[:16]
 
 
-def _each(probe: Call, kinds: Mapping[str, str]) -> list[Call]:
+def _each(probe: Call, kinds: Mapping[str, str], seen: str) -> list[Call]:
     """The calls that a probe stands for: one for every name of the kind that an argument asks
-    for."""
+    for, in the order in which probes have shown them."""
     calls = [probe]
     for key, value in probe.arguments.items():
         if isinstance(value, str) and value[:1] + value[-1:] == "{}":
             names = sorted(name for name, kind in kinds.items() if kind == value[1:-1])
+            names.sort(key=seen.find)
             calls = [
                 Call(call.name, {**call.arguments, key: name}) for call in calls for name in names
             ]

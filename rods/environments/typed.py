@@ -20,7 +20,7 @@ defined (TypeError: what, and what to write).
 import copy
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -30,9 +30,10 @@ import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Parameter, Result, Tool
+from rods.environments.failing import Rule, failed, rules
 from rods.errors import BrokenEnvironment
 from rods.tasks import state_json
 
@@ -53,9 +54,10 @@ class TypedEnvironment(Generic[S]):
     `name`: "file.py:factory" or "package.module:factory". `state`: a dataclass that can be made
     without arguments. `behaviour` has to be raised when equal calls give other results than before:
     tasks remember the hash of the version that they were written for. `catalogue` makes a
-    `rods.composing.catalogue.Catalogue`."""
-
-    features = Features()
+    `rods.composing.catalogue.Catalogue`. `goal_reads`: what turns are judged by beside the state
+    (`Features.reads_judged`). `fails`: how results of tools tell that they have failed
+    (`rods.environments.failing`), where the functions do not raise ToolError; raises ValueError for
+    what is no rule."""
 
     def __init__(
         self,
@@ -64,10 +66,14 @@ class TypedEnvironment(Generic[S]):
         *,
         behaviour: int,
         catalogue: Callable[[], Any] | None = None,
+        goal_reads: ReadsJudged = "asked",
+        fails: Sequence[Rule] | None = None,
     ) -> None:
+        self.fails = rules(fails)
         if not is_dataclass(state):
             raise TypeError(f"the state {state.__name__} is no dataclass: put @dataclass on it")
         self.name = name
+        self.features = Features(reads_judged=goal_reads)
         self._state = state
         self._behaviour = behaviour
         self._json: TypeAdapter[S] = _adapter(state, f"the state {state.__name__}")
@@ -129,9 +135,8 @@ class TypedEnvironment(Generic[S]):
     def hash(self) -> str:
         """Over schemas and `behaviour`."""
         offered = (*self.tools().values(), *self.checks().values())
-        return content_id(
-            [self._behaviour, *([tool.group, tool.schema(), tool.result] for tool in offered)]
-        )
+        described = [[tool.group, tool.schema(), tool.result] for tool in offered]
+        return content_id([self._behaviour, *described, *(self.fails or ())])
 
     @property
     def state_schema(self) -> Mapping[str, Any]:
@@ -159,7 +164,7 @@ class TypedEnvironment(Generic[S]):
 
     def _call(self, state: S, call: Call) -> Result:
         if tool := self._tools.get(call.name):
-            return tool.run(state, call.arguments)
+            return failed(self.fails, call.name, tool.run(state, call.arguments))
         check = self._checks.get(call.name)
         if check is None:
             return Result(f"no tool is called {call.name!r}", None, "unknown_tool")

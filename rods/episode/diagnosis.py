@@ -19,6 +19,7 @@ from rods.analysis.flows import Output
 from rods.analysis.schemas import Checker, limits, options
 from rods.calls import Call
 from rods.environments.base import Environment, Result, kept
+from rods.episode.asked import judged
 from rods.episode.engine import Trace, TurnTrace
 from rods.faults import WRONG_ARGUMENTS, Label
 from rods.tasks import Task
@@ -88,6 +89,9 @@ class _Played:
                 self.extra.append(place)
             else:
                 due.remove(self.calls[place][0])
+        if turn.verdict is not None and turn.verdict.response and targets.ways:
+            # what was asked for was shown: a look-up that was not made is a way not taken
+            self.lacking = [call for call in self.lacking if not targets.reads(call)]
 
     def label(self, later: "Sequence[_Played]") -> Label:
         """The turn's label; `later`: the turns after it."""
@@ -223,6 +227,8 @@ class _Targets:
         self._task = task
         self._tools = environment.tools()
         self._checkers = _checkers(environment)
+        # whether there may be other ways to a result than the ground truth's
+        self.ways = judged(environment, task) != "all"
 
     def of(self, call: Call, outputs: Sequence[Output]) -> frozenset[str | int]:
         there = self._values if self.reads(call) else self._keys

@@ -71,11 +71,14 @@ class NeedCalls:
 class NeedVerdict:
     """Asks what the turn that just ended earned. `results` are the texts of all results so far in
     the episode; `attempted` counts the calls that the policy wrote in this turn, refused ones
-    included."""
+    included. `made` are all calls so far in the episode, each with its result; those of this turn
+    from `begun` on."""
 
     turn: int
     results: Sequence[str]
     attempted: int
+    made: Sequence[tuple[Call, Result]] = ()
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,7 @@ class Episode:
                 Message("user", dialect.user(text, self._documents(task.later_tools.get(turn, ()))))
             )
             steps: list[StepTrace] = []
+            begun = len(self._results)
             ended = yield from self._turn(turn, steps)
             if ended is not None:
                 self._turns.append(TurnTrace(tuple(steps)))
@@ -262,7 +266,11 @@ class Episode:
                 break
             attempted = sum(len(step.calls) for step in steps)
             verdict = yield NeedVerdict(
-                turn, tuple(result.text for _, result in self._results), attempted
+                turn,
+                tuple(result.text for _, result in self._results),
+                attempted,
+                self._results,
+                begun,
             )
             self._turns.append(TurnTrace(tuple(steps), verdict))
         return self._trace(end, task.expected)

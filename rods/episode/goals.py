@@ -3,9 +3,10 @@ of the final state.
 
 Ground truth (000 §3.4 and Appendix D, as BFCL's scorer): the state, compared by the environment's
 own notion of equality, and the turn's expected results, which must all be among the results of the
-episode so far (a multiset subset). A turn without ground-truth calls is resolved by an answer
-without any call. Checks: named functions of the environment, asked of the state in which the
-episode left its world. A rubric is judged by whoever plays."""
+episode so far (a multiset subset); or of these, what its user asked to know
+(`rods.episode.asked`). A turn without ground-truth calls is resolved by an answer without any call.
+Checks: named functions of the environment, asked of the state in which the episode left its world.
+A rubric is judged by whoever plays."""
 
 import threading
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Protocol, runtime_checkable
 from rods.calls import Call
 from rods.conversations import Checks
 from rods.environments.base import Environment, Instance
+from rods.episode.asked import Asked, judged
 from rods.episode.engine import NeedOutcome, NeedVerdict, Outcome, Verdict
 from rods.errors import BrokenEnvironment, InfrastructureError, UserError
 from rods.faults import NOT_EXECUTED
@@ -116,22 +118,24 @@ class GroundTruth:
 
 
 class SharedGroundTruth:
-    """A `GroundTruth` that is made when the first of the task's rollouts asks for a verdict. An
-    environment that breaks or hangs over it then breaks those rollouts, each as an infrastructure
-    failure, and not the making of the batch."""
+    """A `GroundTruth`, or `Asked`, as the task is judged, that is made when the first of the task's
+    rollouts asks for a verdict. An environment that breaks or hangs over it then breaks those
+    rollouts, each as an infrastructure failure, and not the making of the batch."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self.environment = environment
         self.task = task
-        self._made: GroundTruth | InfrastructureError | None = None
+        self._made: GroundTruth | Asked | InfrastructureError | None = None
         self._lock = threading.Lock()
 
-    def make(self) -> GroundTruth | InfrastructureError:
+    def make(self) -> GroundTruth | Asked | InfrastructureError:
         """Runs the ground truth, once. A failure is kept for all later verdicts."""
         with self._lock:
             if self._made is None:
                 try:
-                    self._made = GroundTruth(self.environment, self.task)
+                    every = judged(self.environment, self.task) == "all"
+                    made = GroundTruth if every else Asked
+                    self._made = made(self.environment, self.task)
                 except InfrastructureError as error:
                     self._made = error
                 except BaseException:  # it hung, and an alarm has ended it: once is enough

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from rods.analysis.impostors import impostor, signs
 from rods.analysis.profile import Profile
 from rods.calls import Call
 from rods.composing.lexicon import lexicon
 from rods.config import Gates
 from rods.conversations import Checks
-from rods.environments.base import Environment, Results, checks, reference
+from rods.environments.base import Environment, Result, Results, checks, reference
 from rods.errors import InfrastructureError
 from rods.extension import Door
 from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, GateRejection, Reason
@@ -39,18 +40,47 @@ class StateRejected(Exception):
     """The environment does not accept the task's initial state."""
 
 
-def run(environment: Environment, task: Task) -> Results:
+def run(environment: Environment, task: Task, idle: list[Reason] | None = None) -> Results:
     """The results of all ground-truth calls of `task` in a fresh instance. Raises StateRejected,
-    and InfrastructureError when the machinery broke (that is never the task's fault)."""
+    and InfrastructureError when the machinery broke (that is never the task's fault).
+
+    `idle` gets what shows that a ground truth does nothing: calls that succeed, change nothing, and
+    are answered as their impostors are (`rods.analysis.impostors`). Where something is changed
+    elsewhere, or a call reads, only an answer that looks like a failure counts. Asked only where
+    worlds can be copied and compared, and not every result is judged."""
     try:
         instance = environment.reset(task.state)
     except ValueError as error:
         raise StateRejected(f"the initial state is rejected: {error}") from error
-    results = tuple(tuple(instance.call(call) for call in turn) for turn in task.calls)
-    for turn in results:
-        for result in turn:
+    features = environment.features
+    watched = features.fork and features.state_visible and features.reads_judged != "all"
+    changed = False
+    surely: list[Reason] = []
+    perhaps: list[Reason] = []
+    results: list[list[Result]] = []
+    for turn, calls in enumerate(task.calls):
+        results.append([])
+        for index, call in enumerate(calls):
+            before = instance if idle is None or not watched else instance.fork()
+            result = instance.call(call)
+            results[turn].append(result)
             if result.error == "infrastructure":
                 raise InfrastructureError(f"while replaying task {task.id}: {result.text}")
+            if before is instance or result.error is not None:
+                continue
+            tool = environment.tools()[call.name]
+            fails = any(signs(result))
+            if not tool.reads and not instance.same_state(before):
+                changed = True
+            elif (fails or not (tool.reads or changed)) and (other := impostor(tool, call)):
+                answer = before.call(other.call)
+                text = other.answer(answer.text) if fails else answer.text
+                if answer.error is None and text == result.text:
+                    what = f"{call.name} changes nothing, and answers as for what is not there"
+                    reason = Reason(f"{what}: {result.text[:200]!r}", turn, index)
+                    (surely if fails else perhaps).append(reason)
+    if idle is not None:
+        idle += surely if changed else [*surely, *perhaps]
     return results
 
 
@@ -146,11 +176,12 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
     run."""
     if strange := foreign(environment, task):
         return None, strange
+    idle: list[Reason] = []
     try:
-        results = run(environment, task)
+        results = run(environment, task, idle)
     except StateRejected as error:
         return None, [Reason(str(error))]
-    return results, faults(environment, task, results)
+    return results, faults(environment, task, results) or idle
 
 
 def misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:

@@ -27,7 +27,7 @@ from rods.composing.parse_wording import read
 from rods.conversations import Persona
 from rods.environments.base import Environment, Results
 from rods.faults import Defect, Reason
-from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask, Task
+from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask, Task, asked
 
 ARTEFACTS = re.compile(
     r"thought process|construct query|step \d+:|ground truth|tool call|function call|api "
@@ -93,15 +93,6 @@ def requests(environment: Environment, task: Task, results: Results) -> list[Rea
     """Calls that nobody asks for, and requests that no call serves. `results` are those of the
     ground truth."""
     return unasked(environment, task, results) + undone(task, results)
-
-
-def asked(task: Task, turn: int) -> str:
-    """What is asked in `turn`, with the request right before it that no call served."""
-    text = task.script[turn]
-    if turn and not task.calls[turn - 1]:
-        before = task.script[turn - 1]
-        return before if text == RETURN_SENTENCE else f"{before} {text}"
-    return text
 
 
 def unasked(environment: Environment, task: Task, results: Results) -> list[Reason]:

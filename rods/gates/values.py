@@ -10,12 +10,12 @@ refer to it and fit nothing else that was said or shown before. What nobody said
 to `grounding`."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from rods.analysis.containment import IDENTIFIER, Text, akin, is_small, key_of, leaves, stem, stems
-from rods.analysis.flows import Output, value_of
+from rods.analysis.flows import Output, entries, value_of
 from rods.analysis.plausible_calls import documented, shows, visible
 from rods.calls import Call
 from rods.composing.lexicon import lexicon
@@ -23,8 +23,7 @@ from rods.composing.parse_wording import read
 from rods.conversations import Persona, Script
 from rods.environments.base import Environment, Parameter, Result, Results, Tool
 from rods.faults import Reason
-from rods.gates.texts import asked
-from rods.tasks import Task
+from rods.tasks import Task, asked
 
 LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found
@@ -161,46 +160,18 @@ def mentions(turn: int, call: Call, result: Result) -> list[Mention]:
     by_name = dict[str, dict[Any, tuple[Any, Mapping[Any, Any]]]]()
     every = list[Mention]()
     lone = dict(own_leaves)
-    for name, leaf, beside in _entries(value_of(result), "", own_leaves):
+    for name, leaf, beside in entries(value_of(result), "", own_leaves):
         by_name.setdefault(name, {}).setdefault(key_of(leaf), (leaf, beside))
-    for name, entries in by_name.items():
+    for name, named in by_name.items():
         every += [
-            Mention(turn, name, *entry, place, len(entries))
-            for place, entry in enumerate(entries.values())
+            Mention(turn, name, *entry, place, len(named))
+            for place, entry in enumerate(named.values())
         ]
-        lone |= {key: leaf for key, (leaf, _) in entries.items()} if len(entries) == 1 else {}
+        lone |= {key: leaf for key, (leaf, _) in named.items()} if len(named) == 1 else {}
     return [
         *every,
         *(Mention(turn, name, leaf, lone) for name, leaf in leaves(dict(call.arguments))),
     ]
-
-
-def _entries(
-    value: Any, name: str, above: Mapping[Any, Any]
-) -> Iterator[tuple[str, Any, Mapping[Any, Any]]]:
-    """(name, leaf, the leaves of its record) of a result; the keys of objects in an object are
-    leaves, too."""
-    if isinstance(value, dict):
-        beside = {
-            **above,
-            **{key_of(leaf): leaf for leaf in value.values() if not isinstance(leaf, (dict, list))},
-        }
-        for key, item in value.items():
-            if isinstance(item, dict):
-                flat = {
-                    key_of(leaf): leaf
-                    for leaf in item.values()
-                    if not isinstance(leaf, (dict, list))
-                }
-                yield name, int(key) if key.isdecimal() else key, {**above, **flat}
-                yield from _entries(item, key, {**above, key_of(key): key})
-            else:
-                yield from _entries(item, key, beside)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _entries(item, name, above)
-    elif value is not None:
-        yield name, value, above
 
 
 def keys_of(value: Any) -> set[Any]:

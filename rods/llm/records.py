@@ -156,9 +156,8 @@ class Completion:
 
     @property
     def whole(self) -> bool:
-        """Whether the model ended by itself and said something. Anything else is the model's
-        failure."""
-        return self.finish in ("stop", "tools")
+        """Whether the model ended by itself and said something."""
+        return self.finish in ("stop", "tools") and bool(self.text or self.tool_calls)
 
 
 @dataclass(frozen=True, slots=True)

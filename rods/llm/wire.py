@@ -25,12 +25,16 @@ MOST_TEXT = 1 << 22
 MOST_NAME = 300  # characters of what a server calls its model, and of a tool's name
 NO_KEY = Key()
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
-_FINISH: dict[Any, Finish] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tools",
-    "function_call": "tools",
+# what servers call the end of an answer, in small letters
+_WORDS: dict[Finish, str] = {
+    "stop": "stop eos eos_token stop_sequence end_turn",
+    "tools": "tool_calls function_call tool_use",
+    "length": "length max_tokens model_length",
+    # vLLM and SGLang; routers; DeepSeek; Zhipu
+    "aborted": "abort aborted cancelled canceled error insufficient_system_resource network_error",
+    "filtered": "content_filter safety sensitive refusal",
 }
+_FINISH = {word: finish for finish, words in _WORDS.items() for word in words.split()}
 _NO_ROOM = re.compile(
     r"maximum context length|context[ _]length|max_model_len|prompt is too long|longer than the "
     r"maximum"
@@ -111,7 +115,8 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     choice = reply["choices"][0] if reply["choices"] else None
     choice = choice if isinstance(choice, dict) else {}
     message = choice.get("message")
-    text = _text(message.get("content") if isinstance(message, dict) else choice.get("text"))
+    content = _text(message.get("content") if isinstance(message, dict) else choice.get("text"))
+    text = content or ""
     calls = _tool_calls(message.get("tool_calls"), key) if isinstance(message, dict) else ()
     too_long = len(text) > MOST_TEXT or sum(len(call.arguments) for call in calls) >= MOST_TEXT
     usage = reply.get("usage")
@@ -120,7 +125,7 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     return replace(
         sent,
         text=key.heard(text, MOST_TEXT),
-        finish="length" if too_long else _finish(choice.get("finish_reason"), text, calls),
+        finish="length" if too_long else _finish(choice.get("finish_reason"), content, calls),
         model=key.heard(model, MOST_NAME) if isinstance(model, str) and model else sent.model,
         tokens_in=_count(counts.get("prompt_tokens")) or sent.tokens_in,
         tokens_out=_count(counts.get("completion_tokens"))
@@ -181,11 +186,13 @@ def no_room(body: bytes) -> bool:
     return any(_NO_ROOM.search(text) for text in (complaint(body), *kinds) if isinstance(text, str))
 
 
-def _text(content: Any) -> str:
+def _text(content: Any) -> str | None:
+    """None where there is no text, not even an empty one."""
     if isinstance(content, list):  # parts
         parts = [part.get("text") for part in content if isinstance(part, dict)]
-        content = "".join(part for part in parts if isinstance(part, str))
-    return valid_unicode(content) if isinstance(content, str) else ""
+        texts = [part for part in parts if isinstance(part, str)]
+        content = "".join(texts) if texts else None
+    return valid_unicode(content) if isinstance(content, str) else None
 
 
 def _thought(message: Any, text: str) -> bool:
@@ -201,11 +208,19 @@ def _thought(message: Any, text: str) -> bool:
     )
 
 
-def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
-    finish: Finish = _FINISH.get(reason if isinstance(reason, str) else "", "other")
+def finish_of(reason: Any) -> Finish:
+    """What a server's `finish_reason` says."""
+    return _FINISH.get(reason.lower(), "other") if isinstance(reason, str) else "other"
+
+
+def _finish(reason: Any, content: str | None, calls: tuple[ToolCall, ...]) -> Finish:
+    """How an answer ended. A text of no characters with which a model stopped is its own; no text
+    at all is nobody's answer, even where the model has thought."""
+    finish = finish_of(reason)
     if calls:
         return "tools" if finish == "stop" else finish
-    return "empty" if not text and finish != "length" else finish
+    lacking = content is None if finish == "stop" else not content
+    return "empty" if lacking and finish in ("stop", "tools", "other") else finish
 
 
 def _tool_calls(value: Any, key: Key) -> tuple[ToolCall, ...]:
@@ -214,7 +229,7 @@ def _tool_calls(value: Any, key: Key) -> tuple[ToolCall, ...]:
     for call in value if isinstance(value, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str) and room:
-            arguments = key.heard(_text(function.get("arguments")), room)
+            arguments = key.heard(_text(function.get("arguments")) or "", room)
             calls.append(ToolCall(key.heard(function["name"], MOST_NAME), arguments))
             room -= len(arguments)
     return tuple(calls)

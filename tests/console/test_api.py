@@ -169,6 +169,57 @@ def test_a_coroutine_is_awaited_and_says_the_same():
     assert len(slow.traces) == 6 and slow.progress.tasks == 6
 
 
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("error", [rods.InfrastructureError("no reply"), KeyError("content")])
+def test_one_exception_costs_its_rollout_and_not_the_evaluation(waits, error):
+    tasks = desk.generate(7, 40, 0)
+    first = tasks[3].script[0]
+
+    def policy(messages):
+        if messages[-1].content == first:
+            raise error
+        return "No."
+
+    async def slow(messages):
+        return policy(messages)
+
+    found = rods.evaluate(tasks, slow if waits else policy)
+    assert (found.broken, found.errors, found.progress.tasks) == (1, (error,), 39)
+    assert [trace.end for (trace,) in found.traces].index("infrastructure") == 3
+    whole = rods.evaluate(tasks[:3] + tasks[4:], lambda messages: "No.")
+    assert found.progress == whole.progress and whole.errors == ()
+
+
+def test_a_policy_that_always_raises_is_told_why():
+    def policy(messages):
+        raise KeyError("a bug")
+
+    with pytest.raises(ValueError, match="no rollout counts") as caught:
+        rods.evaluate(desk.generate(7, 3, 0), policy)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.needs("new_world")
+def test_a_rollout_may_break_in_training_and_a_bug_ends_it(library):
+    raised: list[Exception] = [rods.InfrastructureError("no reply")]
+
+    def policy(messages):
+        for error in raised:
+            raise error
+        return "No."
+
+    with rods.open_training("runs/own", policy, config="run.toml") as training:
+        batch = next(iter(training))
+        (broken, *_) = training.play(batch)
+        assert {trace.end for trace in broken} == {"infrastructure"}
+        raised[:] = [KeyError("a bug")]
+        with pytest.raises(KeyError, match="a bug"):
+            training.play(batch)
+        raised.clear()
+        (whole, *_) = training.play(batch)
+        assert {trace.end for trace in whole} == {"finished"}
+
+
 def test_a_policy_that_gives_no_text_is_told():
     (task,) = desk.generate(7, 1, 0)
     with pytest.raises(TypeError, match="returned a NoneType; a reply is text"):

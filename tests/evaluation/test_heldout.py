@@ -174,6 +174,11 @@ def test_tasks_that_either_end_or_both_lost_are_told(
     assert found is not None
     assert (found["left_out"], found["difference"]["progress"]["tasks"]) == (4, 36)
     assert (found["start"]["broken"], found["end"]["broken"]) == (8, 12)
+    assert found["cards_differ"] == ["lost"]
+    assert [found[end]["card"]["lost"] for end in ("start", "end")] == [
+        "5.0% broken",
+        "7.5% broken",
+    ]
 
 
 def test_ends_that_share_no_task_are_no_comparison(

@@ -105,6 +105,25 @@ def test_id_hashes_content_and_ignores_split_and_provenance():
     assert len({task.id for task in [make(), five, *changed]}) == len(changed) + 2
 
 
+def test_what_a_task_says_of_its_reads_is_part_of_it_and_of_schema_2(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    tasks = [make(reads=reads) for reads in ("asked", "all", "state", ((0, 0), (2, 0)), ())]
+    path.write_bytes(task_lines([make(), *tasks]))
+    assert list(read_tasks(path)) == [make(), *tasks]
+    records = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    assert [record["schema"] for record in records] == [1, 2, 2, 2, 2, 2]
+    assert [record["goal"].get("reads") for record in records] == [
+        None, "asked", "all", "state", [[0, 0], [2, 0]], [],
+    ]  # fmt: skip
+    assert len({task.id for task in (make(), *tasks)}) == 6
+    assert [task.places for task in tasks] == [None, None, None, ((0, 0), (2, 0)), ()]
+
+
+def test_tasks_that_say_nothing_of_their_reads_keep_their_ids():
+    ids = (make().id, make(script=("a", "b", "c")).id, make(system="Be brief.").id)
+    assert ids == ("bd1c61afdb9e31689293", "3fda14a9fbd3b05220d6", "90389341e289d4ec9ec4")
+
+
 def test_held_out_tools_appear_in_their_turn():
     task = make()
     assert [task.tools_at(turn) for turn in range(3)] == [("ls",), ("ls",), ("ls", "sort")]
@@ -121,6 +140,10 @@ def test_held_out_tools_appear_in_their_turn():
         (lambda r: r.pop("user"), "user"),
         (lambda r: r["user"].update(script=["a"]), "1 user turns but 3"),
         (lambda r: r["goal"].update(calls=[[{"name": 1}], [], []]), "name"),
+        (lambda r: r["goal"].update(reads="some"), "goal.reads"),
+        (lambda r: r.update(schema=2) or r["goal"].update(reads=[[0, 1]]), "[0, 1]"),
+        (lambda r: r.update(schema=2) or r["goal"].update(reads=[[1, 0]]), "[1, 0]"),
+        (lambda r: r.pop("id") and r["goal"].update(reads="all"), "'schema' is 1"),
         (lambda r: r["tools"].update(held_out={"7": ["sort"]}), "turn 7"),
         (lambda r: r["tools"].update(held_out={"2": ["rm"]}), "rm"),
         (lambda r: r["tools"].update(held_out=None), "tools.held_out: "),

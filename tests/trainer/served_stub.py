@@ -1,7 +1,8 @@
 """A server of nano with vLLM's interface: token ids in and out, weights loaded in place. Real HTTP,
 real weights.
 
-It decodes greedily. `fail` makes it answer 500 from then on; `restart` has it be, from a later
+It decodes greedily. `ends` has finish reasons of further requests, of which each gets half of its
+reply. `fail` makes it answer 500 from then on; `restart` has it be, from a later
 request on, as a restart would leave it. It holds its cached prefixes `busy` times before it forgets
 them.
 """
@@ -34,6 +35,7 @@ class Served:
         self.restarted = threading.Event()  # unset while a restart is due
         self.restarted.set()
         self.busy = 0
+        self.ends: list[Any] = []
         self.room = 4096  # tokens of a context
         self.asked: list[dict[str, Any]] = []
         self.loaded: list[str] = []
@@ -81,6 +83,9 @@ class Served:
                 if tokens[-1] in body["stop_token_ids"]:
                     break
         finish = "stop" if tokens[-1] in body["stop_token_ids"] else "length"
+        if self.ends:
+            finish = self.ends.pop()
+            del tokens[len(tokens) // 2 :], logprobs[len(logprobs) // 2 :]
         choice: dict[str, Any] = {"text": "…", "finish_reason": finish, "token_ids": tokens}
         if "logprobs" in body:
             choice["logprobs"] = {"token_logprobs": logprobs}

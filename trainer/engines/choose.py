@@ -25,6 +25,8 @@ from rods.config import Config, Rollouts
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
 from rods.errors import UserError
+from rods.faults import NO_ANSWER
+from rods.llm.wire import finish_of
 from rods.logs import log
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Conversation, RolloutEngine, Sample, reply_all
@@ -199,8 +201,9 @@ class ColocatedEngine:
 
     def _taken(self, row: Conversation, output: Any, greedy: bool) -> Reply:
         tokens = list(output.token_ids)
-        if not tokens:
-            return Reply("vLLM gave up on this reply", "infrastructure")
+        finish = finish_of(output.finish_reason)
+        if not tokens or finish in NO_ANSWER:
+            return Reply(f"no completion: {finish}", "infrastructure")
         drawn = (
             ()
             if greedy

@@ -24,6 +24,7 @@ from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
+from rods.faults import NO_ANSWER
 from rods.llm import Client, EndpointError, Request
 from rods.llm.connections import Key, read_reply, reason
 from rods.trainer.chat import Chat
@@ -124,6 +125,8 @@ class _Episode:
             return Reply(str(error), "infrastructure")
         if answer.finish == "context":
             return Reply("", "context")
+        if answer.finish in NO_ANSWER:
+            return Reply(f"no completion: {answer.finish}", "infrastructure")
         tokens = list(answer.token_ids)
         logprobs = answer.logprobs
         if not tokens or (not self.greedy and len(logprobs) != len(tokens)):

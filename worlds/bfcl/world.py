@@ -64,7 +64,7 @@ class Bfcl:
     """The environment. `file` is the wheel, checked by `wheel.path`."""
 
     name = "bfcl"
-    features = Features()
+    features = Features(reads_judged="all")
     # the rule that a refused call has broken, for hints (rods.family.feedback.hints)
     explain = staticmethod(explain)
 

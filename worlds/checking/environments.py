@@ -14,6 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from rods.analysis.sampling import Sampler, illegal
@@ -25,6 +26,7 @@ from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.environments.loading import Environments
+from rods.environments.replay import Replayed
 from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
@@ -32,11 +34,13 @@ from rods.gates.ground_truth import replay
 from rods.signals import Interrupted
 from rods.tasks import Task
 from rods.worlds.checking import CheckReport, Fault, soundness
+from rods.worlds.checking.proposing import proposals
 from rods.worlds.checking.runaway import run_python, runaways
+from rods.worlds.checking.twins import Twins
 
 SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
-WORLDS = 14  # that all controls together make of a state, where a copy is a world of its own
+WORLDS = 17  # that all controls together make of a state, where a copy is a world of its own
 PROGRESS = 5.0  # seconds between two words about how far it is
 # calls of a tool that end what serves it, before it is asked no more: each costs a start
 BREAKS = 3
@@ -131,6 +135,7 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
             what,
             "bound the argument, or run the tool in a worker that can be killed",
         )
+    twins = Twins()
     for number, task in enumerate(tasks, 1):
         probe.place = f"task {number} of {len(tasks)}"
         with probe.guarded(f"task {task.id}"):
@@ -141,6 +146,9 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
                 )
             if not reasons:
                 probe.reached |= {call.name for turn in task.calls for call in turn}
+                twins.look(environment, task, f"task {task.id}")
+    for text in twins.notes():
+        probe.note(text)
     for number, state in enumerate(states):
         probe.place = f"state {number + 1} of {len(states)}"
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
@@ -151,7 +159,7 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
 def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
     """Holds the environment to all of its promises in one state, with these calls. Controls have
     the names of the functions below."""
-    for check in (_repeats, _isolation, _snapshots, _forks, _refusals, _effects):
+    for check in CONTROLS:
         probe.control = check.__name__.strip("_")
         hung = -1
         # two runs differ where a tool was given up half way: once more, without it
@@ -423,7 +431,8 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
         for name, tool in probe.environment.tools().items()
         if tool.reads is not None
     }
-    if not declared or not probe.environment.features.snapshot:
+    replayed = isinstance(probe.environment, Replayed)  # whose snapshot is what it lived through
+    if not declared or not probe.environment.features.snapshot or replayed:
         return
     instance = probe.fresh(state)
     picture = instance.snapshot()
@@ -458,13 +467,59 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
             probe.fault(
                 call.name,
                 "",
-                f"only reads, but {_short(call)} changed the state",
+                f"says that it changes nothing, and does: {_short(call)}",
                 "change nothing",
                 "getters",
             )
         elif result.error is None and not changed and not declared[call.name]:
             what = f"answered {_short(call)} with success and changed nothing"
             probe.fault(call.name, "", what, "refuse a call that has nothing to change", "effects")
+
+
+def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
+    """Where nothing but answers shows the state, what a tool says of itself is believed of none:
+    with all that claim to read, each called twice in a row, the others answer as without them, and
+    the probes end alike."""
+    environment = probe.environment
+    if not isinstance(environment, Replayed) or environment.minted or not probe.comparable:
+        return
+    reads = {name for name, tool in environment.tools().items() if tool.reads}
+    unbelieving = environment.unbelieving()
+
+    def felt(without: set[str]) -> list[Any]:
+        world = unbelieving.reset(copy.deepcopy(state))
+        answers = [
+            probe.replies(world, [call] * (2 if call.name in reads else 1))
+            for call in calls
+            if call.name not in without
+        ]
+        return [*(said for said in answers if len(said) == 1 or said[0] != said[1]), world.look()]
+
+    alone = felt(reads)
+    liars = sorted(reads) if felt(set()) != alone else []
+    for name in [name for name in liars if felt(reads - {name}) != alone] or liars:
+        what = "says that it changes nothing, and does"
+        remedy = "`rods env add --writes` (`writes` in the description) overrules what it says"
+        probe.fault(name, "", what, remedy, "getters")
+
+
+def _failures(probe: "Probe", state: State, calls: list[Call]) -> None:
+    """Calls that cannot succeed fail: what they answer is an error, as it comes or by a rule of the
+    environment's (`rods.environments.failing`)."""
+    environment = probe.environment
+    refuse = (
+        "" if isinstance(environment, Replayed) else "answer with the error `tool` (ToolError), or "
+    )
+    for rule, examples in proposals(environment, calls, partial(probe.call, probe.fresh(state))):
+        what = f"tells failures as ordinary results: {examples}"
+        remedy = f"{refuse}write {rule} into `fails`, an empty list if these are none"
+        if getattr(environment, "fails", None) is not None:
+            probe.note(f"{what}; {remedy}")
+        elif remedy not in [fault.remedy for fault in probe.faults]:  # in another state
+            probe.fault(environment.name, "", what, remedy, "errors")
+
+
+CONTROLS = (_repeats, _hints, _isolation, _snapshots, _forks, _refusals, _failures, _effects)
 
 
 def _refuses(probe: "Probe", ability: str, action: Callable[[], Any]) -> None:

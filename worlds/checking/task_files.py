@@ -9,6 +9,7 @@ import difflib
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from rods.tasks import (
     task_lines,
 )
 from rods.worlds.checking import CheckReport, Fault
+from rods.worlds.checking.twins import Twins
 
 Found = tuple[str, str, str]  # field, what, remedy
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -94,6 +96,7 @@ def check_file(
     tasks: dict[str, tuple[int, AnyTask]] = {}
     records = 0
     worlds = Worlds(environments)
+    twins = Twins()
     for number, record, broken in _records(path):
         records += 1
         faults_here = broken or record_faults(record)
@@ -106,6 +109,10 @@ def check_file(
             else:
                 tasks[task.id] = (number, task)
                 faults_here += _world_faults(task, worlds)
+                world = worlds[task.environment.name]
+                if not faults_here and isinstance(task, Task) and not isinstance(world, tuple):
+                    with suppress(Exception):  # what a world raises, `rods env check` names
+                        twins.look(world, task, f"line {number}")
         all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
     if not records:
         all_faults.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
@@ -117,7 +124,8 @@ def check_file(
                     Fault(f"{path}:{number}", "", f"leaks into {name}: {reason}", "leave it out")
                     for reason in contamination(task, held_out)
                 ]
-    return _report(path, records, _once(all_faults), tasks)
+    report = _report(path, records, _once(all_faults), tasks)
+    return replace(report, notes=(*report.notes, *twins.notes()))
 
 
 def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:
@@ -224,8 +232,9 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
     for reason in tools(world, task):
         field = "tools.names" if reason.turn is None else "goal.calls"
         yield field, str(reason), "correct the name, or the list of tools"
+    idle: list[Reason] = []
     try:
-        results = run(world, task)
+        results = run(world, task, idle)
     except StateRejected as error:
         yield "state", str(error), "mend the state"
         return
@@ -236,7 +245,7 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
             f"run `rods env check {name}`",
         )
         return
-    for reason in faults(world, task, results):
+    for reason in faults(world, task, results) or idle:
         yield "goal.calls", str(reason), "mend the call, or the state that it needs"
 
 

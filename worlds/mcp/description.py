@@ -107,7 +107,8 @@ def asked(
     argument as probes. A server all of whose tools are reads has no state."""
     offered = [tool for tool in tools if tool["name"] not in description.without]
     harmless = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
-    reads = list(dict.fromkeys([*harmless, *description.reads]))
+    hinted = dict.fromkeys([*harmless, *description.reads])
+    reads = [name for name in hinted if name not in description.writes]
     probes = description.probes
     if probes is None:
         bare = [

@@ -47,6 +47,14 @@ except ImportError:
 _FROZEN = Path(__file__).parent / "frozen"
 _THREADS = 8  # that start and end sessions
 _SAID = 500  # last characters of a server's complaint
+# how the SDK begins what it says in the place of a server behind an address that sent no answer
+_LOST = (
+    "SSE stream ",
+    "Server returned an error response",
+    "Session terminated",
+    "Unexpected content type: ",
+    "Failed to parse ",
+)
 __all__ = ["Answer", "Refusal", "Session", "end_all"]
 _open: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
@@ -99,10 +107,11 @@ class Session:
         """The server's answer, or its refusal. Raises InfrastructureError where none came; the
         session is over then."""
         seconds = self.server.seconds
+        began = time.monotonic()
         try:
             return self._run(self._client.session.call_tool(tool, arguments, seconds), 2 * seconds)
         except Refusal as error:
-            if error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+            if self._has_said(error, time.monotonic() - began):
                 return error
             self.end()
             what = f"gave no answer to {tool}: {Key().complaint(error.message)}"
@@ -112,6 +121,20 @@ class Session:
             raise InfrastructureError(
                 f"{self._told()} broke over {tool}: {Key().complaint(repr(error))}"
             ) from error
+
+    def _has_said(self, error: Refusal, waited: float) -> bool:
+        """Whether the server itself has refused a call so, after so many seconds. The SDK tells a
+        lost answer by codes that servers use for errors of their own."""
+        if self.server.url and error.message.startswith(_LOST):
+            return False
+        if error.code == REQUEST_TIMEOUT:
+            return waited < self.server.seconds
+        if error.code == CONNECTION_CLOSED:
+            try:  # of one that is lost there is no further answer
+                self._run(self._client.session.list_tools(), self.server.seconds)
+            except Exception:  # noqa: BLE001 however it is lost
+                return False
+        return True
 
     def end(self) -> None:
         """Ends the server soon, without waiting for it. Takes no lock."""

@@ -1,12 +1,13 @@
 """The environment over an MCP server. Of its worlds only calls can be asked (`OnlyCalled`).
 
 A world has a server process and a folder of its own, which is called `/world` in everything that is
-said to and by the server. Its state is {"files": {path: text}}, written into that folder, beside
-what `rods.environments.replay` keeps.
+said to and by the server. Its state is {"files": {path: text or {"base64": text}}}, written into
+that folder, beside what `rods.environments.replay` keeps.
 """
 
 import re
 import weakref
+from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,11 +22,13 @@ from rods.environments.replay import Replayed
 from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
 from rods.model_json import mapped
+from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
 
 FILES = "files"  # the key of a state
+BINARY = "base64"  # of a file that is no text
 _INVALID_PARAMS = -32602  # JSON-RPC's
 
 
@@ -73,7 +76,12 @@ class McpEnvironment:
         self.server = server
         self.hash = server.hash()
         self.features = Features(
-            server.deterministic, snapshot=False, fork=False, state_visible=False, waits=True
+            server.deterministic,
+            snapshot=False,
+            fork=False,
+            state_visible=False,
+            waits=True,
+            reads_judged=server.goal.get("reads", "asked"),
         )
         group = server.server.get("name") or PurePosixPath(name).stem
         self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
@@ -106,12 +114,16 @@ class McpEnvironment:
             raise
         # which ends the session with itself, whatever comes now
         world = McpWorld(session, self._checkers)
-        for path, text in files.items():
+        for path, held in files.items():
             place = session.folder / path
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(text)
-            # a folder of that name is there, a text that is none
+                place.write_bytes(
+                    held.encode()
+                    if isinstance(held, str)
+                    else b64decode(held[BINARY], validate=True)
+                )
+            # a folder of that name is there, a text that is none, letters that are no base64
             except (OSError, ValueError) as error:
                 raise ValueError(
                     f"the file {path!r} of a state cannot be written: {error}"
@@ -151,8 +163,8 @@ class McpWorld(OnlyCalled):
             )
         return Result(text, None, "tool") if answer.is_error else Result(text, value)
 
-    def look(self) -> dict[str, str]:
-        """The contents of those files of its folder that are part of the state."""
+    def look(self) -> Any:
+        """The contents of those files of its folder that are part of the state, by their paths."""
         folder = self._session.folder
         places = {
             path
@@ -160,10 +172,10 @@ class McpWorld(OnlyCalled):
             for path in folder.glob(pattern)
             if path.is_file()
         }
-        return {
-            str(path.relative_to(folder)): self._outside(path.read_bytes().decode(errors="replace"))
-            for path in sorted(places)
-        }
+        return mapped(
+            contents(folder, places),
+            lambda leaf: self._outside(leaf) if isinstance(leaf, str) else leaf,
+        )
 
     def _inside(self, leaf: Any) -> Any:
         return (
@@ -196,18 +208,24 @@ def _said(answer: Answer) -> tuple[str, Any]:
     return text, json_value(text)
 
 
-def _legal(state: Mapping[str, Any], server: Description) -> dict[str, str]:
+def _legal(state: Mapping[str, Any], server: Description) -> dict[str, Any]:
     """The files of a state. Raises ValueError for an illegal one."""
     if unknown := [key for key in state if key != FILES]:
         raise ValueError(
             f"the state of an MCP server has {FILES!r} and 'calls', not {unknown[0]!r}"
         )
     files = state.get(FILES, {})
-    if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
-        raise ValueError(f"{FILES!r} of a state maps paths to texts")
+    if not isinstance(files, Mapping) or not all(map(_is_file, files.values())):
+        raise ValueError(f"{FILES!r} of a state maps paths to texts or {{'{BINARY}': text}}")
     if files and server.url:
         raise ValueError(f"a server behind an address has no folder for {FILES!r}")
     for path in files:
         if not Path(path).parts or Path(path).is_absolute() or ".." in Path(path).parts:
             raise ValueError(f"the path {path!r} of a state leads out of its folder")
     return dict(files)
+
+
+def _is_file(held: Any) -> bool:
+    if isinstance(held, Mapping):
+        return held.keys() == {BINARY} and isinstance(held[BINARY], str)
+    return isinstance(held, str)

@@ -83,7 +83,12 @@ class OpenEnvironment:
         self.hash = described.hash()
         waits = bool(described.url)
         self.features = Features(
-            described.deterministic, snapshot=False, fork=False, state_visible=False, waits=waits
+            described.deterministic,
+            snapshot=False,
+            fork=False,
+            state_visible=False,
+            waits=waits,
+            reads_judged=described.goal.get("reads", "asked"),
         )
         group = PurePosixPath(name.removesuffix(ENDING)).name
         self._tools = {record["name"]: tool_of(record, group) for record in described.offered()}

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.config import Sandbox
 from rods.deadlines import WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool
@@ -32,6 +32,7 @@ _FAILURE = 100_000  # characters of the text of a call that failed
 _REPLY_BYTES = 4 << 20  # of JSON in an answer
 _NAME = 1_000  # characters of an environment's name and of its hash
 _TOOLS = TypeAdapter(list[tuple[str, Tool]])  # a worker may send anything
+_JUDGED = TypeAdapter[ReadsJudged](ReadsJudged)
 _ANSWERS = {
     "reset": type(None),
     "replay": type(None),
@@ -90,6 +91,7 @@ class Sandboxed:
             deterministic, snapshot, fork, visible = (
                 of(flag, bool) for flag in of(description["features"], list)
             )
+            reads_judged = _JUDGED.validate_python(description.get("reads_judged", "asked"))
             if max(len(self.name), len(self.hash)) > _NAME:
                 raise ValueError(f"a name or hash of more than {_NAME} characters")
             self._tools, self._checks = (
@@ -98,7 +100,7 @@ class Sandboxed:
             )
         except (ValueError, TypeError, KeyError) as error:
             raise BrokenEnvironment(f"environment {factory!r} is not one: {error}") from error
-        self.features = Features(deterministic, snapshot, fork, visible)
+        self.features = Features(deterministic, snapshot, fork, visible, reads_judged=reads_judged)
         abilities = {"snapshot": snapshot, "fork": fork, "same": visible}
         for cell in self._cells:
             cell.repeatable = deterministic

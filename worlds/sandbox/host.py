@@ -93,6 +93,7 @@ def _load(factory: str, source: str | None = None) -> dict[str, Any]:
             bool(flag)
             for flag in (able.deterministic, able.snapshot, able.fork, able.state_visible)
         ],
+        "reads_judged": able.reads_judged,
         "tools": _plain(_environment.tools()),
         "checks": _plain(checks(_environment)),
     }

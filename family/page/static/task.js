@@ -83,7 +83,7 @@ function episode(trace) {
       const replies = turn.steps.map((step) => [step, spans.shift()]);
       const label = trace.labels?.[number];
       return el("div", { class: "turn" },
-        el("div", { class: "who", title: SOURCE }, shown(`turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`
+        el("div", { class: "who", title: `${SOURCE}; response: what the user asked to know was shown` }, shown(`turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`
           + (label ? `, ${label.replaceAll("_", " ")}` : ""))),
         replies.map(([step, span]) => [
           el("div", {}, span ? el("span", { class: "who", title: "traces/: the span of this reply in the completion" }, `${num(span[1] - span[0])} tokens `) : null, shown(step.text)), step.error ? el("div", { class: "note" }, shown(step.error)) : null,

@@ -265,7 +265,8 @@ def test_without_intent_no_role_is_told_what_is_wanted_of_drawn_and_of_written_t
 
 
 @pytest.mark.parametrize(
-    "fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"]
+    "fault",
+    ["stall", "cut_json", "500", "length", "not_json", "empty_choices", "abort", "content_filter"],
 )
 def test_players_that_break_are_nobody_s_failure(stub: Stub, fault: str) -> None:
     with models(stub, read_seconds=0.3 if fault == "stall" else 20.0) as players:

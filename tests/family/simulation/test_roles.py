@@ -71,6 +71,31 @@ def answered(question: Question[Any], **fields: Any) -> Any:
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [
+        ({"status": "error", "message": "no seat is left"}, "refused"),
+        ({"booking": "B-1", "result": {"error": "no seat is left"}}, "refused"),
+        ({"error": "no seat is left"}, "refused"),
+        ({"success": False}, "refused"),
+        ({"booking": "B-1", "error": None}, "ok"),
+        ({"title": "Error handling"}, "ok"),
+        ({"status": "booked"}, "ok"),
+    ],
+)
+def test_a_failure_that_a_player_tells_as_a_result_is_a_refusal(
+    value: dict[str, Any], status: str
+) -> None:
+    tools = [replace(TOOLS[0], result=None), TOOLS[1]]
+    question = roles.ask_tool(TASK, tools, TALK, Call("book_flight", BOOKED))
+    answer = answered(question, status="ok", result=value)
+    assert (answer.status, answer.result().error is None) == (status, status == "ok")
+    fields = {"type": "object", "properties": {key: {} for key in value}}
+    tools = [replace(TOOLS[0], result=fields), TOOLS[1]]
+    question = roles.ask_tool(TASK, tools, TALK, Call("book_flight", BOOKED))
+    assert answered(question, status="ok", result=value).status == "ok", "a field of its document"
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_reads_its_part_and_nothing_that_is_hidden(role: Any) -> None:
     def without(hidden: str) -> Question[Any]:

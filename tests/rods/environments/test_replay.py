@@ -17,7 +17,7 @@ from rods.calls import Call
 from rods.environments.base import Features, Parameter, Result, Tool, reference
 from rods.environments.replay import Replayed, ReplayedWorld
 from rods.episode.engine import NeedVerdict
-from rods.episode.goals import GroundTruth
+from rods.episode.goals import GroundTruth, SharedGroundTruth, goal_of
 from rods.errors import InfrastructureError, Unsupported
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
@@ -173,6 +173,56 @@ def test_two_servers_with_other_handles_give_equal_results_states_and_verdicts(s
         assert verdicts[0] == verdicts[1]
         if not shuffled:
             assert verdicts[0].resolved
+
+
+class Shelf(BasketWorld):
+    """Begins with two baskets, which two tools show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for owner in OWNERS:
+            self.baskets[f"b{uuid.uuid4().hex[:12]}"] = {"owner": owner, "items": []}
+
+    def call(self, call: Call) -> Result:
+        found = [{"id": handle, "owner": one["owner"]} for handle, one in self.baskets.items()]
+        if call.name == "list":
+            return _result(found)
+        if call.name == "find":
+            return _result(next(one for one in found if one["owner"] == call.arguments["owner"]))
+        return super().call(call)
+
+
+class Shelves(Baskets):
+    def tools(self) -> Mapping[str, Tool]:
+        find = Tool("find", "Baskets", "Finds the basket of an owner.", (Parameter("owner", TEXT),))
+        return {**TOOLS, "find": find, "list": Tool("list", "Baskets", "Lists all baskets.")}
+
+
+def test_a_handle_that_another_call_has_shown_is_the_same_handle() -> None:
+    probes = [Call("list", {}), Call("show", {"basket": "{basket}"})]
+    minted = {"basket": r'"id":"(b[0-9a-f]{12})"'}
+
+    def shelf() -> Replayed:
+        return Replayed(
+            Shelves(Shelf), reads=["show", "list", "find"], probes=probes, minted=minted
+        )
+
+    first = shelf().reset(None)
+    find = Call("find", {"owner": "Bo"})
+    put = Call("put", {"basket": first.call(find).value["id"], "item": "milk"})
+    first.call(put)
+    for place, right in ((1, True), (0, False)):
+        environment = shelf()
+        task = Task(reference(environment), "base", ("Put milk into Bo's.",), ((find, put),), ())
+        other = environment.reset(None)
+        shown = other.call(Call("list", {}))
+        call = Call("put", {"basket": shown.value[place]["id"], "item": "milk"})
+        made = [(Call("list", {}), shown), (call, other.call(call))]
+        assert call != put and other.same_state(first) is right
+        need = NeedVerdict(0, [result.text for _, result in made], len(made), made)
+        goal = goal_of(environment, task)
+        assert isinstance(goal, SharedGroundTruth)
+        assert goal.verdict(other, need).resolved is right
 
 
 def test_copies_and_equality_agree_with_worlds_of_their_own_on_200_random_sequences() -> None:

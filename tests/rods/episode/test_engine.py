@@ -219,11 +219,14 @@ def test_a_ground_truth_that_could_not_be_run_blames_no_rollout(toy, task, kind)
         def call(self, call):
             return Result("no answer in time", error=kind)
 
+        def fork(self):
+            return self
+
     def reset(state):
         made.append(1)
         return Stuck()
 
-    stuck = SimpleNamespace(reset=reset)
+    stuck = SimpleNamespace(reset=reset, tools=toy.tools, features=toy.features)
     with pytest.raises(InfrastructureError, match=f"{task.id} could not be run: no answer in time"):
         GroundTruth(stuck, task)
     made.clear()

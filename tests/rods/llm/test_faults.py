@@ -57,6 +57,10 @@ async def test_all_faults_together_lose_and_double_nothing(stub: Stub) -> None:
     [
         ("empty_choices", "empty"),
         ("null_content", "empty"),
+        ("thoughts_alone", "empty"),
+        ("abort", "aborted"),
+        ("abort_midway", "aborted"),
+        ("content_filter", "filtered"),
         ("length", "length"),
         ("no_room", "context"),
     ],

@@ -73,7 +73,11 @@ def test_what_is_no_completion_is_said_to_be_none(reply: bytes) -> None:
         {"message": None},
         {"message": []},
         {"message": {"content": 5}},
-        {"message": {"content": ""}, "finish_reason": "stop"},
+        {"message": {"content": ""}, "finish_reason": "tool_calls"},
+        {"message": {"content": None}, "finish_reason": "stop"},
+        {"message": {"content": None, "reasoning_content": "Hm."}, "finish_reason": "stop"},
+        {"message": {"content": []}, "finish_reason": "stop"},
+        {"text": None, "finish_reason": "stop"},
         {"message": {"content": [{"type": "image"}, 3]}, "finish_reason": ["stop"]},
         {"message": {"content": None, "tool_calls": [None, {"function": {"name": 3}}]}},
     ],
@@ -83,6 +87,48 @@ def test_a_choice_of_any_shape_without_text_is_an_empty_answer(choice: Any) -> N
         json.dumps({"choices": [choice], "model": 3, "usage": [1]}).encode(), SENT, 0.1
     )
     assert (found.text, found.finish, found.model, found.tool_calls) == ("", "empty", "asked", ())
+
+
+def finish(choice: Any) -> str:
+    return wire.decode(json.dumps({"choices": [choice]}).encode(), SENT, 0.1).finish
+
+
+@pytest.mark.parametrize(
+    ("reason", "name"),
+    [
+        ("stop", "stop"),
+        ("end_turn", "stop"),
+        ("STOP", "stop"),
+        ("length", "length"),
+        ("max_tokens", "length"),
+        ("abort", "aborted"),
+        ("cancelled", "aborted"),
+        ("error", "aborted"),
+        ("insufficient_system_resource", "aborted"),
+        ("content_filter", "filtered"),
+        ("SAFETY", "filtered"),
+        ("a word that nobody knows", "other"),
+        (None, "other"),
+        (7, "other"),
+    ],
+)
+def test_the_word_for_an_end_is_believed_over_half_a_text_and_whole_calls(
+    reason: Any, name: str
+) -> None:
+    call = {"function": {"name": "look", "arguments": "{}"}}
+    assert finish({"message": {"content": "half"}, "finish_reason": reason}) == name
+    assert finish({"text": "half", "finish_reason": reason}) == name
+    native = finish({"message": {"content": None, "tool_calls": [call]}, "finish_reason": reason})
+    assert native == ("tools" if name == "stop" else name)
+
+
+def test_a_model_may_say_nothing_and_only_then_is_an_empty_text_an_answer() -> None:
+    for silent in ({"message": {"content": ""}}, {"text": ""}):
+        assert finish({**silent, "finish_reason": "stop"}) == "stop"
+        assert finish({**silent, "finish_reason": "abort"}) == "aborted"
+        assert finish({**silent, "finish_reason": "length"}) == "length"
+    said = {"choices": [{"message": {"content": ""}, "finish_reason": "stop"}]}
+    assert not wire.decode(json.dumps(said).encode(), SENT, 0.1).whole
 
 
 def test_native_tool_calls_and_token_ids_are_read() -> None:

@@ -34,12 +34,12 @@ class Sampling:
 
 
 class FakeLlm:
-    """vLLM's `LLM.generate` for token ids, greedy, with nano. Answers nothing at all when it is
-    `broken`."""
+    """vLLM's `LLM.generate` for token ids, greedy, with nano. When it is `broken` it aborts what it
+    is asked after so many tokens."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.broken = False
+        self.broken: int | None = None
         self.asked: list[Sampling] = []
 
     def generate(
@@ -55,13 +55,16 @@ class FakeLlm:
         tokens: list[int] = []
         chances: list[dict[int, Any]] = []
         with torch.inference_mode():
-            while not self.broken and len(tokens) < how.max_tokens:
+            while len(tokens) < (how.max_tokens if self.broken is None else self.broken):
                 logits = self.model(torch.tensor([prompt + tokens])).logits[0, -1].log_softmax(-1)
                 tokens.append(int(logits.argmax()))
                 chances.append({tokens[-1]: SimpleNamespace(logprob=float(logits[tokens[-1]]))})
                 if tokens[-1] in how.stop_token_ids:
                     break
-        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=tokens, logprobs=chances)])
+        whole = "stop" if tokens and tokens[-1] in how.stop_token_ids else "length"
+        reason = whole if self.broken is None else "abort"
+        output = SimpleNamespace(token_ids=tokens, logprobs=chances, finish_reason=reason)
+        return SimpleNamespace(outputs=[output])
 
 
 @pytest.fixture
@@ -97,9 +100,10 @@ def test_every_reply_has_its_own_room_seed_and_log_probabilities(vllm: None) -> 
         )
 
 
-def test_a_reply_without_tokens_is_an_infrastructure_failure(vllm: None) -> None:
+@pytest.mark.parametrize("tokens", [0, 1])
+def test_an_aborted_reply_is_an_infrastructure_failure(vllm: None, tokens: int) -> None:
     local = engine()
     llm = FakeLlm(local.model)
-    llm.broken = True
+    llm.broken = tokens
     found = ColocatedEngine(local.chat, local.limits, llm).rollouts(jobs()[:2], random_seed=1)
     assert [score(one.trace, "progress").reward for one in found] == [None, None]

@@ -145,6 +145,21 @@ def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
         by_disk(local, through_server, tmp_path / "weights")
 
 
+@pytest.mark.parametrize(
+    ("reason", "name"), [("abort", "aborted"), ("content_filter", "filtered"), (None, "other")]
+)
+def test_half_a_reply_that_no_policy_ended_is_nobodys_and_keeps_its_name(
+    reason: Any, name: str
+) -> None:
+    local = engine()
+    with served(local.model) as state:
+        state.ends = [reason]
+        (found,) = through(state, local).rollouts(jobs()[:1], random_seed=1)
+    assert found.trace.end == "infrastructure" and score(found.trace, "progress").reward is None
+    assert found.trace.turns[-1].steps[-1].text == f"no completion: {name}"
+    assert set(found.env_mask) <= {0}
+
+
 @pytest.mark.numeric
 def test_a_server_that_moves_is_found_by_the_file_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -105,9 +105,8 @@ def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(monkeyp
     clock = SimpleNamespace(monotonic=lambda: next(passed), perf_counter=time.perf_counter)
     monkeypatch.setattr("rods.worlds.checking.environments.time", clock)
     report = check_environment(NAME + "alarmed", ENVIRONMENTS, seconds=600.0, tell=told.append)
-    assert (
-        "states to try: 1, each about 14 worlds × 6 tools × 11 calls, together 924 calls" in told[0]
-    )
+    assert "states to try: 1, each about 17 worlds × 6 tools × 11 calls" in told[0]
+    assert "together 1,122 calls" in told[0]
     assert "ends within 600 s (--seconds)" in told[0]
     assert (
         re.fullmatch(r"state 1 of 1, calls, \w+: calls 2, faults \d+, 3 s", told[2])

@@ -96,6 +96,8 @@ async def test_what_never_fits_is_the_named_error_with_what_was_said(stub: Stub)
     [
         ("length", "cut short"),
         ("empty_choices", "empty"),
+        ("abort_midway", "aborted"),
+        ("content_filter", "withheld"),
         ("huge", "characters"),
         ("no_room", "room"),
     ],

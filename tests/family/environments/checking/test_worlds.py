@@ -112,6 +112,12 @@ def test_a_field_may_have_any_name() -> None:
     assert fault.control == "builtins"
 
 
+# A look that answers an error in place of refusing.
+ANSWERS = [
+    ("def count(db: World, jar: Name) -> int", "def count(db: World, jar: Name) -> dict[str, str]"),
+    ('raise ToolError("no such jar")\n    return db.jars[jar]',
+     'return {"error": "no such jar"}\n    return {"holds": str(db.jars[jar])}'),
+]  # fmt: skip
 LOG = "    log: list[str] = field(default_factory=list)\n"
 REFUSED = '        raise ToolError("no such jar")\n    del'
 # What is remembered elsewhere than in the fields of the state: where, and what changes in the
@@ -156,6 +162,13 @@ def test_a_confined_run_shows_a_defect(control, tmp_path: Path):
     report = checked(spoilt(RUNNING[control]), tmp_path, 1.0 if control == "runaway" else 10.0)
     assert {control, "errors"} & {fault.control for fault in report.faults}, report.lines()
     assert all(fault.remedy for fault in report.faults)
+
+
+@pytest.mark.slow
+def test_an_answer_in_place_of_a_refusal_is_an_error(tmp_path: Path):
+    report = checked(spoilt(*ANSWERS), tmp_path)
+    (what,) = {fault.what for fault in report.faults if fault.control == "errors"}
+    assert what.startswith("tells failures as ordinary results: count("), report.lines()
 
 
 @pytest.mark.slow

@@ -1,0 +1,328 @@
+"""What the user of a turn asks to know, and whether it was shown: the goal of a task that is judged
+by `asked` or `state` (`Features.reads_judged`; docs/decisions/goals.md).
+
+A look-up of the ground truth that feeds a later call of its turn is a way, unless the words ask to
+know what it shows; any other one is asked for. What is asked for was shown where its text is among
+the results of the episode, as BFCL's scorer wants it, or where the values that answer it stand in
+results of the turn beside what they are about, whichever tool gave them. A value that the ground
+truth looks up is guessed where a call takes it before anything showed it: such a turn is not
+resolved."""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from typing import Any
+
+from rods.analysis.containment import Text, akin, is_small, key_of, leaves, numbers, stems, things
+from rods.analysis.flows import Output, entries, value_of
+from rods.analysis.plausible_calls import documented
+from rods.calls import Call, ReadsJudged
+from rods.composing.lexicon import CLAUSE, SHARE, SOUGHT, lexicon
+from rods.environments.base import Environment, Instance, Result, Results
+from rods.episode.engine import NeedVerdict, Verdict
+from rods.errors import InfrastructureError
+from rods.faults import NOT_EXECUTED
+from rods.tasks import Task, asked
+
+Position = tuple[int, int]  # turn and call, both from 0
+Taken = tuple[int, int, str, Any]  # turn, call, argument (or a key inside of it) and value
+Made = Sequence[tuple[Call, Result]]
+Entry = tuple[str, Any, Mapping[Any, Any]]  # as of `rods.analysis.flows.entries`
+Says = Callable[[Any], bool]  # whether a value is there
+DUMP = 50  # words of a text: what is said in a longer one answers nothing
+IDENTIFYING = 2  # so many values tell a record from others, if one of them is a text
+SENTENCE = re.compile(r"(?<=[.!?])\s+")
+# Words that ask to know, unless they are nouns ("the list"); and how a clause begins that asks, in
+# a sentence that does.
+TELLING = re.compile(
+    r"(?<!\bthe )(?<!['’]s )(?<!\bmy )(?<!\ba )\b(?:show|tell|say|list|give (?:me|us)|check|report"
+    r"|read|see|know|look|display|print|find out)\b",
+    re.IGNORECASE,
+)
+OPENING = re.compile(
+    r"\W*(?:(?:so|also|in|on|at|for|to|from|by|of)\s+)*(?:what|whether|which|when|where|who|whom"
+    r"|whose|how|why|is|are|was|were|do|does|did|has|have)\b",
+    re.IGNORECASE,
+)
+# whoever says one of these wants more than the fields that are named
+WHOLE = re.compile(
+    r"\b(?:all|every|everything|details?|full|complete|whole|else|anything|info\w*)\b",
+    re.IGNORECASE,
+)
+
+
+def judged(environment: Environment, task: Task) -> ReadsJudged:
+    """What the turns of `task` are judged by beside the state: its own word, else the
+    environment's."""
+    if isinstance(task.reads, str):
+        return task.reads
+    return environment.features.reads_judged if task.reads is None else "asked"
+
+
+def asked_places(
+    environment: Environment, task: Task, results: Results, changed: Set[Position]
+) -> dict[Position, set[str]]:
+    """The ground-truth calls whose results the user asks to know, each with the fields (stems of
+    their names) that alone are asked about, none for all. `results` are theirs; `changed` those
+    that changed the state, which says all that they do."""
+    if task.places is not None:
+        return {place: set() for place in task.places}
+    takers = defaultdict[Position, list[Position]](list)
+    for (turn, index, *_), origin in fed(environment, task, results).items():
+        if origin[0] == turn:
+            takers[origin].append((turn, index))
+    wanted = {}
+    for turn, calls in enumerate(task.calls):
+        for index, result in enumerate(results[turn]):
+            place = (turn, index)
+            if place not in changed:
+                rivals = [calls[taker].name for _, taker in takers[place]]
+                looked = {*takers[place]} - changed
+                others = stems(" ".join(results[turn][taker].text for _, taker in looked))
+                served = {*others} - {*stems(result.text)}
+                fields = _fields(environment, task, place, result, rivals, served)
+                if fields is not None:
+                    wanted[place] = fields
+    return wanted
+
+
+def fed(environment: Environment, task: Task, results: Results) -> dict[Taken, Position]:
+    """The values in arguments of the ground truth that a result feeds, each with the place of that,
+    the latest that has the value: what the turn's words do not say and no default is."""
+    sources = {}
+    outputs: list[Output] = []
+    for turn, calls in enumerate(task.calls):
+        text = Text.of(asked(task, turn))
+        for index, call in enumerate(calls):
+            declared = environment.tools()[call.name].parameters
+            defaults = {parameter.name: parameter.default for parameter in declared}
+            for name, leaf in _values(call):
+                for output in outputs:
+                    if (
+                        not text.contains_exact(leaf)
+                        and leaf != defaults.get(name)
+                        and (output.has(name, leaf) or _mentions(output.text.folded, name, leaf))
+                    ):
+                        sources[turn, index, name, leaf] = output.position
+            outputs.append(Output((turn, index), call, results[turn][index]))
+    return sources
+
+
+def _fields(
+    environment: Environment,
+    task: Task,
+    place: Position,
+    result: Result,
+    takers: Sequence[str],
+    served: Set[str],
+) -> set[str] | None:
+    """The fields of a call's result that alone are asked about, empty for all of it; None where it
+    is but a way to the tools that are its `takers`: no clause asks to know it and means them no
+    more. A clause that means no tool means the calls of which it names a field or says a value,
+    unless it has one of the words (`served`) that a look-up among the takers adds."""
+    turn, index = place
+    calls = task.calls[turn]
+    call = calls[index]
+    fields = {*stems(" ".join(name for name, _ in leaves(value_of(result))))} - {*stems(call.name)}
+    named: set[str] | None = None if takers else set()
+    whole = False
+    for sentence in SENTENCE.split(asked(task, turn)):
+        asks = sentence.endswith("?") or TELLING.search(sentence)
+        for clause in CLAUSE.split(sentence):
+            if not (TELLING.search(clause) or (asks and OPENING.match(clause))):
+                continue
+            strength = lexicon(environment).asks(stems(clause), [one.name for one in calls])
+            best = max(strength.values())
+            least = max(SOUGHT, SHARE * best, *(strength[name] for name in takers))
+            fielded = not fields.isdisjoint(stems(clause))
+            says = served.isdisjoint(stems(clause)) and any(
+                map(Text.of(clause).contains_any_form, call.arguments.values())
+            )
+            if fielded or says if best < SOUGHT else strength[call.name] >= least:
+                named = (named or set()) | fields.intersection(stems(sentence))
+                whole |= not fielded or WHOLE.search(sentence) is not None
+    return set() if named and whole else named
+
+
+def shown(
+    wanted: tuple[Call, Result],
+    outputs: Made,
+    fields: Set[str] = frozenset(),
+    about: Callable[[Says], bool] | None = None,
+) -> bool:
+    """Whether `outputs` (calls and what they gave) show what the call `wanted` did, or those of its
+    `fields` (stems of their names): as the same text, or each value beside those that identify it,
+    or beside what the result is `about` (its arguments). An error shows its text alone."""
+    call, result = wanted
+    given = [leaf for _, leaf in leaves(dict(call.arguments))]
+    own = {*map(key_of, given)}
+    heard = [entry for pair in outputs if pair[1].error is None for entry in _entries(*pair)]
+
+    def answered(name: str, leaf: Any, beside: Mapping[Any, Any]) -> bool:
+        telling = beside.keys() - own
+        named = any(isinstance(key, str) and not is_small(key) for key in telling)
+        for entry in heard:
+            other, there, near = entry
+            says = partial(_says, entry)
+            same = key_of(leaf) == key_of(there) and (not is_small(leaf) or akin(other, name))
+            if same or (str(there).count(" ") < DUMP and _mentions(there, name, leaf)):
+                if named and len(telling) >= IDENTIFYING and telling <= near.keys():
+                    return True
+                if all(map(says, given)) if about is None else about(says):
+                    return True
+        return False
+
+    parts = [
+        part
+        for part in _telling(*wanted)
+        if key_of(part[1]) not in own and (not fields or not fields.isdisjoint(stems(part[0])))
+    ]
+    return any(output.text == result.text for _, output in outputs) or (
+        bool(parts) and all(itertools.starmap(answered, parts))
+    )
+
+
+def _entries(call: Call, result: Result) -> Iterator[Entry]:
+    """The values of a result, each beside the arguments of the call; of a text its lines."""
+    value = value_of(result)
+    own = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
+    return entries(value.splitlines() if isinstance(value, str) else value, call.name, own)
+
+
+def _telling(call: Call, result: Result) -> Iterator[Entry]:
+    """The values that a result shows; of a line of text, that is named so, the numbers and names
+    in it, if one of them is not small."""
+    for name, leaf, beside in _entries(call, result):
+        values = things(leaf) if isinstance(value_of(result), str) else []
+        if all(map(is_small, values)):
+            yield name, leaf, beside
+        else:
+            yield from ((leaf, value, beside) for value in values)
+
+
+def _mentions(text: Any, name: str, value: Any) -> bool:
+    """Whether a text contains a value; a small one, with a word of its `name`."""
+    return _contains(text, value) and (not is_small(value) or akin(text, name))
+
+
+def _values(call: Call) -> Iterator[tuple[str, Any]]:
+    """The leaves of a call's arguments, with the names of their keys, and the numbers in texts:
+    what a query or a command has of a result."""
+    for name, leaf in leaves(dict(call.arguments)):
+        yield name, leaf
+        if isinstance(leaf, str):
+            yield from ((name, number) for number in numbers(leaf))
+
+
+def _says(entry: Entry, value: Any) -> bool:
+    """Whether a value stands there or beside it."""
+    name, leaf, beside = entry
+    there = {*beside, key_of(leaf), key_of(name)}
+    return not there.isdisjoint((key_of(value), key_of(str(value)))) or _contains(leaf, value)
+
+
+def _contains(leaf: Any, value: Any) -> bool:
+    return isinstance(leaf, str) and Text.of(leaf).contains_exact(value)
+
+
+class Asked:
+    """As `rods.episode.goals.GroundTruth`, and raises the same; but of the results only what was
+    asked for has to be shown, or under the word `state` none."""
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        self.calls = task.calls
+        self.results: list[list[Result]] = []
+        self._worlds: list[Instance] = []
+        self._texts = [Text.of(text) for text in task.script]
+        self._state_alone = judged(environment, task) == "state"
+        tools = environment.tools()
+        reads = environment.features.reads.union(name for name in tools if tools[name].reads)
+        changed = set()
+        instance = environment.reset(task.state)
+        for turn, calls in enumerate(task.calls):
+            self.results.append([])
+            for index, call in enumerate(calls):
+                before = None if call.name in reads else instance.fork()
+                result = instance.call(call)
+                if result.error in NOT_EXECUTED:
+                    raise InfrastructureError(
+                        f"the ground truth of task {task.id} could not be run: {result.text}"
+                    )
+                if before is not None and not instance.same_state(before):
+                    changed.add((turn, index))
+                self.results[turn].append(result)
+            self._worlds.append(instance.fork())
+        self._wanted = asked_places(environment, task, self.results, changed)
+        self._fed = fed(environment, task, self.results)
+        # what the ground truth looks up, by turn and key_of, with the argument that takes it
+        self._taken: dict[tuple[int, Any], str] = {}
+        for (turn, index, name, leaf), origin in self._fed.items():
+            offered = [
+                option
+                for parameter in tools[task.calls[turn][index].name].parameters
+                if parameter.name == name
+                for option in documented(parameter)
+            ]
+            if origin not in changed and not isinstance(leaf, bool) and leaf not in offered:
+                self._taken[turn, key_of(leaf)] = name
+
+    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
+        """As `rods.episode.goals.Goal`."""
+        if not self.calls[need.turn]:
+            return Verdict(True, need.attempted == 0)
+        state = instance.same_state(self._worlds[need.turn])
+        return Verdict(state, need.attempted > 0 and self._response(need))
+
+    def _response(self, need: NeedVerdict) -> bool:
+        """Whether everything was shown that the ground truth shows, or what is asked for, with
+        nothing guessed."""
+        texts = [result.text for result in self.results[need.turn]]
+        if self._state_alone or all(need.results.count(one) >= texts.count(one) for one in texts):
+            return True
+        return not self._guessed(need) and all(
+            texts[index] in need.results
+            or shown(
+                (self.calls[turn][index], self.results[turn][index]),
+                need.made[need.begun :],
+                fields,
+                partial(self._about, (turn, index)),
+            )
+            for (turn, index), fields in self._wanted.items()
+            if turn == need.turn
+        )
+
+    def _guessed(self, need: NeedVerdict) -> bool:
+        """Whether a call of the turn takes what has to be looked up, and nobody said or showed it
+        before, under whatever name."""
+        outputs: list[Output] = []
+
+        def known(value: Any) -> bool:
+            return any(
+                key_of(value) in output.fields or _contains(output.text.folded, value)
+                for output in outputs
+            ) or any(text.contains_any_form(value) for text in self._texts[: need.turn + 1])
+
+        for place, (call, result) in enumerate(need.made):
+            for name, leaf in _values(call):
+                if (
+                    place >= need.begun
+                    and result.error is None
+                    and akin(name, self._taken.get((need.turn, key_of(leaf)), ""))
+                    and not known(leaf)
+                    # a path that was shown folder by folder is known
+                    and not ("/" in str(leaf) and all(map(known, filter(None, leaf.split("/")))))
+                ):
+                    return True
+            outputs.append(Output((need.turn, place), call, result))
+        return False
+
+    def _about(self, place: Position, says: Says) -> bool:
+        """Whether all is said that the call at `place` is given, or what that was looked up by."""
+        turn, index = place
+        for name, leaf in leaves(dict(self.calls[turn][index].arguments)):
+            origin = self._fed.get((turn, index, name, leaf))
+            if not says(leaf) and (origin is None or not self._about(origin, says)):
+                return False
+        return True

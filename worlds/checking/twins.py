@@ -1,0 +1,82 @@
+"""Tools that give the same: for the look-ups of a ground truth, other tools whose results hold what
+later calls take from them, or what they show. Found by calling them, in forks of the world in which
+the look-up is made; no name is believed."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, starmap
+
+from rods.analysis.containment import leaves
+from rods.analysis.flows import Output
+from rods.analysis.plausible_calls import tried_after, visible, world_before
+from rods.environments.base import Environment
+from rods.episode.asked import fed, judged, shown
+from rods.gates.ground_truth import run
+from rods.tasks import Task
+
+PLACES = 2  # of each tool that are looked into
+SOME = 6  # notes of one check
+NAME = re.compile(r"(?<=[a-z,] )[A-Z]\w+")  # inside of a sentence, "Monday"
+
+
+class Twins:
+    """What was found in tasks, one after the other."""
+
+    def __init__(self) -> None:
+        self._looked = Counter[str]()
+        self._pairs: dict[frozenset[str], str] = {}
+
+    def look(self, environment: Environment, task: Task, where: str) -> None:
+        """Looks into a task whose ground truth runs. Raises what its world does."""
+        every = judged(environment, task) == "all"
+        rule = 'only the first counts, unless "reads" is "asked"' if every else "either is a way"
+        for turn, calls in enumerate(task.calls if environment.features.fork else ()):
+            for index, call in enumerate(calls):
+                self._looked[call.name] += 1
+                if self._looked[call.name] <= PLACES:
+                    for other, what in _others(environment, task, turn, index):
+                        text = f"{call.name} and {other} both give {what} ({where}, turn {turn})"
+                        self._pairs.setdefault(frozenset((call.name, other)), f"{text}: {rule}")
+
+    def notes(self) -> list[str]:
+        return [*self._pairs.values()][:SOME]
+
+
+def _others(
+    environment: Environment, task: Task, turn: int, index: int
+) -> Iterator[tuple[str, str]]:
+    """The tools that give the same as a ground-truth call, each with what that is."""
+    call = task.calls[turn][index]
+    world = world_before(environment, task, turn, index)
+    before = world.fork()
+    pair = (call, world.call(call))
+    if not world.same_state(before):
+        return
+    taken = [
+        (name, value)
+        for (_, _, name, value), origin in fed(environment, task, run(environment, task)).items()
+        if origin == (turn, index)
+    ]
+    waits = environment.features.waits
+    offered = [
+        replace(tool, bounded=True)
+        for tool in visible(environment, task, turn)
+        if tool.name != call.name and (tool.reads if waits else tool.bounded)
+    ]
+    calls = [*chain(*task.calls[:turn]), *task.calls[turn][:index]]
+    texts = task.script[: turn + 1]
+    for form in (str, str.casefold):  # "Monday", "monday"
+        said = [("", form(name)) for text in texts for name in NAME.findall(text)]
+        values = [*leaves(dict(call.arguments)), *said, *leaves(task.state, keys=True)]
+        for tried in tried_after(environment, task.state, calls, texts, offered, values):
+            output = Output((turn, index), tried.call, tried.result)
+            alike = (
+                all(starmap(output.has, taken))
+                if taken
+                else shown(pair, [(tried.call, tried.result)])
+            )
+            if alike and tried.world.same_state(before):
+                what = ", ".join(f"{name}={value!r:.40}" for name, value in taken)
+                yield tried.call.name, what or "the same"
