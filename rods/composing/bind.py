@@ -27,6 +27,7 @@ from rods.composing.catalogue import (
     Source,
     Worded,
 )
+from rods.composing.lexicon import runs_on
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
@@ -322,11 +323,11 @@ def meant(value: Any) -> Any:
 
 
 def spoken(value: Any) -> str:
-    """How a user says a value: in its own words, lists as "a, b and c", anything else as it
-    stands."""
+    """How a user says a value: in its own words, lists as "a, b and c", each entry in quotation
+    marks where one would run on into the next, anything else as it stands."""
     if isinstance(value, Worded):
         return value.text
     if isinstance(value, list) and value:
-        *most, last = map(str, value)
+        *most, last = (f"'{entry}'" if any(map(runs_on, value)) else str(entry) for entry in value)
         return f"{', '.join(most)} and {last}" if most else last
     return str(value)

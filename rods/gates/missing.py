@@ -23,7 +23,7 @@ from rods.analysis.plausible_calls import (
     world_before,
 )
 from rods.calls import Call
-from rods.composing.lexicon import lexicon, sought
+from rods.composing.lexicon import delegates, lexicon, sought
 from rods.environments.base import Environment, Instance, Result, Results
 from rods.faults import Reason
 from rods.tasks import RETURN_SENTENCE, Task
@@ -37,7 +37,8 @@ def missing(
     environment: Environment, task: Task, results: Results, *, fair: bool = True
 ) -> list[Reason]:
     """Why a turn without calls could be served after all, or why nothing shows what it lacks; with
-    `fair`, also what else of it could be done. Empty when nothing can."""
+    `fair`, also what else of it could be done. A request that leaves a choice to the assistant
+    could be served as well. Empty when nothing can."""
     if task.type not in ("miss_func", "miss_param"):
         return []
     blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
@@ -46,6 +47,8 @@ def missing(
         if turn + 1 >= len(task.calls) or not task.calls[turn + 1]:
             reasons.append(Reason("a request is made in vain and nothing follows", turn))
             continue
+        if task.type == "miss_param" and delegates(task.script[turn]):
+            reasons.append(Reason("leaves the choice to the assistant", turn))
         served = AbstentionTurn(environment, task, results, turn + 1)
         ways = served.given() if task.type == "miss_param" else served.replaced()
         if fair and not ways:

@@ -122,6 +122,25 @@ def test_what_is_asked_for_only_after_the_value_is_no_part_of_the_blank() -> Non
         assert bool(speed) == ("speed" in texts[0]), speed
 
 
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ("Convert a suitable number of gallons into liters.", True),
+        ("Convert any number of gallons you like into liters.", True),
+        ("Convert some gallons into liters, the number is up to you.", True),
+        ("Convert a certain number of gallons into liters.", False),
+        ("Convert the number of gallons that I have in mind into liters.", False),
+    ],
+)
+def test_a_request_that_leaves_the_choice_to_the_assistant_is_refused(
+    asked: str, refused: bool
+) -> None:
+    reasons = found(task("miss_param", (asked, "I mean 21."), (LITERS,)))
+    assert reasons == (["leaves the choice to the assistant"] if refused else [])
+    withheld = task("miss_func", (asked, RETURN_SENTENCE), (LITERS,), ("gallon_to_liter",))
+    assert "leaves the choice to the assistant" not in found(withheld)
+
+
 def test_each_part_of_a_request_needs_a_function_that_is_held_out() -> None:
     asked = "Tell me how many liters 21 gallons are. Then lock the driver's door."
     calls = (LITERS, Call("lockDoors", {"unlock": False, "door": ["driver"]}))
