@@ -120,10 +120,12 @@ def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
             yield Tried(call, result, fork)
 
 
-def plausible(tools: Iterable[Tool], pool: KnownValues, most: int) -> Iterator[Call]:
-    """At most `most` calls of each bounded tool with arguments from `pool`, the likeliest
-    first."""
-    for tool in (tool for tool in tools if tool.bounded):
+def plausible(
+    tools: Iterable[Tool], pool: KnownValues, most: int, *, every: bool = False
+) -> Iterator[Call]:
+    """At most `most` calls of each bounded tool, or of `every` one, with arguments from `pool`, the
+    likeliest first."""
+    for tool in (tool for tool in tools if every or tool.bounded):
         choices: list[list[tuple[int, Any]]] = []
         wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
         for parameter in tool.parameters:

@@ -2,12 +2,14 @@
 P). docs/gates.md says what is searched, and why.
 
 Replacements of a held-out tool are executed in forks of the world before its first call, with
-plausible arguments: `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal
-(`_Search._near`), `SECOND` more of each."""
+plausible arguments: `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal,
+and `NEAR` that show what it lacks, `SECOND` more of each, up to three in a row and `SEARCHED` in
+all."""
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,13 +26,16 @@ from rods.analysis.plausible_calls import (
 )
 from rods.calls import Call
 from rods.composing.lexicon import delegates, lexicon, sought
-from rods.environments.base import Environment, Instance, Result, Results
+from rods.environments.base import Environment, Instance, Results
+from rods.episode.asked import telling
 from rods.faults import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST = 24
 NEAR = 4
 SECOND = 12
+SEARCHED = 4_000
+WAITED = 120  # the same, of calls that wait for another process
 
 
 def missing(
@@ -228,16 +233,34 @@ class AbstentionTurn:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
 
 
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """Calls that were tried one after another, and the world after them. `apart`: leaves of the
+    state that are not yet as they have to be, `had`: wanted values that the calls showed."""
+
+    tried: tuple[Tried, ...]
+    world: Instance
+    apart: int
+    had: int
+
+    @property
+    def distance(self) -> int:
+        return self.apart - self.had
+
+
 class _Search:
-    """Looks for one or two calls that do what call `place` of a turn does: bring `world` to
-    `target`, or show `wanted` where `target` is no other world (`reads`)."""
+    """Looks for a few calls that do what call `place` of a turn does: bring `world` to `target`, or
+    show what is `wanted` where `target` is no other world (`reads`). For another world is `wanted`
+    what it holds and nobody said or showed."""
 
     def __init__(self, served: AbstentionTurn, place: int) -> None:
         task = served.task
         turn = served.turn
         call = served.calls[place]
+        features = served.environment.features
         self.tools = served.tools
-        self.snapshots = served.environment.features.snapshot
+        self.every = features.waits  # these run confined, so that no bounds are needed
+        self.left = WAITED if features.waits else SEARCHED
         self.pool = KnownValues()
         self.pool.add_all(call.arguments.items())
         for number in range(turn + 1):
@@ -250,64 +273,88 @@ class _Search:
             self.pool.add_all(later.arguments.items())
         self.world = world_before(served.environment, task, turn, place)
         self.target = self.world.fork()
-        self.wanted = _information(call, self.target.call(call))
+        result = self.target.call(call)
         self.reads = self.world.same_state(self.target)
+        self.goal: Counter[Any] | None = None
+        self.wanted: list[tuple[str, Any]] = []
+        if self.reads:
+            own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
+            told = ((name, _plain(leaf)) for name, leaf, _ in telling(call, result))
+            self.wanted = [
+                item for item in told if key_of(item[1]) not in own and not is_small(item[1])
+            ]
+        elif features.snapshot:
+            self.goal = Counter(_paths(self.target.snapshot()))
+            known = {key_of(value) for _, value in self.pool.values}
+            lacking = self.goal - Counter(_paths(self.world.snapshot()))
+            self.wanted = [
+                (str(path[-1]), key)
+                for path, key in lacking
+                if isinstance(key, str) and key not in known and not is_small(key)
+            ]
 
     def way(self) -> str:
         """The first way found, as text; "" where there is none."""
         if self.reads and not self.wanted:
             return ""
-        first = list(attempts(self.world, plausible(self.tools, self.pool, FIRST)))
-        for tried in first:
-            if self._does(tried):
-                return str(tried.call)
-        for tried in self._near(first):
-            pool = KnownValues()
-            pool.add_all((*leaves(tried.result.value), *self.pool.values))
-            for second in attempts(tried.world, plausible(self.tools, pool, SECOND)):
-                if self._does(second, tried):
-                    return f"{tried.call}, {second.call}"
+        far = 0 if self.goal is None else _apart(self.world, self.goal)
+        paths = [_Path((), self.world, far, 0)]
+        for most in (FIRST, SECOND, SECOND):
+            nearer = []
+            share = max(1, self.left // (2 * len(paths) * len(self.tools) + 1))
+            for path in paths:
+                for tried in self._tried(path, min(most, share)):
+                    longer = self._longer(path, tried)
+                    if self._does(longer):
+                        return ", ".join(str(one.call) for one in longer.tried)
+                    if longer.distance < path.distance:
+                        nearer.append(longer)
+            looked = [path for path in nearer if path.had]
+            paths = [*_nearest(looked), *_nearest([path for path in nearer if not path.had])]
         return ""
 
-    def _does(self, tried: Tried, before: Tried | None = None) -> bool:
-        if not self.reads:
-            return tried.world.same_state(self.target)
-        information = _information(tried.call, tried.result)
-        if before is not None:
-            information |= _information(before.call, before.result)
-        return self.wanted <= information
+    def _tried(self, path: _Path, most: int) -> Iterator[Tried]:
+        """Calls that work after `path`, at most `most` of each tool, as long as any are `left`."""
+        pool = KnownValues()
+        for tried in reversed(path.tried):
+            pool.add_all(leaves(tried.result.value))
+        pool.add_all(self.pool.values)
+        calls = plausible(self.tools, pool, most, every=self.every)
+        for call in itertools.islice(calls, self.left):
+            self.left -= 1
+            yield from attempts(path.world, [call])
 
-    def _near(self, first: Sequence[Tried]) -> list[Tried]:
-        """Of the first calls that come nearer to the target the nearest of each tool; of at most
-        `NEAR` tools, those whose farthest such call comes nearest."""
+    def _longer(self, path: _Path, tried: Tried) -> _Path:
+        every = (*path.tried, tried)
+        outputs = [Output((0, 0), one.call, one.result) for one in every]
+        guessed = {key_of(leaf) for one in every for _, leaf in leaves(dict(one.call.arguments))}
+        had = sum(
+            any(output.has(*item) for output in outputs)
+            for item in self.wanted
+            if key_of(item[1]) not in guessed
+        )
+        apart = path.apart
+        if not self.reads and not tried.world.same_state(path.world):
+            apart = apart - 1 if self.goal is None else _apart(tried.world, self.goal)
+        return _Path(every, tried.world, apart, had)
+
+    def _does(self, path: _Path) -> bool:
         if self.reads:
-            scored = [
-                (-len(self.wanted & _information(tried.call, tried.result)), tried)
-                for tried in first
-            ]
-            nearer = [(score, tried) for score, tried in scored if score]
-        else:
-            nearer = [(0, tried) for tried in first if not tried.world.same_state(self.world)]
-            if self.snapshots:
-                goal = Counter(_paths(self.target.snapshot()))
-                far = _apart(self.world, goal)
-                distances = [(_apart(tried.world, goal), tried) for _, tried in nearer]
-                nearer = [(distance, tried) for distance, tried in distances if distance < far]
-        farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
-        # a tool stands where its farthest call does, with its nearest one
-        return list({tried.call.name: tried for _, tried in farthest_first}.values())[::-1][:NEAR]
+            return path.had == len(self.wanted)
+        return path.world.same_state(self.target)
 
 
-def _information(call: Call, result: Result) -> frozenset[Any]:
-    """What a result says that its call did not: its leaves, without what occurs everywhere."""
-    own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
-    values = {
-        key_of(leaf)
-        for _, leaf in leaves(result.value if result.value is not None else result.text)
-    }
-    return frozenset(
-        key for key in values - own if not isinstance(key, tuple) and not is_small(key)
-    )
+def _nearest(paths: Sequence[_Path]) -> list[_Path]:
+    """The nearest path of each last tool; of at most `NEAR` tools, those whose farthest one comes
+    nearest."""
+    farthest_first = sorted(paths, key=lambda path: path.distance)[::-1]
+    # a tool stands where its farthest path does, with its nearest one
+    return list({path.tried[-1].call.name: path for path in farthest_first}.values())[::-1][:NEAR]
+
+
+def _plain(value: Any) -> Any:
+    """A value as others may show it: "./a.txt" and "docs/" as "a.txt" and "docs"."""
+    return value.removeprefix("./").rstrip("/") if isinstance(value, str) else value
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
