@@ -116,8 +116,6 @@ class _Thing:
     noun: str
     turn: int
     alone: bool = True  # of its kind in the turn that gave it: "that one" is clear
-    family: str = ""  # of the values that a user says of its kind
-    others: bool = False  # whether another one was named since the turn before its own
 
 
 def realise(
@@ -240,11 +238,7 @@ class _Binder:
                 if gift.noun in self.slots
                 else str(self.chosen.get(gift.noun, gift.noun))
             )
-            source = gift.value
-            family = self.catalogue.family(source.domain) if isinstance(source, FromUser) else kind
-            named = [*self.fresh.get(family, ()), self.lone.get(family, value)]
-            others = any(other != value for other in named)
-            things[kind] = _Thing(value, flow, noun, self.turn, alone, family, others)
+            things[kind] = _Thing(value, flow, noun, self.turn, alone)
         for kind in self.recipe.ends:
             self.things.pop(kind, None)
         self.things |= things
@@ -277,8 +271,15 @@ class _Binder:
                 )
             self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:
+                named = [*self.fresh.get(source.kind, ())]
+                # None after several
+                named += [self.lone[source.kind]] if source.kind in self.mentioned else []
                 self.slots[source.kind] = Slot(
-                    source.kind, thing.noun, thing=True, repeats=thing.alone, others=thing.others
+                    source.kind,
+                    thing.noun,
+                    thing=True,
+                    repeats=thing.alone,
+                    others=any(value != thing.value for value in named),
                 )
             self._fills(source.kind, step, parameter)
             earlier = thing.flow.source == "user" and thing.turn < self.turn
@@ -315,8 +316,6 @@ class _Binder:
         elsewhere = family in self.fresh or self.touched.get(family, value) != value
         latest = self.lone.get(family) == value and not elsewhere
         self.fresh.setdefault(family, []).append(value)
-        for thing in self.things.values():
-            thing.others |= thing.family == family and bool(thing.value != value)
         self.slots[source.slot] = Slot(source.domain, spoken(chosen), repeats=latest, value=value)
 
     def _fills(self, slot: str, step: int, parameter: str) -> None:

@@ -4,7 +4,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from rods.analysis.containment import WORDS, stems
 from rods.composing.catalogue import known_catalogue
@@ -25,11 +24,10 @@ SOUGHT = 0.5
 SHARE = 0.4
 
 
-def runs_on(entry: Any) -> bool:
+def runs_on(entry: object) -> bool:
     """Whether nothing shows where an entry of a list ends among others in a sentence: it has
     several words, and is no name."""
-    words = entry.split() if isinstance(entry, str) else []
-    return len(words) > 1 and any(word[0].islower() for word in words)
+    return re.search(r"\S\s+[a-z]|^[a-z]\S*\s", str(entry)) is not None
 
 
 class Lexicon:

@@ -2,14 +2,12 @@
 P). docs/gates.md says what is searched, and why.
 
 Replacements of a held-out tool are executed in forks of the world before its first call, with
-plausible arguments: `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal,
-and `NEAR` that show what it lacks, `SECOND` more of each, up to three in a row and `SEARCHED` in
-all."""
+plausible arguments: `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal, or
+show what it lacks, `SECOND` more of each, up to three in a row."""
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -32,10 +30,9 @@ from rods.faults import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST = 24
-NEAR = 4
+NEAR = 6
 SECOND = 12
-SEARCHED = 4_000
-WAITED = 120  # the same, of calls that wait for another process
+WAITING = 8  # so many times fewer where calls wait for another process
 
 
 def missing(
@@ -233,24 +230,9 @@ class AbstentionTurn:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """Calls that were tried one after another, and the world after them. `apart`: leaves of the
-    state that are not yet as they have to be, `had`: wanted values that the calls showed."""
-
-    tried: tuple[Tried, ...]
-    world: Instance
-    apart: int
-    had: int
-
-    @property
-    def distance(self) -> int:
-        return self.apart - self.had
-
-
 class _Search:
     """Looks for a few calls that do what call `place` of a turn does: bring `world` to `target`, or
-    show what is `wanted` where `target` is no other world (`reads`). For another world is `wanted`
+    show what is `wanted` where `target` is no other world (`reads`). Of another world is `wanted`
     what it holds and nobody said or showed."""
 
     def __init__(self, served: AbstentionTurn, place: int) -> None:
@@ -259,8 +241,8 @@ class _Search:
         call = served.calls[place]
         features = served.environment.features
         self.tools = served.tools
-        self.every = features.waits  # these run confined, so that no bounds are needed
-        self.left = WAITED if features.waits else SEARCHED
+        # calls that wait are fewer; they run confined, so that tools need no bounds
+        self.waits = features.waits
         self.pool = KnownValues()
         self.pool.add_all(call.arguments.items())
         for number in range(turn + 1):
@@ -275,86 +257,70 @@ class _Search:
         self.target = self.world.fork()
         result = self.target.call(call)
         self.reads = self.world.same_state(self.target)
-        self.goal: Counter[Any] | None = None
-        self.wanted: list[tuple[str, Any]] = []
-        if self.reads:
-            own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
-            told = ((name, _plain(leaf)) for name, leaf, _ in telling(call, result))
-            self.wanted = [
-                item for item in told if key_of(item[1]) not in own and not is_small(item[1])
-            ]
-        elif features.snapshot:
-            self.goal = Counter(_paths(self.target.snapshot()))
-            known = {key_of(value) for _, value in self.pool.values}
-            lacking = self.goal - Counter(_paths(self.world.snapshot()))
-            self.wanted = [
-                (str(path[-1]), key)
-                for path, key in lacking
-                if isinstance(key, str) and key not in known and not is_small(key)
-            ]
+        self.goal = _state(self.target) if features.snapshot else None
+        if self.reads or self.goal is None:
+            known = [*leaves(dict(call.arguments))]
+            told = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
+        else:
+            known = self.pool.values
+            told = [(str(path[-1]), key) for path, key in self.goal - _state(self.world)]
+        had = {key_of(value) for _, value in known}
+        self.wanted = [
+            (name, leaf) for name, leaf in told if key_of(leaf) not in had and not is_small(leaf)
+        ]
 
     def way(self) -> str:
         """The first way found, as text; "" where there is none."""
         if self.reads and not self.wanted:
             return ""
-        far = 0 if self.goal is None else _apart(self.world, self.goal)
-        paths = [_Path((), self.world, far, 0)]
+        paths: list[tuple[int, tuple[Tried, ...]]] = [(self._distance(), ())]
         for most in (FIRST, SECOND, SECOND):
             nearer = []
-            share = max(1, self.left // (2 * len(paths) * len(self.tools) + 1))
-            for path in paths:
-                for tried in self._tried(path, min(most, share)):
-                    longer = self._longer(path, tried)
-                    if self._does(longer):
-                        return ", ".join(str(one.call) for one in longer.tried)
-                    if longer.distance < path.distance:
-                        nearer.append(longer)
-            looked = [path for path in nearer if path.had]
-            paths = [*_nearest(looked), *_nearest([path for path in nearer if not path.had])]
+            share = most // WAITING if self.waits else most
+            for far, path in paths:
+                pool = KnownValues()
+                for tried in reversed(path):
+                    pool.add_all(leaves(tried.result.value))
+                pool.add_all(self.pool.values)
+                calls = plausible(self.tools, pool, share, every=self.waits)
+                for tried in attempts(path[-1].world if path else self.world, calls):
+                    distance = self._distance(*path, tried)
+                    if not distance if self.reads else tried.world.same_state(self.target):
+                        return ", ".join(str(one.call) for one in (*path, tried))
+                    if distance < far:
+                        nearer.append((distance, (*path, tried)))
+            farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
+            # a tool stands where its farthest call does, with its nearest one
+            paths = list({pair[1][-1].call.name: pair for pair in farthest_first}.values())
+            paths = paths[::-1][:NEAR]
         return ""
 
-    def _tried(self, path: _Path, most: int) -> Iterator[Tried]:
-        """Calls that work after `path`, at most `most` of each tool, as long as any are `left`."""
-        pool = KnownValues()
-        for tried in reversed(path.tried):
-            pool.add_all(leaves(tried.result.value))
-        pool.add_all(self.pool.values)
-        calls = plausible(self.tools, pool, most, every=self.every)
-        for call in itertools.islice(calls, self.left):
-            self.left -= 1
-            yield from attempts(path.world, [call])
-
-    def _longer(self, path: _Path, tried: Tried) -> _Path:
-        every = (*path.tried, tried)
-        outputs = [Output((0, 0), one.call, one.result) for one in every]
-        guessed = {key_of(leaf) for one in every for _, leaf in leaves(dict(one.call.arguments))}
-        had = sum(
-            any(output.has(*item) for output in outputs)
-            for item in self.wanted
-            if key_of(item[1]) not in guessed
+    def _distance(self, *path: Tried) -> int:
+        """How many wanted values no call of `path` shows without being given it, and how many
+        leaves of the state are not as in `target`; one less where states cannot be read and it is
+        another one."""
+        outputs = [Output((0, 0), tried.call, tried.result) for tried in path]
+        guessed = {key_of(leaf) for tried in path for _, leaf in leaves(dict(tried.call.arguments))}
+        lacking = sum(
+            key_of(leaf) in guessed or not any(output.has(name, leaf) for output in outputs)
+            for name, leaf in self.wanted
         )
-        apart = path.apart
-        if not self.reads and not tried.world.same_state(path.world):
-            apart = apart - 1 if self.goal is None else _apart(tried.world, self.goal)
-        return _Path(every, tried.world, apart, had)
-
-    def _does(self, path: _Path) -> bool:
+        world = path[-1].world if path else self.world
         if self.reads:
-            return path.had == len(self.wanted)
-        return path.world.same_state(self.target)
-
-
-def _nearest(paths: Sequence[_Path]) -> list[_Path]:
-    """The nearest path of each last tool; of at most `NEAR` tools, those whose farthest one comes
-    nearest."""
-    farthest_first = sorted(paths, key=lambda path: path.distance)[::-1]
-    # a tool stands where its farthest path does, with its nearest one
-    return list({path.tried[-1].call.name: path for path in farthest_first}.values())[::-1][:NEAR]
+            return lacking
+        if self.goal is None:
+            return -(not world.same_state(self.world))
+        now = _state(world)
+        return lacking + ((now - self.goal) + (self.goal - now)).total()
 
 
 def _plain(value: Any) -> Any:
     """A value as others may show it: "./a.txt" and "docs/" as "a.txt" and "docs"."""
     return value.removeprefix("./").rstrip("/") if isinstance(value, str) else value
+
+
+def _state(world: Instance) -> Counter[Any]:
+    return Counter(_paths(world.snapshot()))
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
@@ -365,8 +331,3 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
             yield from _paths(item, (*path, key))
     else:
         yield (path, key_of(value))
-
-
-def _apart(world: Instance, goal: Counter[Any]) -> int:
-    leaves_now = Counter(_paths(world.snapshot()))
-    return (leaves_now - goal).total() + (goal - leaves_now).total()

@@ -6,23 +6,22 @@ name ("use sort"): those that an environment's catalogue lists as `ordinary`; wi
 those of letters alone. Of parameters only those count that no user would type (`order_id`). What a
 call has as a value may be said whatever it looks like.
 
-`requests`: every call is asked for (`unasked`), everything asked for is done (`undone`), and where
-an entry of a list ends is said (`run_together`). docs/gates.md says how they are found. A call
-counts as asked for when the words of its turn ask for its tool, or when a later call of the turn
-cannot do without it. A turn whose calls the environment's phrase book explains (`parse_wording`)
-needs no such evidence. A request that no call of its own turn serves is read together with the turn
-that serves it.
+`requests`: every call is asked for (`unasked`), everything asked for is done, and where an entry of
+a list ends is said (`undone`). docs/gates.md says how they are found. A call counts as asked for
+when the words of its turn ask for its tool, or when a later call of the turn cannot do without it.
+A turn whose calls the environment's phrase book explains (`parse_wording`) needs no such evidence.
+A request that no call of its own turn serves is read together with the turn that serves it.
 
 `style` is no gate: it judges for an author that asks nobody."""
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
 from rods.analysis.flows import Output
-from rods.analysis.plausible_calls import documented, world_before
+from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
 from rods.composing.lexicon import lexicon, runs_on
 from rods.composing.parse_wording import read
@@ -94,11 +93,7 @@ LITTLE = 0.05
 def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """Calls that nobody asks for, requests that no call serves, and lists that may be read in two
     ways. `results` are those of the ground truth."""
-    return [
-        *unasked(environment, task, results),
-        *undone(task, results),
-        *run_together(environment, task, results),
-    ]
+    return unasked(environment, task, results) + undone(task, results)
 
 
 def unasked(environment: Environment, task: Task, results: Results) -> list[Reason]:
@@ -152,7 +147,8 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
 
 
 def undone(task: Task, results: Results) -> list[Reason]:
-    """What is asked about and no call uses; empty when all of it is used."""
+    """What is asked about and no call uses, and entries of a list that run into each other, so that
+    "tires checked and oil low" may be one or two; empty when all of it is used."""
     reasons = []
     result_texts: list[Text] = []
     world = {key_of(leaf) for _, leaf in leaves(dict(task.state or {}), keys=True)}
@@ -163,6 +159,12 @@ def undone(task: Task, results: Results) -> list[Reason]:
                 reasons.append(Reason("no call does what it asks for", turn))
             continue
         used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
+        values = [value for call in calls for value in call.arguments.values()]
+        lists = [value for value in values if isinstance(value, list)]
+        for pair in chain.from_iterable(permutations(map(str, value), 2) for value in lists):
+            joint = "(?:,|,? and) ".join(map(re.escape, pair))
+            if any(map(runs_on, pair)) and re.search(joint, asked(task, turn), re.IGNORECASE):
+                reasons.append(Reason(f"where {pair[0]!r} ends is not said", turn))
         result_texts += [Text.shown(result.text) for result in results[turn]]
         unserved = turn and not task.calls[turn - 1]
         texts_before = [Text.of(text) for text in task.script[: turn - 1 if unserved else turn]]
@@ -177,35 +179,6 @@ def undone(task: Task, results: Results) -> list[Reason]:
             explained = any(text.contains_exact(thing) for text in (*texts_before, *result_texts))
             if not explained and not any(_same(thing, value) for value in used):
                 reasons.append(Reason(f"{thing!r} is asked about and no call uses it", turn))
-    return reasons
-
-
-def run_together(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """Lists whose entries stand side by side, so that "tires checked and oil low" may be one or
-    two; empty when each can be told from the next: by quotation marks, or since a document or an
-    earlier result has it."""
-    reasons = []
-    outputs: list[Output] = []
-    for turn, calls in enumerate(task.calls):
-        text = " ".join(asked(task, turn).casefold().split())
-        for index, call in enumerate(calls):
-            for parameter in environment.tools()[call.name].parameters:
-                value = call.arguments.get(parameter.name)
-                listed = documented(parameter)
-                entries = [
-                    entry
-                    for entry in (value if isinstance(value, list) else ())
-                    if isinstance(entry, str)
-                    and entry not in listed
-                    and not any(key_of(entry) in output.fields for output in outputs)
-                ]
-                for pair in permutations(entries, 2):
-                    one, other = (re.escape(entry.casefold()) for entry in pair)
-                    joint = rf"(?<!\w){one}(?:,| and|, and) {other}(?!\w)"
-                    if any(map(runs_on, pair)) and re.search(joint, text):
-                        why = f"where {pair[0]!r} ends and {pair[1]!r} begins is not said"
-                        reasons.append(Reason(f"{call.name}: {why}", turn, index))
-            outputs.append(Output((turn, index), call, results[turn][index]))
     return reasons
 
 

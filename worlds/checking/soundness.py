@@ -70,7 +70,7 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         f"vague of {name!r}: {text!r} leaves the choice to the assistant: say what the user means"
         for name, words in book.vague.items()
         for text in words
-        if any(delegates(f"{before} {text}") for before in ("", "called", "say"))
+        if delegates(f"say {text}")
     ]
     for name, words in book.supply.items():
         lines += [

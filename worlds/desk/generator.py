@@ -39,7 +39,7 @@ CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
 # small: what a policy of under a million parameters learns in minutes; easy and long: one step
 # easier, and harder; asked: one request, of which a value has to be asked for
 Size = Literal["full", "small", "easy", "long", "asked"]
-ORIGINALS = Path(__file__).parent / "recipes" / "originals.toml"
+ORIGINALS = read(Path(__file__).parent / "recipes" / "originals.toml").vague
 SMALL_SHOWN = 8  # tools shown with a task of any size but full
 # What nano's warm start makes of desk's regions (docs/nano.md). A variant has its seed's depth, so
 # it stays in one.
@@ -149,7 +149,7 @@ def fresh_task(
 def _book(size: Size) -> Catalogue:
     own = catalogue()
     if size != "asked":  # these leave values vague in the words that they have always had
-        own = replace(own, book=replace(own.book, vague=read(ORIGINALS).vague))
+        own = replace(own, book=replace(own.book, vague=ORIGINALS))
     return own if size == "full" else replace(own, shown=SMALL_SHOWN)
 
 

@@ -11,7 +11,7 @@ from rods.calls import Call
 from rods.composing.parse_wording import plain
 from rods.environments.base import reference
 from rods.gates.ground_truth import run
-from rods.gates.texts import requests, run_together
+from rods.gates.texts import requests, undone
 from rods.tasks import Task
 from rods.worlds.bfcl import environment, fetch
 from tests.environments import load
@@ -56,7 +56,7 @@ def test_entries_of_a_list_that_run_into_each_other_are_refused(
 ) -> None:
     task = log(text, messages)
     results = run(load("bfcl"), task)
-    reasons = [reason.text for reason in run_together(load("bfcl"), task, results)]
+    reasons = [reason.text for reason in undone(task, results)]
     assert (reasons == []) is clear
     assert all("is not said" in reason for reason in reasons)
     assert set(reasons) <= {reason.text for reason in requests(load("bfcl"), task, results)}
