@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems
-from rods.analysis.flows import Output
+from rods.analysis.flows import Output, value_of
 from rods.analysis.plausible_calls import (
     KnownValues,
     Tried,
+    after,
     attempts,
     plausible,
     shows,
@@ -237,23 +238,15 @@ class _Search:
 
     def __init__(self, served: AbstentionTurn, place: int) -> None:
         task = served.task
-        turn = served.turn
         call = served.calls[place]
         features = served.environment.features
         self.tools = served.tools
         # calls that wait are fewer; they run confined, so that tools need no bounds
         self.waits = features.waits
-        self.pool = KnownValues()
-        self.pool.add_all(call.arguments.items())
-        for number in range(turn + 1):
-            self.pool.add_text(task.script[number])
-            for index, earlier in enumerate(task.calls[number][: None if number < turn else place]):
-                self.pool.add_all(
-                    (*earlier.arguments.items(), *leaves(served.results[number][index].value))
-                )
-        for later in served.calls[place:]:
-            self.pool.add_all(later.arguments.items())
-        self.world = world_before(served.environment, task, turn, place)
+        calls = (*served.earlier, *served.calls[:place])
+        own = [item for one in served.calls[place:] for item in one.arguments.items()]
+        texts = task.script[: served.turn + 1]
+        self.world, self.pool = after(served.environment, task.state, calls, texts, own)
         self.target = self.world.fork()
         result = self.target.call(call)
         self.reads = self.world.same_state(self.target)
@@ -280,7 +273,7 @@ class _Search:
             for far, path in paths:
                 pool = KnownValues()
                 for tried in reversed(path):
-                    pool.add_all(leaves(tried.result.value))
+                    pool.add_all(leaves(value_of(tried.result)))
                 pool.add_all(self.pool.values)
                 calls = plausible(self.tools, pool, share, every=self.waits)
                 for tried in attempts(path[-1].world if path else self.world, calls):
@@ -302,7 +295,8 @@ class _Search:
         outputs = [Output((0, 0), tried.call, tried.result) for tried in path]
         guessed = {key_of(leaf) for tried in path for _, leaf in leaves(dict(tried.call.arguments))}
         lacking = sum(
-            key_of(leaf) in guessed or not any(output.has(name, leaf) for output in outputs)
+            (self.reads and key_of(leaf) in guessed)
+            or not any(output.has(name, leaf) for output in outputs)
             for name, leaf in self.wanted
         )
         world = path[-1].world if path else self.world
