@@ -271,15 +271,15 @@ class _Binder:
                 )
             self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:
-                named = [*self.fresh.get(source.kind, ())]
+                latest = [*self.fresh.get(source.kind, ())]
                 # None after several
-                named += [self.lone[source.kind]] if source.kind in self.mentioned else []
+                latest += [self.lone[source.kind]] if source.kind in self.mentioned else []
                 self.slots[source.kind] = Slot(
                     source.kind,
                     thing.noun,
                     thing=True,
                     repeats=thing.alone,
-                    others=any(value != thing.value for value in named),
+                    others=any(value != thing.value for value in latest),
                 )
             self._fills(source.kind, step, parameter)
             earlier = thing.flow.source == "user" and thing.turn < self.turn

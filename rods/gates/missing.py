@@ -252,14 +252,14 @@ class _Search:
         self.reads = self.world.same_state(self.target)
         self.goal = _state(self.target) if features.snapshot else None
         if self.reads or self.goal is None:
-            known = [*leaves(dict(call.arguments))]
-            told = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
+            sources = [*leaves(dict(call.arguments))]
+            facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
         else:
-            known = self.pool.values
-            told = [(str(path[-1]), key) for path, key in self.goal - _state(self.world)]
-        had = {key_of(value) for _, value in known}
+            sources = self.pool.values
+            facts = [(str(path[-1]), key) for path, key in self.goal - _state(self.world)]
+        keys = {key_of(value) for _, value in sources}
         self.wanted = [
-            (name, leaf) for name, leaf in told if key_of(leaf) not in had and not is_small(leaf)
+            (name, leaf) for name, leaf in facts if key_of(leaf) not in keys and not is_small(leaf)
         ]
 
     def way(self) -> str:
@@ -293,9 +293,11 @@ class _Search:
         leaves of the state are not as in `target`; one less where states cannot be read and it is
         another one."""
         outputs = [Output((0, 0), tried.call, tried.result) for tried in path]
-        guessed = {key_of(leaf) for tried in path for _, leaf in leaves(dict(tried.call.arguments))}
+        arguments = {
+            key_of(leaf) for tried in path for _, leaf in leaves(dict(tried.call.arguments))
+        }
         lacking = sum(
-            (self.reads and key_of(leaf) in guessed)
+            (self.reads and key_of(leaf) in arguments)
             or not any(output.has(name, leaf) for output in outputs)
             for name, leaf in self.wanted
         )
