@@ -250,7 +250,12 @@ class _Search:
         self.target = self.world.fork()
         result = self.target.call(call)
         self.reads = self.world.same_state(self.target)
-        self.goal = _state(self.target) if features.snapshot else None
+        self.goal = goal = _state(self.target) if features.snapshot else None
+        if goal is not None and not self.reads:
+            # equal states may be written otherwise after a call: the one most like the target
+            looks = attempts(self.world, plausible(self.tools, self.pool, 1, every=self.waits))
+            same = [look.world for look in looks if look.world.same_state(self.world)]
+            self.world = min((self.world, *same), key=lambda world: _apart(world, goal))
         if self.reads or self.goal is None:
             sources = [*leaves(dict(call.arguments))]
             facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
@@ -306,8 +311,7 @@ class _Search:
             return lacking
         if self.goal is None:
             return -(not world.same_state(self.world))
-        now = _state(world)
-        return lacking + ((now - self.goal) + (self.goal - now)).total()
+        return lacking + _apart(world, self.goal)
 
 
 def _plain(value: Any) -> Any:
@@ -317,6 +321,11 @@ def _plain(value: Any) -> Any:
 
 def _state(world: Instance) -> Counter[Any]:
     return Counter(_paths(world.snapshot()))
+
+
+def _apart(world: Instance, goal: Counter[Any]) -> int:
+    now = _state(world)
+    return ((now - goal) + (goal - now)).total()
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
