@@ -256,6 +256,7 @@ class _Search:
             looks = attempts(self.world, plausible(self.tools, self.pool, 1, every=self.waits))
             same = [look.world for look in looks if look.world.same_state(self.world)]
             self.world = min((self.world, *same), key=lambda world: _apart(world, goal))
+            self.far = _apart(self.world, goal)
         if self.reads or self.goal is None:
             sources = [*leaves(dict(call.arguments))]
             facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
@@ -311,7 +312,7 @@ class _Search:
             return lacking
         if self.goal is None:
             return -(not world.same_state(self.world))
-        return lacking + _apart(world, self.goal)
+        return lacking + (self.far if world.same_state(self.world) else _apart(world, self.goal))
 
 
 def _plain(value: Any) -> Any:
