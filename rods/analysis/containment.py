@@ -36,14 +36,14 @@ HUGE = 1e300  # numbers that no text says; Python's integers may not even fit a 
 _NUMBERED = re.compile(r"[^\W\d_]-\d+")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_|-")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-_COUNTS = {word: number for number, word in enumerate(_WORDS["numbers"])}
-_COUNTS |= {word: 20 + 10 * number for number, word in enumerate(_WORDS["tens"])}
-_SCALES: dict[str, int] = _WORDS["scales"]
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+_COUNTS = {word: number for number, word in enumerate(WORDS["numbers"])}
+_COUNTS |= {word: 20 + 10 * number for number, word in enumerate(WORDS["tens"])}
+_SCALES: dict[str, int] = WORDS["scales"]
 _NUMERAL = rf"(?:{'|'.join((*_COUNTS, *_SCALES))})\b"
 _SPELLED = re.compile(rf"\b{_NUMERAL}(?:(?: and |[ -]){_NUMERAL})*")
-_ONCE = frozenset(_WORDS["once"])
-COMMON = frozenset(_WORDS["common"].split())  # words that say nothing about which tool is meant
+_ONCE = frozenset(WORDS["once"])
+COMMON = frozenset(WORDS["common"].split())  # words that say nothing about which tool is meant
 # characters of a text that is remembered folded; and of one that is found between words only
 KEPT = 2_000
 
@@ -114,7 +114,7 @@ class Text:
         if date is None or not 1 <= int(date[2]) <= 12:
             return False
         year, month, day = map(int, date.groups())
-        name = _WORDS["months"][month - 1]
+        name = WORDS["months"][month - 1]
         words = set(WORD.findall(self.folded))
         days = {str(day), f"{day:02}", *(f"{day}{ending}" for ending in ("st", "nd", "rd", "th"))}
         months = {name, name[:3], str(month), f"{month:02}"}
@@ -139,7 +139,7 @@ def things(text: str) -> list[Any]:
     names = [
         name
         for name in IDENTIFIER.findall(NUMBER.sub(" ", rest))
-        if name.casefold() not in _WORDS["abbreviated"]
+        if name.casefold() not in WORDS["abbreviated"]
     ]
     return list(quotes | dict.fromkeys(names) | dict.fromkeys(numbers(rest)))
 

@@ -86,6 +86,19 @@ def tried_after(
     """Calls of `tools` that work in the world after `calls`, with what was said in `texts`, called
     and shown until then, and `more` values by their names. Raises Unsupported where worlds cannot
     be forked."""
+    world, pool = after(environment, state, calls, texts, more)
+    yield from attempts(world, plausible(tools, pool, SHOWN))
+
+
+def after(
+    environment: Environment,
+    state: Mapping[str, Any] | None,
+    calls: Iterable[Call],
+    texts: Iterable[str],
+    more: Iterable[tuple[str, Any]] = (),
+) -> tuple[Instance, KnownValues]:
+    """The world after `calls`, and what was called, shown and said in `texts` until then, with
+    `more` values by their names."""
     world = environment.reset(state)
     pool = KnownValues()
     for call in calls:
@@ -93,7 +106,7 @@ def tried_after(
     for text in texts:
         pool.add_text(text)
     pool.add_all(more)
-    yield from attempts(world, plausible(tools, pool, SHOWN))
+    return world, pool
 
 
 def world_before(environment: Environment, task: Task, turn: int, index: int = 0) -> Instance:
@@ -120,10 +133,12 @@ def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
             yield Tried(call, result, fork)
 
 
-def plausible(tools: Iterable[Tool], pool: KnownValues, most: int) -> Iterator[Call]:
-    """At most `most` calls of each bounded tool with arguments from `pool`, the likeliest
-    first."""
-    for tool in (tool for tool in tools if tool.bounded):
+def plausible(
+    tools: Iterable[Tool], pool: KnownValues, most: int, *, every: bool = False
+) -> Iterator[Call]:
+    """At most `most` calls of each bounded tool, or of `every` one, with arguments from `pool`, the
+    likeliest first."""
+    for tool in (tool for tool in tools if every or tool.bounded):
         choices: list[list[tuple[int, Any]]] = []
         wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
         for parameter in tool.parameters:

@@ -27,6 +27,7 @@ from rods.composing.catalogue import (
     Source,
     Worded,
 )
+from rods.composing.lexicon import runs_on
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
@@ -270,8 +271,15 @@ class _Binder:
                 )
             self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:
+                latest = [*self.fresh.get(source.kind, ())]
+                # None after several
+                latest += [self.lone[source.kind]] if source.kind in self.mentioned else []
                 self.slots[source.kind] = Slot(
-                    source.kind, thing.noun, thing=True, repeats=thing.alone
+                    source.kind,
+                    thing.noun,
+                    thing=True,
+                    repeats=thing.alone,
+                    others=any(value != thing.value for value in latest),
                 )
             self._fills(source.kind, step, parameter)
             earlier = thing.flow.source == "user" and thing.turn < self.turn
@@ -322,11 +330,11 @@ def meant(value: Any) -> Any:
 
 
 def spoken(value: Any) -> str:
-    """How a user says a value: in its own words, lists as "a, b and c", anything else as it
-    stands."""
+    """How a user says a value: in its own words, lists as "a, b and c", each entry in quotation
+    marks where one would run on into the next, anything else as it stands."""
     if isinstance(value, Worded):
         return value.text
     if isinstance(value, list) and value:
-        *most, last = map(str, value)
+        *most, last = (f"'{entry}'" if any(map(runs_on, value)) else str(entry) for entry in value)
         return f"{', '.join(most)} and {last}" if most else last
     return str(value)

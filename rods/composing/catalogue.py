@@ -199,8 +199,9 @@ class Slot:
     `domain` (`thing`).
 
     `text` are the words, for a thing those of its noun. `repeats` marks what an earlier turn has
-    already mentioned and nothing of its kind since, so that a back reference is clear. `fills` are
-    the (step, parameter) it goes to; `value` is what was said (None for a thing)."""
+    already mentioned and nothing of its kind since, so that a back reference is clear; not of a
+    thing where the user last named `others` of its kind. `fills` are the (step, parameter) it goes
+    to; `value` is what was said (None for a thing)."""
 
     domain: str
     text: str
@@ -208,6 +209,7 @@ class Slot:
     repeats: bool = False
     fills: tuple[tuple[int, str], ...] = ()
     value: Any = None
+    others: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from rods.analysis.containment import stems
+from rods.analysis.containment import WORDS, stems
 from rods.composing.catalogue import known_catalogue
 from rods.environments.base import Environment, kept
 
@@ -15,10 +15,19 @@ CLAUSE = re.compile(r"[.;:?!,]|\b(?:and|then|afterwards|before|after)\b")
 NAME = 3.0
 DOCUMENT = 1.0
 PHRASES = 3.0
+# words that leave a choice to whoever serves a request; what is quoted asks for nothing
+DELEGATING = re.compile("|".join(WORDS["delegating"]["patterns"]), re.IGNORECASE)
+QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|“[^”]*”")
 SEEKING = re.compile(r"\b(?:check|find|go|look|open|search|switch)\b", re.IGNORECASE)
 # of a lexicon's weight, and of what the clause gives to the tool that it means most
 SOUGHT = 0.5
 SHARE = 0.4
+
+
+def runs_on(entry: object) -> bool:
+    """Whether nothing shows where an entry of a list ends among others in a sentence: it has
+    several words, and is no name."""
+    return re.search(r"\S\s+[a-z]|^[a-z]\S*\s", str(entry)) is not None
 
 
 class Lexicon:
@@ -94,3 +103,8 @@ def sought(environment: Environment, text: str, called: Iterable[str]) -> frozen
     return frozenset(
         name for by in scores for name in names if by[name] >= max(SOUGHT, SHARE * max(by.values()))
     )
+
+
+def delegates(text: str) -> bool:
+    """Whether a request leaves a choice to whoever serves it: "call it something suitable"."""
+    return DELEGATING.search(QUOTED.sub(" ", text)) is not None

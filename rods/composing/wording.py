@@ -57,8 +57,9 @@ def rewrite(
     catalogue: Catalogue, draft: Draft, *, narrative: bool, served: bool = False, rng: random.Random
 ) -> tuple[str, ...]:
     """All turns in one go: linked by the story (or by plain links without one), with back
-    references. With `served` nothing is told that the calls do not serve. Raises
-    ComposeError("query_gen_failed") when a phrase lacks a field."""
+    references. With `served` nothing is told that the calls do not serve, and nothing refers back
+    to one of several things that the user named. Raises ComposeError("query_gen_failed") when a
+    phrase lacks a field."""
     book = catalogue.book
     story = _story(book, draft) if narrative else None
     story, resumed = (
@@ -162,7 +163,7 @@ def _turn(
     tries = list[str]()
     room = longest - len(lead.split()) if fit else longest
     while not tries or (len(tries) < SHORTER and len(tries[-1].split()) > room):
-        tries.append(_request(catalogue, asked, holistic=holistic, rng=rng))
+        tries.append(_request(catalogue, asked, holistic=holistic, strict=fit, rng=rng))
     text = min(tries, key=lambda text: len(text.split())) if fit else tries[-1]
     if lead and len(lead.split()) + len(text.split()) <= longest:
         # as the rest of a sentence
@@ -174,17 +175,30 @@ def _turn(
 
 
 def _request(
-    catalogue: Catalogue, asked: Sequence[RecipeRequest], *, holistic: bool, rng: random.Random
+    catalogue: Catalogue,
+    asked: Sequence[RecipeRequest],
+    *,
+    holistic: bool,
+    strict: bool,
+    rng: random.Random,
 ) -> str:
     frames = catalogue.book.frames
-    clauses = [_clause(catalogue, request, holistic=holistic, rng=rng) for request in asked]
+    clauses = [
+        _clause(catalogue, request, holistic=holistic, strict=strict, rng=rng) for request in asked
+    ]
     framed = (clauses[start : start + max(frames)] for start in range(0, len(clauses), max(frames)))
     return " ".join(_sentence(rng.choice(frames[len(some)]).format(*some)) for some in framed)
 
 
 def _clause(
-    catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, rng: random.Random
+    catalogue: Catalogue,
+    request: RecipeRequest,
+    *,
+    holistic: bool,
+    strict: bool,
+    rng: random.Random,
 ) -> str:
+    """A request; where it is `strict`, nothing refers back to one of several of its kind."""
     fields = dict[str, str]()
     book = catalogue.book
     for name, slot in request.slots.items():
@@ -192,6 +206,7 @@ def _clause(
         back = (
             holistic
             and slot.repeats
+            and not (strict and slot.others)
             and (slot.thing or family in book.again)
             and rng.random() < BACK
         )

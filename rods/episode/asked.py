@@ -176,7 +176,7 @@ def shown(
 
     parts = [
         part
-        for part in _telling(*wanted)
+        for part in telling(*wanted)
         if key_of(part[1]) not in own and (not fields or not fields.isdisjoint(stems(part[0])))
     ]
     return any(output.text == result.text for _, output in outputs) or (
@@ -191,7 +191,7 @@ def _entries(call: Call, result: Result) -> Iterator[Entry]:
     return entries(value.splitlines() if isinstance(value, str) else value, call.name, own)
 
 
-def _telling(call: Call, result: Result) -> Iterator[Entry]:
+def telling(call: Call, result: Result) -> Iterator[Entry]:
     """The values that a result shows; of a line of text, that is named so, the numbers and names
     in it, if one of them is not small."""
     for name, leaf, beside in _entries(call, result):

@@ -2,8 +2,8 @@
 P). docs/gates.md says what is searched, and why.
 
 Replacements of a held-out tool are executed in forks of the world before its first call, with
-plausible arguments: `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal
-(`_Search._near`), `SECOND` more of each."""
+plausible arguments: `FIRST` calls a tool, and after `NEAR` of them that come nearer to the goal, or
+show what it lacks, `SECOND` more of each, up to three in a row."""
 
 import itertools
 from collections import Counter
@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems
-from rods.analysis.flows import Output
+from rods.analysis.flows import Output, value_of
 from rods.analysis.plausible_calls import (
     KnownValues,
     Tried,
+    after,
     attempts,
     plausible,
     shows,
@@ -23,21 +24,24 @@ from rods.analysis.plausible_calls import (
     world_before,
 )
 from rods.calls import Call
-from rods.composing.lexicon import lexicon, sought
-from rods.environments.base import Environment, Instance, Result, Results
+from rods.composing.lexicon import delegates, lexicon, sought
+from rods.environments.base import Environment, Instance, Results
+from rods.episode.asked import telling
 from rods.faults import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST = 24
-NEAR = 4
+NEAR = 6
 SECOND = 12
+WAITING = 8  # so many times fewer where calls wait for another process
 
 
 def missing(
     environment: Environment, task: Task, results: Results, *, fair: bool = True
 ) -> list[Reason]:
     """Why a turn without calls could be served after all, or why nothing shows what it lacks; with
-    `fair`, also what else of it could be done. Empty when nothing can."""
+    `fair`, also what else of it could be done. A request that leaves a choice to the assistant
+    could be served as well. Empty when nothing can."""
     if task.type not in ("miss_func", "miss_param"):
         return []
     blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
@@ -46,6 +50,8 @@ def missing(
         if turn + 1 >= len(task.calls) or not task.calls[turn + 1]:
             reasons.append(Reason("a request is made in vain and nothing follows", turn))
             continue
+        if task.type == "miss_param" and delegates(task.script[turn]):
+            reasons.append(Reason("leaves the choice to the assistant", turn))
         served = AbstentionTurn(environment, task, results, turn + 1)
         ways = served.given() if task.type == "miss_param" else served.replaced()
         if fair and not ways:
@@ -226,85 +232,101 @@ class AbstentionTurn:
 
 
 class _Search:
-    """Looks for one or two calls that do what call `place` of a turn does: bring `world` to
-    `target`, or show `wanted` where `target` is no other world (`reads`)."""
+    """Looks for a few calls that do what call `place` of a turn does: bring `world` to `target`, or
+    show what is `wanted` where `target` is no other world (`reads`). Of another world is `wanted`
+    what it holds and nobody said or showed."""
 
     def __init__(self, served: AbstentionTurn, place: int) -> None:
         task = served.task
-        turn = served.turn
         call = served.calls[place]
+        features = served.environment.features
         self.tools = served.tools
-        self.snapshots = served.environment.features.snapshot
-        self.pool = KnownValues()
-        self.pool.add_all(call.arguments.items())
-        for number in range(turn + 1):
-            self.pool.add_text(task.script[number])
-            for index, earlier in enumerate(task.calls[number][: None if number < turn else place]):
-                self.pool.add_all(
-                    (*earlier.arguments.items(), *leaves(served.results[number][index].value))
-                )
-        for later in served.calls[place:]:
-            self.pool.add_all(later.arguments.items())
-        self.world = world_before(served.environment, task, turn, place)
+        # calls that wait are fewer; they run confined, so that tools need no bounds
+        self.waits = features.waits
+        calls = (*served.earlier, *served.calls[:place])
+        own = [item for one in served.calls[place:] for item in one.arguments.items()]
+        texts = task.script[: served.turn + 1]
+        self.world, self.pool = after(served.environment, task.state, calls, texts, own)
         self.target = self.world.fork()
-        self.wanted = _information(call, self.target.call(call))
+        result = self.target.call(call)
         self.reads = self.world.same_state(self.target)
+        self.goal = goal = _state(self.target) if features.snapshot else None
+        if goal is not None and not self.reads:
+            # equal states may be written otherwise after a call: the one most like the target
+            looks = attempts(self.world, plausible(self.tools, self.pool, 1, every=self.waits))
+            same = [look.world for look in looks if look.world.same_state(self.world)]
+            self.world = min((self.world, *same), key=lambda world: _apart(world, goal))
+            self.far = _apart(self.world, goal)
+        if self.reads or self.goal is None:
+            sources = [*leaves(dict(call.arguments))]
+            facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
+        else:
+            sources = self.pool.values
+            facts = [(str(path[-1]), key) for path, key in self.goal - _state(self.world)]
+        keys = {key_of(value) for _, value in sources}
+        self.wanted = [
+            (name, leaf) for name, leaf in facts if key_of(leaf) not in keys and not is_small(leaf)
+        ]
 
     def way(self) -> str:
         """The first way found, as text; "" where there is none."""
         if self.reads and not self.wanted:
             return ""
-        first = list(attempts(self.world, plausible(self.tools, self.pool, FIRST)))
-        for tried in first:
-            if self._does(tried):
-                return str(tried.call)
-        for tried in self._near(first):
-            pool = KnownValues()
-            pool.add_all((*leaves(tried.result.value), *self.pool.values))
-            for second in attempts(tried.world, plausible(self.tools, pool, SECOND)):
-                if self._does(second, tried):
-                    return f"{tried.call}, {second.call}"
+        paths: list[tuple[int, tuple[Tried, ...]]] = [(self._distance(), ())]
+        for most in (FIRST, SECOND, SECOND):
+            nearer = []
+            share = most // WAITING if self.waits else most
+            for far, path in paths:
+                pool = KnownValues()
+                for tried in reversed(path):
+                    pool.add_all(leaves(value_of(tried.result)))
+                pool.add_all(self.pool.values)
+                calls = plausible(self.tools, pool, share, every=self.waits)
+                for tried in attempts(path[-1].world if path else self.world, calls):
+                    distance = self._distance(*path, tried)
+                    if not distance if self.reads else tried.world.same_state(self.target):
+                        return ", ".join(str(one.call) for one in (*path, tried))
+                    if distance < far:
+                        nearer.append((distance, (*path, tried)))
+            farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
+            # a tool stands where its farthest call does, with its nearest one
+            paths = list({pair[1][-1].call.name: pair for pair in farthest_first}.values())
+            paths = paths[::-1][:NEAR]
         return ""
 
-    def _does(self, tried: Tried, before: Tried | None = None) -> bool:
-        if not self.reads:
-            return tried.world.same_state(self.target)
-        information = _information(tried.call, tried.result)
-        if before is not None:
-            information |= _information(before.call, before.result)
-        return self.wanted <= information
-
-    def _near(self, first: Sequence[Tried]) -> list[Tried]:
-        """Of the first calls that come nearer to the target the nearest of each tool; of at most
-        `NEAR` tools, those whose farthest such call comes nearest."""
+    def _distance(self, *path: Tried) -> int:
+        """How many wanted values no call of `path` shows without being given it, and how many
+        leaves of the state are not as in `target`; one less where states cannot be read and it is
+        another one."""
+        outputs = [Output((0, 0), tried.call, tried.result) for tried in path]
+        arguments = {
+            key_of(leaf) for tried in path for _, leaf in leaves(dict(tried.call.arguments))
+        }
+        lacking = sum(
+            (self.reads and key_of(leaf) in arguments)
+            or not any(output.has(name, leaf) for output in outputs)
+            for name, leaf in self.wanted
+        )
+        world = path[-1].world if path else self.world
         if self.reads:
-            scored = [
-                (-len(self.wanted & _information(tried.call, tried.result)), tried)
-                for tried in first
-            ]
-            nearer = [(score, tried) for score, tried in scored if score]
-        else:
-            nearer = [(0, tried) for tried in first if not tried.world.same_state(self.world)]
-            if self.snapshots:
-                goal = Counter(_paths(self.target.snapshot()))
-                far = _apart(self.world, goal)
-                distances = [(_apart(tried.world, goal), tried) for _, tried in nearer]
-                nearer = [(distance, tried) for distance, tried in distances if distance < far]
-        farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
-        # a tool stands where its farthest call does, with its nearest one
-        return list({tried.call.name: tried for _, tried in farthest_first}.values())[::-1][:NEAR]
+            return lacking
+        if self.goal is None:
+            return -(not world.same_state(self.world))
+        return lacking + (self.far if world.same_state(self.world) else _apart(world, self.goal))
 
 
-def _information(call: Call, result: Result) -> frozenset[Any]:
-    """What a result says that its call did not: its leaves, without what occurs everywhere."""
-    own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
-    values = {
-        key_of(leaf)
-        for _, leaf in leaves(result.value if result.value is not None else result.text)
-    }
-    return frozenset(
-        key for key in values - own if not isinstance(key, tuple) and not is_small(key)
-    )
+def _plain(value: Any) -> Any:
+    """A value as others may show it: "./a.txt" and "docs/" as "a.txt" and "docs"."""
+    return value.removeprefix("./").rstrip("/") if isinstance(value, str) else value
+
+
+def _state(world: Instance) -> Counter[Any]:
+    return Counter(_paths(world.snapshot()))
+
+
+def _apart(world: Instance, goal: Counter[Any]) -> int:
+    now = _state(world)
+    return ((now - goal) + (goal - now)).total()
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
@@ -315,8 +337,3 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
             yield from _paths(item, (*path, key))
     else:
         yield (path, key_of(value))
-
-
-def _apart(world: Instance, goal: Counter[Any]) -> int:
-    leaves_now = Counter(_paths(world.snapshot()))
-    return (leaves_now - goal).total() + (goal - leaves_now).total()

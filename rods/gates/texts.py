@@ -6,23 +6,24 @@ name ("use sort"): those that an environment's catalogue lists as `ordinary`; wi
 those of letters alone. Of parameters only those count that no user would type (`order_id`). What a
 call has as a value may be said whatever it looks like.
 
-`requests`: every call is asked for (`unasked`), and everything asked for is done (`undone`).
-docs/gates.md says how both are found. A call counts as asked for when the words of its turn ask for
-its tool, or when a later call of the turn cannot do without it. A turn whose calls the
-environment's phrase book explains (`parse_wording`) needs no such evidence. A request that no call
-of its own turn serves is read together with the turn that serves it.
+`requests`: every call is asked for (`unasked`), everything asked for is done, and where an entry of
+a list ends is said (`undone`). docs/gates.md says how they are found. A call counts as asked for
+when the words of its turn ask for its tool, or when a later call of the turn cannot do without it.
+A turn whose calls the environment's phrase book explains (`parse_wording`) needs no such evidence.
+A request that no call of its own turn serves is read together with the turn that serves it.
 
 `style` is no gate: it judges for an author that asks nobody."""
 
 import re
 from collections.abc import Iterator, Sequence, Set
+from itertools import chain, permutations
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
-from rods.composing.lexicon import lexicon
+from rods.composing.lexicon import lexicon, runs_on
 from rods.composing.parse_wording import read
 from rods.conversations import Persona
 from rods.environments.base import Environment, Results
@@ -90,8 +91,8 @@ LITTLE = 0.05
 
 
 def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """Calls that nobody asks for, and requests that no call serves. `results` are those of the
-    ground truth."""
+    """Calls that nobody asks for, requests that no call serves, and lists that may be read in two
+    ways. `results` are those of the ground truth."""
     return unasked(environment, task, results) + undone(task, results)
 
 
@@ -146,7 +147,8 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
 
 
 def undone(task: Task, results: Results) -> list[Reason]:
-    """What is asked about and no call uses; empty when all of it is used."""
+    """What is asked about and no call uses, and entries of a list that run into each other, so that
+    "tires checked and oil low" may be one or two; empty when all of it is used."""
     reasons = []
     result_texts: list[Text] = []
     world = {key_of(leaf) for _, leaf in leaves(dict(task.state or {}), keys=True)}
@@ -157,6 +159,12 @@ def undone(task: Task, results: Results) -> list[Reason]:
                 reasons.append(Reason("no call does what it asks for", turn))
             continue
         used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
+        values = [value for call in calls for value in call.arguments.values()]
+        lists = [value for value in values if isinstance(value, list)]
+        for pair in chain.from_iterable(permutations(map(str, value), 2) for value in lists):
+            joint = "(?:,|,? and) ".join(map(re.escape, pair))
+            if any(map(runs_on, pair)) and re.search(joint, asked(task, turn), re.IGNORECASE):
+                reasons.append(Reason(f"where {pair[0]!r} ends is not said", turn))
         result_texts += [Text.shown(result.text) for result in results[turn]]
         unserved = turn and not task.calls[turn - 1]
         texts_before = [Text.of(text) for text in task.script[: turn - 1 if unserved else turn]]

@@ -266,11 +266,10 @@ class Referent:
         """Why the words `text` of `turn` do not determine it; "" where they do. `named` are nouns
         of whatever was met, `beside` the values that the call has beside it: "the flight 537" is no
         other flight. What the phrase book explains (`understood`) refers by itself, though not to
-        one of several."""
+        one of two that were named last."""
         picked = self.picked(text)
         nouns = nouns_of([self.name, *(mention.name for mention in self.own)])
-        alone = understood and any(mention.count == 1 for mention in self.own)
-        if self.rival is not None and not (alone or picked):
+        if self.rival is not None and not picked:
             return f"{self.rival!r} fits the words as well"
         if understood:
             return ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rods.composing.bind import fresh_state, random_chooser, realise, repair
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, FromUser, Recipe
+from rods.composing.lexicon import delegates
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.environments.base import Environment, Tool
 from rods.gates.texts import ARTICLES
@@ -65,6 +66,12 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         lines += [
             f"{label} has no words for {name!r}" for name, words in table.items() if not words
         ]
+    lines += [
+        f"vague of {name!r}: {text!r} leaves the choice to the assistant: say what the user means"
+        for name, words in book.vague.items()
+        for text in words
+        if delegates(f"say {text}")
+    ]
     for name, words in book.supply.items():
         lines += [
             f"supply of {name!r}: {text!r} must hold {{value}} once"

@@ -13,12 +13,14 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from rods.canonical import keyed_random
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue
 from rods.composing.plan_search import PlanShape
+from rods.composing.recipes import read
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment
 from rods.errors import UserError
@@ -37,6 +39,7 @@ CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
 # small: what a policy of under a million parameters learns in minutes; easy and long: one step
 # easier, and harder; asked: one request, of which a value has to be asked for
 Size = Literal["full", "small", "easy", "long", "asked"]
+ORIGINALS = read(Path(__file__).parent / "recipes" / "originals.toml").vague
 SMALL_SHOWN = 8  # tools shown with a task of any size but full
 # What nano's warm start makes of desk's regions (docs/nano.md). A variant has its seed's depth, so
 # it stays in one.
@@ -144,7 +147,10 @@ def fresh_task(
 
 @cache
 def _book(size: Size) -> Catalogue:
-    return catalogue() if size == "full" else replace(catalogue(), shown=SMALL_SHOWN)
+    own = catalogue()
+    if size != "asked":  # these leave values vague in the words that they have always had
+        own = replace(own, book=replace(own.book, vague=ORIGINALS))
+    return own if size == "full" else replace(own, shown=SMALL_SHOWN)
 
 
 def _compose(

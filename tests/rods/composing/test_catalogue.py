@@ -75,6 +75,14 @@ def test_unsound_phrase_book_is_named() -> None:
         (replace(book, things={}), "no words for the thing"),
         (replace(book, supply={}), "vague and supply differ"),
         (replace(book, vague={**book.vague, "day": ()}), "vague has no words for 'day'"),
+        (
+            replace(book, vague={**book.vague, "room": ("a good room",)}),
+            "vague of 'room': 'a good room' leaves the choice to the assistant",
+        ),
+        (
+            replace(book, vague={**book.vague, "text": ("something",)}),
+            "vague of 'text': 'something' leaves the choice to the assistant",
+        ),
         (replace(book, supply={**book.supply, "day": ("On that day.",)}), "must hold {value} once"),
         (replace(book, frames={1: ("Please.",)}), "must hold 1 requests"),
         (replace(book, stories=()), "needs a story"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 from rods.worlds.bfcl import environment, fetch
 from tests.environments import load
+from tests.worlds import garage
 
 CAR: dict[str, Any] = {
     "classes": ["VehicleControlAPI"],
@@ -122,6 +125,25 @@ def test_what_is_asked_for_only_after_the_value_is_no_part_of_the_blank() -> Non
         assert bool(speed) == ("speed" in texts[0]), speed
 
 
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ("Convert a suitable number of gallons into liters.", True),
+        ("Convert any number of gallons you like into liters.", True),
+        ("Convert some gallons into liters, the number is up to you.", True),
+        ("Convert a certain number of gallons into liters.", False),
+        ("Convert the number of gallons that I have in mind into liters.", False),
+    ],
+)
+def test_a_request_that_leaves_the_choice_to_the_assistant_is_refused(
+    asked: str, refused: bool
+) -> None:
+    reasons = found(task("miss_param", (asked, "I mean 21."), (LITERS,)))
+    assert reasons == (["leaves the choice to the assistant"] if refused else [])
+    withheld = task("miss_func", (asked, RETURN_SENTENCE), (LITERS,), ("gallon_to_liter",))
+    assert "leaves the choice to the assistant" not in found(withheld)
+
+
 def test_each_part_of_a_request_needs_a_function_that_is_held_out() -> None:
     asked = "Tell me how many liters 21 gallons are. Then lock the driver's door."
     calls = (LITERS, Call("lockDoors", {"unlock": False, "door": ["driver"]}))
@@ -197,3 +219,90 @@ def test_what_takes_its_value_from_a_call_that_cannot_be_made_cannot_be_made_eit
 
 def test_the_default_asks_for_fair_blanks() -> None:
     assert Gates().missing and Gates().fair_blanks
+
+
+def _file(text: str) -> dict[str, Any]:
+    return {"type": "file", "content": text}
+
+
+def _folder(**contents: Any) -> dict[str, Any]:
+    return {"type": "directory", "contents": contents}
+
+
+FLAT = _folder(**{"plan.txt": _file("the picnic is on Friday"), "list.txt": _file("bread")})
+DEEP = _folder(docs=_folder(**{"plan.txt": _file("the picnic is on Friday")}))
+LS = Call("ls", {})
+CP = Call("cp", {"source": "plan.txt", "destination": "copy.txt"})
+MV = Call("mv", {"source": "plan.txt", "destination": "moved.txt"})
+FIND_PLAN = Call("find", {"path": ".", "name": "plan"})
+
+
+@pytest.mark.parametrize(
+    ("call", "asked", "beside", "way"),
+    [
+        (LS, "List what is in this folder.", ("find",), "find"),
+        (LS, "List what is in this folder.", ("cat", "pwd"), ""),
+        (FIND_PLAN, "Find whatever is named plan here.", ("ls",), "ls"),
+        (FIND_PLAN, "Find whatever is named plan here.", ("pwd",), ""),
+        (CP, "Copy plan.txt to copy.txt.", ("cat", "echo"), ""),  # which makes no file here
+        (CP, "Copy plan.txt to copy.txt.", ("cat", "touch", "echo"), "touch"),
+        (CP, "Copy plan.txt to copy.txt.", ("cat",), ""),
+        (CP, "Copy plan.txt to copy.txt.", ("touch", "echo"), ""),
+        (MV, "Rename plan.txt to moved.txt.", ("cp", "rm"), "cp"),
+        (MV, "Rename plan.txt to moved.txt.", ("cat", "rm"), ""),
+    ],
+)
+def test_what_other_calls_show_or_make_is_no_reason_to_decline(
+    call: Call, asked: str, beside: Sequence[str], way: str
+) -> None:
+    withheld = files_task(FLAT, call, asked, beside)
+    reasons = found(withheld, fair=False)
+    assert bool(reasons) is bool(way), reasons
+    assert all(f"can be done without it: {way}(" in reason for reason in reasons)
+
+
+def test_what_lies_deeper_than_a_listing_shows_is_not_shown_by_it() -> None:
+    asked = "Find whatever is named plan here."
+    assert found(files_task(DEEP, FIND_PLAN, asked, ("ls",)), fair=False) == []
+    (reason,) = found(files_task(DEEP, LS, "List what is in this folder.", ("find",)), fair=False)
+    assert "find(" in reason
+
+
+def test_a_look_that_tells_nothing_is_replaced_by_none() -> None:
+    empty = files_task(_folder(), LS, "List what is in this folder.", ("find", "pwd"))
+    assert found(empty, fair=False) == []
+
+
+def files_task(root: dict[str, Any], call: Call, asked: str, beside: Sequence[str]) -> Task:
+    """A task that withholds the tool of `call`, with those `beside` it, in a file system."""
+    world = load("bfcl")
+    state = {
+        "classes": ["GorillaFileSystem"],
+        "config": {"GorillaFileSystem": {"root": {"home": root}}},
+        "long_context": False,
+    }
+    return Task(
+        environment=reference(world),
+        type="miss_func",
+        script=(asked, RETURN_SENTENCE),
+        calls=((), (call,)),
+        tools=tuple(name for name in world.tools() if name in (*beside, call.name)),
+        later_tools={1: (call.name,)},
+        state=state,
+    )
+
+
+def test_tools_without_bounds_are_tried_where_they_run_confined() -> None:
+    """A world that waits for another process runs there; in this one such a tool might never
+    end."""
+    calls = (garage.call("show_order", order=17),)
+    one = garage.task(("What is order 17 about?", ()), (RETURN_SENTENCE, calls))
+    one = replace(one, type="miss_func", later_tools={1: ("show_order",)}, id="")
+    one = replace(one, tools=("all_orders", "show_order"), id="")
+    for confined in (False, True):
+        world: Any = copy.copy(garage.WORLD)
+        unbounded = {name: replace(tool, bounded=False) for name, tool in world.tools().items()}
+        world.tools = lambda tools=unbounded: tools
+        world.features = replace(world.features, waits=confined)
+        reasons = [reason.text for reason in missing(world, one, run(world, one), fair=False)]
+        assert bool(reasons) is confined, reasons

@@ -10,6 +10,7 @@ import pytest
 
 from rods.composing import planning
 from rods.composing.catalogue import Catalogue
+from rods.composing.lexicon import delegates
 from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Plan
 from rods.worlds.bfcl import environment, fetch
@@ -115,6 +116,27 @@ def test_one_goes_up_only_after_going_down(book: Catalogue) -> None:
 def test_an_engine_starts_once(book: Catalogue) -> None:
     for plan in plans(book, "VehicleControlAPI", 150):
         assert sum("startEngine" in book.recipes[name].tools for name in order(plan)) <= 1
+
+
+def test_nobody_insures_one_booking_twice(book: Catalogue) -> None:
+    insured = 0
+    for plan in plans(book, "TravelAPI", 400):
+        new, old = False, False  # whether the last booking, and whether any booking is insured
+        for name in order(plan):
+            recipe = book.recipes[name]
+            if "book_flight" in recipe.tools and "booking" in recipe.gives:
+                new = False
+            if "purchase_insurance" in recipe.tools:
+                insured += 1
+                assert not (new if "booking" in recipe.needs else old), order(plan)
+                new = old = True
+    assert insured > 20
+
+
+def test_what_is_vague_leaves_no_choice_to_the_assistant(book: Catalogue) -> None:
+    words = [text for texts in book.book.vague.values() for text in texts]
+    assert len(words) > 50
+    assert [text for text in words if delegates(f"Write {text}.")] == []
 
 
 def test_nobody_is_mentioned_on_a_tweet_posted_without_mentions(book: Catalogue) -> None:
