@@ -123,9 +123,11 @@ class Watched(LogWriter):
         super().__init__(path)
         self.groups: list[int] = []
 
-    def append_lines(self, data: bytes, last: int) -> int:
+    def append_lines(
+        self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None
+    ) -> int:
         self.groups.append(len(data))
-        return super().append_lines(data, last)
+        return super().append_lines(data, last, meanwhile)
 
 
 async def _log(path: Path, seconds: float) -> Written:

@@ -23,7 +23,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from queue import SimpleQueue
 from typing import NamedTuple
 
 from rods.buffers.log.disk import open_file, refusals, sync_folder, write
@@ -73,9 +72,11 @@ class LogWriter:
         lines = [line(seq, content) for seq, content in enumerate(records, self.seq + 1)]
         return self.append_lines(b"".join(lines), self.seq + len(lines))
 
-    def append_lines(self, data: bytes, last: int) -> int:
+    def append_lines(
+        self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None
+    ) -> int:
         """The same for lines that `record_bytes.line` has made of the seqs that are due, up to
-        `last`."""
+        `last`. `meanwhile` is called once they are written, before the disk is waited for."""
         if not data:
             return self.seq
         if self._broken or self._descriptor < 0:
@@ -106,6 +107,7 @@ class LogWriter:
             raise disk_error(error, self.path) from error
         self.size = self.size + len(data)
         self.seq = last
+        meanwhile()
         self._sync(data)
         self._broken = False
         return self.seq
@@ -213,18 +215,24 @@ class Appended(NamedTuple):
     done: "asyncio.Future[None]"
 
 
+FEW = 16  # records are worth a sync of their own, if not all who wait are taken
+
+
 class GroupCommit:
     """Producers of one event loop share one writer, which nobody else writes with meanwhile; the
     order of records is that of the calls.
 
-    A thread writes and syncs all that waits as one batch, while the next one gathers. The first
+    A thread writes and syncs one batch after the other. A fast disk would idle while all producers
+    are served, so a batch is half of them: one half is served while the other one syncs. The first
     failed write ends it: whoever waits then, and whoever comes later, is told what failed."""
 
     def __init__(self, writer: Callable[[], LogWriter]) -> None:
         """`writer` is asked before every write, by the thread: a log may go on in another part."""
         self._writer = writer
         self.seq = writer().seq  # of the last record taken
-        self._waiting: SimpleQueue[Appended | None] = SimpleQueue()  # None: nothing will follow
+        self._waiting: list[Appended] = []
+        self._wake = threading.Event()  # something waits, or nothing will follow
+        self._closing = False
         self.failure: Exception | None = None  # what ended it
         self._thread: threading.Thread | None = None
 
@@ -240,9 +248,11 @@ class GroupCommit:
     def close(self) -> None:
         """Writes what waits and ends the thread; blocks for as long as the disk takes."""
         if self._thread is not None:
-            self._waiting.put(None)
+            self._closing = True
+            self._wake.set()
             self._thread.join()
             self._thread = None
+            self._closing = False
 
     def _take(self, records: Sequence[Record]) -> asyncio.Future[None]:
         if self.failure is not None:
@@ -251,7 +261,9 @@ class GroupCommit:
         self.seq += len(records)
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._waiting.put(Appended(self.seq, lines, done))
+        self._waiting.append(Appended(self.seq, lines, done))
+        if not self._wake.is_set():
+            self._wake.set()
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, args=(loop,), name="commit", daemon=True
@@ -260,23 +272,34 @@ class GroupCommit:
         return done
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        ended = False
-        while not ended:
-            batch: list[Appended] = []
-            while not batch or not self._waiting.empty():
-                if (appended := self._waiting.get()) is None:
-                    ended = True
-                    break
-                batch.append(appended)
-            if not batch:
-                return
+        synced: list[Appended] = []  # and not answered yet
+
+        def answer() -> None:
+            nonlocal synced
+            if synced:
+                loop.call_soon_threadsafe(_answer, synced, self.failure)
+                synced = []
+
+        while True:
+            if not self._waiting:
+                answer()
+                if self._closing:
+                    return
+                self._wake.wait()
+            self._wake.clear()  # what comes from here on is seen by the next look
+            half = (len(self._waiting) + len(synced) + 1) // 2
+            batch = self._waiting[: max(FEW, half)]
+            del self._waiting[: len(batch)]
             try:
-                if self.failure is None:
+                if self.failure is None and batch:
                     lines = b"".join([appended.lines for appended in batch])
-                    self._writer().append_lines(lines, batch[-1].seq)
+                    # Answered any earlier, the producers of the batch before would keep this
+                    # thread from asking the disk.
+                    self._writer().append_lines(lines, batch[-1].seq, answer)
             except Exception as error:  # noqa: BLE001 — handed to everyone who waits
+                answer()
                 self.failure = error
-            loop.call_soon_threadsafe(_answer, batch, self.failure)
+            synced += batch
 
 
 def _answer(batch: Sequence[Appended], failure: Exception | None) -> None:
