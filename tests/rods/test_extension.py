@@ -20,7 +20,7 @@ from rods.errors import UserError
 from rods.extension import DOORS, Door, features
 from tests.parts import ROOT
 
-ROOMS = ("rods", "buffers", "daemon", "trainer", "console", "evaluation", "worlds")
+ROOMS = ("rods", "buffers", "daemon", "trainer", "console", "evaluation", "worlds", "family/page")
 STANDS = re.compile(
     r"(?P<before>(?:^ *#.*\n)*)^(?P<variable>\w+): Door\[.*\] = Door\(\s*\"(?P<name>\w+)\"\s*\)"
     r"(?P<behind>.*)$",
@@ -39,6 +39,7 @@ def doors() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.needs("page")
 def test_every_door_stands_in_one_room() -> None:
     assert Counter(name for name, _ in doors()) == dict.fromkeys(DOORS, 1)
 

@@ -28,7 +28,7 @@ from rods.tasks import Task
 from tests.rods.episode.test_asked import played
 
 TABLE = tomllib.loads(Path(__file__).with_name("abroad.toml").read_text())
-WORLDS: dict[str, dict[str, Any]] = TABLE["worlds"]
+WORLDS: dict[str, dict[str, Any]] = TABLE["world"]
 CASES: list[dict[str, Any]] = TABLE["cases"]
 KINDS = {  # so many of each kind at least
     "twin": 8,
