@@ -139,8 +139,13 @@ def test_a_drawn_task_that_matches_is_drawn_again(tmp_path: Path) -> None:
     plain: Any = make_run(tmp_path / "run")
     rules = plain.config.difficulty
     wanted = [Wanted(1, slot, 30, levels(rules, 30, 0, 1, slot)) for slot in range(3)]
-    drawn = list(generator(plain.config, plain.players)(wanted))
-    held: Any = SimpleNamespace(config=plain.config, players=plain.players, guarded=[drawn[1]])
+    drawn = list(generator(plain)(wanted))
+    held: Any = SimpleNamespace(
+        config=plain.config,
+        environments=plain.environments,
+        players=plain.players,
+        guarded=[drawn[1]],
+    )
     made = list(guarded_generator(held)(wanted))
     assert [made[0].id, made[2].id] == [drawn[0].id, drawn[2].id] and made[1].id != drawn[1].id
     assert not contamination(made[1], SimilarityIndex([drawn[1]]))

@@ -119,7 +119,7 @@ def left_open(asked: str, choice: int = 1) -> Fields:
     query = re.findall(r"^The request of turn \d+:\n(.*)$", asked, re.MULTILINE)[0]
     vague = re.sub(
         rf"(?<!\w){re.escape(spoken(value))}(?!\w)",
-        "something suitable",
+        "something that I know",
         query,
         flags=re.IGNORECASE,
     )
@@ -137,10 +137,10 @@ def left_open(asked: str, choice: int = 1) -> Fields:
         for mine in (True, False)
     )
     said = re.findall(r"(?: with |, then )((?:(?!, then ).)+?)(?=, then |\.$)", vague)
-    others = [each for each in said if each != "something suitable"]
+    others = [each for each in said if each != "something that I know"]
     return {
         "choice": choice,
-        "request": f"Please see to this matter ({doing}) with something suitable.",
+        "request": f"Please see to this matter ({doing}) with something that I know.",
         "supply": f"It is {spoken(value)}. "
         f"{sentence(others, f'Please see to this matter ({rest})')}",
     }
@@ -289,7 +289,7 @@ def asking_at_once(request: dict[str, Any]) -> str:
         said = fields["supply"].partition(". ")[0].removeprefix("It is ").rstrip(".")
         query = re.findall(r"^The request of turn \d+:\n(.*)$", question(request), re.MULTILINE)[0]
         vague = re.sub(
-            rf"(?<!\w){re.escape(said)}(?!\w)", "something suitable", query, flags=re.IGNORECASE
+            rf"(?<!\w){re.escape(said)}(?!\w)", "something that I know", query, flags=re.IGNORECASE
         )
         fields = fields | {"request": vague, "supply": f"It is {said}."}
     return written(request, fields)

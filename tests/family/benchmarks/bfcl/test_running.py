@@ -238,7 +238,7 @@ def test_other_settings_are_refused_with_the_difference(
         ),
         (
             ("--url", "http://127.0.0.1:9/v1", "--model", "m", "--samples", "0"),
-            "--samples starts at 1",
+            "Must be > 0",
         ),
     ],
 )
