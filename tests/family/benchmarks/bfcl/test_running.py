@@ -236,10 +236,7 @@ def test_other_settings_are_refused_with_the_difference(
             ("--url", "http://a/v1", "--model", "m", "--protocol", "tags", "--calls", "native"),
             "--calls native",
         ),
-        (
-            ("--url", "http://127.0.0.1:9/v1", "--model", "m", "--samples", "0"),
-            "Must be > 0",
-        ),
+        (("--url", "http://127.0.0.1:9/v1", "--model", "m", "--samples", "0"), "Must be > 0"),
     ],
 )
 def test_mistakes_are_one_line(
